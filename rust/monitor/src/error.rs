@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+//! What can go wrong, told so that a user knows what failed, why, and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::SocketName;
+
+/// An error of the monitor's user half. `Display` says what failed and why; [`Error::hint`] what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel does not describe its own types, so the BPF program cannot be fitted to it.
+    #[error("this kernel has no BTF type information ({path}: {source})", path = path.display())]
+    NoBtf { path: PathBuf, source: io::Error },
+
+    /// Capabilities are missing; `missing` names them.
+    #[error("not permitted to load a BPF program (missing {missing})")]
+    NoPrivilege { missing: String },
+
+    /// The kernel or its policy refused the BPF program.
+    #[error("the kernel refused the monitor's BPF program while {step}: {source}")]
+    Bpf {
+        step: &'static str,
+        source: io::Error,
+    },
+
+    /// Another monitor is alive at this address.
+    #[error("a monitor already listens on {0}")]
+    AlreadyListening(SocketName),
+
+    /// Nobody listens at this address.
+    #[error("no monitor listens on {0}")]
+    NotListening(SocketName),
+
+    /// A socket name that cannot be an address.
+    #[error("{0:?} is not a usable socket name: {1}")]
+    BadSocketName(String, &'static str),
+
+    /// The socket could not be made, or talked to.
+    #[error("{step} {socket}: {source}")]
+    Socket {
+        step: &'static str,
+        socket: SocketName,
+        source: io::Error,
+    },
+
+    /// The other side does not speak our protocol.
+    #[error("{socket} answered something that is not a monitor's status (is it another version?)")]
+    Protocol { socket: SocketName },
+
+    /// A system call that should not fail did.
+    #[error("{step}: {source}")]
+    Os {
+        step: &'static str,
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// What the user can do about it, where there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Error::NoBtf { .. } => "run a kernel built with CONFIG_DEBUG_INFO_BTF=y (Debian's and Ubuntu's are)".into(),
+            Error::NoPrivilege { .. } => {
+                "run as root, or grant the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep FILE)".into()
+            }
+            Error::Bpf { source, .. } => crate::probe::hint_for_errno(source.raw_os_error().unwrap_or(0))?.into(),
+            Error::AlreadyListening(name) => format!("use that one, or name another socket ({name} is taken)"),
+            Error::NotListening(_) => "start one with `flexguard monitor`".into(),
+            Error::BadSocketName(..) => "give an absolute path shorter than 108 bytes, or @name".into(),
+            Error::Socket { .. } | Error::Protocol { .. } | Error::Os { .. } => return None,
+        };
+        Some(hint)
+    }
+}
+
+/// For the many places that turn an errno of one step into an [`Error::Os`].
+pub(crate) fn os(step: &'static str) -> impl FnOnce(nix::errno::Errno) -> Error {
+    move |errno| Error::Os {
+        step,
+        source: errno.into(),
+    }
+}

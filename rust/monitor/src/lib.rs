@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+//! The Preemption Monitor's user half: loads the BPF object, serves registrations, publishes the shared page.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), flexguard_monitor::Error> {
+//! use flexguard_monitor::{Monitor, Options, SocketName, Stop};
+//!
+//! let monitor = Monitor::start(Options { socket: SocketName::default(), run_time_stats: true })?;
+//! let stop = Stop::new()?; // thrown by a signal handler or another thread
+//! monitor.serve(&stop)?;
+//! println!("{:?}", monitor.stats()?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod monitor;
+mod probe;
+mod socket;
+mod stats;
+mod stop;
+
+pub use error::Error;
+pub use monitor::{Monitor, Options};
+pub use probe::{Hook, Probe, probe};
+pub use socket::SocketName;
+pub use stats::Stats;
+pub use stop::Stop;
