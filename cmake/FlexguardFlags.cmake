@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+# How every C target is compiled. `fg_flags` carries the include root and the warnings.
+option(FG_WERROR "treat warnings as errors (on in CI; off for users, whose compiler we have not seen)" OFF)
+set(FG_SANITIZE "" CACHE STRING "address, undefined or address,undefined: for the unit and stress tests")
+
+if(NOT CMAKE_BUILD_TYPE)
+	set(CMAKE_BUILD_TYPE Release CACHE STRING "Release (-O2 -g), Debug (-O0 -g)" FORCE)
+endif()
+# NDEBUG is never defined: an assert in a test must not vanish in the build that is tested.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(fg_flags INTERFACE)
+target_include_directories(fg_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_compile_definitions(fg_flags INTERFACE _GNU_SOURCE)
+target_compile_options(fg_flags INTERFACE -Wall -Wextra)
+target_link_libraries(fg_flags INTERFACE Threads::Threads)
+if(FG_WERROR)
+	target_compile_options(fg_flags INTERFACE -Werror)
+endif()
+
+# ThreadSanitizer is refused: the locks' atomics are inline-asm windows, which it does not see, so it would report
+# every access they protect as a race. The stress tests' own checks stand in for it.
+if(FG_SANITIZE)
+	string(REPLACE "," ";" fg_sanitizers "${FG_SANITIZE}")
+	foreach(sanitizer ${fg_sanitizers})
+		if(NOT sanitizer MATCHES "^(address|undefined)$")
+			message(FATAL_ERROR "FG_SANITIZE=${FG_SANITIZE}: choose address, undefined or address,undefined")
+		endif()
+	endforeach()
+	target_compile_options(fg_flags INTERFACE -fsanitize=${FG_SANITIZE} -fno-sanitize-recover=all
+		-fno-omit-frame-pointer)
+	target_link_options(fg_flags INTERFACE -fsanitize=${FG_SANITIZE})
+endif()
