@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* The treaty between user space and the Preemption Monitor's kernel half.
+ *
+ * C, BPF and Rust (through bindgen) all build from this one file. It never varies by a -D flag. Every change of
+ * a layout or of a meaning raises FG_ABI_VERSION; the monitor refuses a client that speaks another version.
+ *
+ * Glossary
+ *   thread block    what a thread publishes about itself: TLS, one cache line, written by its thread alone
+ *   shared page     what the monitor publishes: mapped read-only by every client
+ *   window          a range of instructions in which a thread holds a lock although `held` does not say so
+ *   intent          the other way to say the same: "look whether this word names me"
+ *   image           one shared object or executable that carries lock code: its windows and its thread block
+ */
+#ifndef FLEXGUARD_ABI_H
+#define FLEXGUARD_ABI_H
+
+#ifdef __bpf__
+typedef unsigned char fg_u8;
+typedef unsigned short fg_u16;
+typedef unsigned int fg_u32;
+typedef signed int fg_s32;
+typedef unsigned long long fg_u64;
+typedef signed long long fg_s64;
+#else
+#include <stdint.h>
+typedef uint8_t fg_u8;
+typedef uint16_t fg_u16;
+typedef uint32_t fg_u32;
+typedef int32_t fg_s32;
+typedef uint64_t fg_u64;
+typedef int64_t fg_s64;
+#endif
+
+#define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
+#define FG_ABI_VERSION 1u
+#define FG_CACHE_LINE 64
+#define FG_PAGE 4096
+
+/* ---- the thread block ------------------------------------------------------------------------------------------
+ * Found by the monitor at (thread pointer + fg_registration.block_offset) of the thread that is being switched out.
+ * A thread is CRITICAL iff one of
+ *   held > 0                                      it owns a lock (or the head of a queue, see locks/flexguard-sosp25.c)
+ *   node != 0 and node->state == FG_NODE_GRANTED  it is the head of a queue: the next waiter
+ *   pending != 0 and (*(u32 *)pending & FG_OWNER_MASK) == self      published intent
+ *   its user instruction pointer lies in a window whose condition holds
+ */
+struct fg_thread_block {
+	fg_s32 held;    /* critical sections this thread is in; may be negative after a foreign unlock */
+	fg_u32 self;    /* how lock words name this thread: its tid; 0 until the thread's first lock */
+	fg_u64 node;    /* address of the fg_queue_node it is queued with, or 0 */
+	fg_u64 pending; /* address of the u32 lock word it is about to take or release, or 0 */
+	fg_u64 spins;   /* iterations spent busy-waiting (statistics: the monitor does not read it) */
+	fg_u64 parks;   /* futex waits entered (statistics) */
+	fg_u64 reserved[3];
+};
+
+#define FG_OWNER_MASK 0x3fffffffu /* the bits of a lock word that name its owner (a Linux tid fits) */
+
+/* ---- queue nodes -----------------------------------------------------------------------------------------------
+ * In type-stable memory: never unmapped, so that the monitor and a late predecessor may always dereference one. */
+struct fg_queue_node {
+	fg_u64 next;  /* the successor writes its address here once: the link */
+	fg_u32 state; /* FG_NODE_*; see locks/queue.h for who moves it */
+	fg_u32 pad;
+	fg_u64 tail;  /* address of the tail word of the queue it is or was last in */
+	fg_u64 free;  /* link of a free list */
+	fg_u64 owner; /* address of its thread's thread block */
+	fg_u64 reserved[3];
+};
+
+enum fg_node_state {
+	FG_NODE_FREE = 0,    /* in no queue */
+	FG_NODE_WAITING = 1, /* queued, behind the head */
+	FG_NODE_GRANTED = 2, /* the head of its queue */
+	FG_NODE_LEFT = 3,    /* still linked, its thread no longer waits: whoever passes the head on skips it */
+	FG_NODE_PASSED = 4,  /* was LEFT and is being skipped: FREE in a moment */
+	FG_NODE_OWNED = 5,   /* MCS: its thread owns the lock and has said so in `held` */
+};
+
+/* ---- windows ---------------------------------------------------------------------------------------------------
+ * An instruction pointer in (begin, end] is critical iff (register & mask) == value. `begin` is the address of the
+ * instruction that takes the lock (at begin it has not executed yet), `end` that of the instruction after which
+ * `held` tells the truth again. reg == FG_REG_NONE: always critical. */
+struct fg_window {
+	fg_u64 begin;
+	fg_u64 end;
+	fg_u64 mask;
+	fg_u64 value;
+	fg_u32 reg; /* FG_REG_* */
+	fg_u32 pad;
+};
+
+enum fg_reg { /* x86-64 names; the user registers of the preempted thread */
+	FG_REG_NONE = 0,
+	FG_REG_AX = 1,
+	FG_REG_BX = 2,
+	FG_REG_CX = 3,
+	FG_REG_DX = 4,
+	FG_REG_SI = 5,
+	FG_REG_DI = 6,
+	FG_REG_FLAGS = 7,
+	FG_REG_COUNT = 8,
+};
+
+#define FG_MAX_WINDOWS 64u       /* a process, all images together */
+#define FG_MAX_WINDOW_BYTES 512u /* end - begin of one window */
+#define FG_MAX_IMAGES 4u         /* a process */
+
+/* ---- registration: client -> monitor over a Unix stream socket, once per image ---------------------------------
+ * One fg_registration, followed by `windows` times struct fg_window. The monitor answers with one fg_reply; if
+ * status is 0 a descriptor of the shared page (read-only) comes with it by SCM_RIGHTS. Then both sides close. */
+struct fg_registration {
+	fg_u32 magic;   /* FG_ABI_MAGIC */
+	fg_u32 version; /* FG_ABI_VERSION */
+	fg_u32 size;    /* of the whole message, in bytes: sizeof(fg_registration) + windows * sizeof(fg_window) */
+	fg_u32 windows;
+	fg_s64 block_offset; /* of the thread block from the thread pointer */
+	fg_u64 reserved;     /* 0 */
+};
+
+struct fg_reply {
+	fg_u32 magic;
+	fg_u32 version;
+	fg_u32 status; /* 0 or an errno value: EPROTO not our magic, EPROTONOSUPPORT other version, EINVAL, ENOSPC ... */
+	fg_u32 reserved;
+};
+
+#define FG_SOCKET_DEFAULT "/run/flexguard/monitor.sock"
+#define FG_SOCKET_ENV "FLEXGUARD_SOCKET" /* a path, or @name for the abstract namespace */
+
+/* ---- the shared page -------------------------------------------------------------------------------------------
+ * num_preempted_cs has a cache line of its own: every spinner polls it. */
+struct fg_shared {
+	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide; writer: kernel half */
+	fg_u32 pad0[15];
+
+	fg_u32 magic;        /* writer: user half, once, before the first client is served */
+	fg_u32 version;
+	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; the user half renews it every FG_HEARTBEAT_NS; 0: it said goodbye */
+	fg_u64 pad1[6];
+
+	fg_u64 preempted_holders;      /* critical preemptions since load, by kind; writer: kernel half */
+	fg_u64 preempted_next_waiters;
+	fg_u64 mode_transitions;       /* num_preempted_cs went 0 -> 1: every lock on the machine turns to blocking */
+	fg_u64 missed;                 /* critical preemptions that could not be counted (no memory for the record) */
+	fg_u64 pad2[4];
+};
+
+#define FG_HEARTBEAT_NS 500000000ull
+#define FG_HEARTBEAT_DEAD_NS 3000000000ull /* older than this: the monitor is gone, its counter means nothing */
+
+/* ---- layout, asserted alike in C, BPF and Rust ------------------------------------------------------------------ */
+#ifdef __cplusplus
+#define FG_ABI_ASSERT(c) static_assert(c, #c)
+#else
+#define FG_ABI_ASSERT(c) _Static_assert(c, #c)
+#endif
+#define FG_ABI_AT(t, f, n) FG_ABI_ASSERT(__builtin_offsetof(struct t, f) == (n))
+FG_ABI_ASSERT(sizeof(struct fg_thread_block) == FG_CACHE_LINE);
+FG_ABI_AT(fg_thread_block, held, 0);
+FG_ABI_AT(fg_thread_block, self, 4);
+FG_ABI_AT(fg_thread_block, node, 8);
+FG_ABI_AT(fg_thread_block, pending, 16);
+FG_ABI_ASSERT(sizeof(struct fg_queue_node) == FG_CACHE_LINE);
+FG_ABI_AT(fg_queue_node, next, 0);
+FG_ABI_AT(fg_queue_node, state, 8);
+FG_ABI_ASSERT(sizeof(struct fg_window) == 40);
+FG_ABI_AT(fg_window, reg, 32);
+FG_ABI_ASSERT(sizeof(struct fg_registration) == 32);
+FG_ABI_AT(fg_registration, block_offset, 16);
+FG_ABI_ASSERT(sizeof(struct fg_reply) == 16);
+FG_ABI_AT(fg_shared, num_preempted_cs, 0);
+FG_ABI_AT(fg_shared, magic, 64);
+FG_ABI_AT(fg_shared, heartbeat_ns, 72);
+FG_ABI_AT(fg_shared, preempted_holders, 128);
+FG_ABI_AT(fg_shared, missed, 152);
+FG_ABI_ASSERT(sizeof(struct fg_shared) == 192);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The pure blocking lock of section 5.1 (i): a futex and no spinning at all.
+ *
+ *   word              meaning
+ *   0                 free
+ *   tid               held by tid, nobody sleeps
+ *   tid | SLEEPERS    held by tid, somebody may sleep on the word
+ *
+ * The word names its owner, so the monitor sees a holder by published intent: `pending` points at the word before the
+ * instruction that takes or releases it, and the word itself says whether that has happened. No windows.
+ *
+ * I1  The word alone. I2  A waiter sleeps only on a word with SLEEPERS set; the release that clears it wakes one, and
+ * a waiter that has slept takes the word with SLEEPERS set, so the next one is woken in turn.
+ * I4  The futex queue is first come, first served; a running thread may take the free word before the one that was
+ * woken, which is what the paper's lock does too (section 5.5). I5  by intent; `held` falls before the release. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "src/futex.h"
+#include "src/patience.h"
+#include "src/thread.h"
+
+struct fg_lock {
+	uint32_t word;
+	uint32_t unused[3];
+};
+
+#define SLEEPERS 0x80000000u
+_Static_assert((SLEEPERS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
+
+/* Takes the free word. acquire: pairs with the release in fgi_unlock. */
+static inline bool take(struct fg_lock *l, uint32_t as)
+{
+	if (fg_cas_acquire(&l->word, 0, as) != 0)
+		return false;
+	fgi_held_raise();
+	return true;
+}
+
+static inline bool fgi_trylock(struct fg_lock *l)
+{
+	uint32_t self = fgi_self();
+
+	if (fg_load_relaxed(&l->word) != 0)
+		return false;
+	fgi_publish_intent(&l->word);
+	if (take(l, self))
+		return true;
+	fgi_publish_intent(NULL);
+	return false;
+}
+
+__attribute__((noinline)) static int wait_for_word(struct fg_lock *l, const struct fgi_patience *p)
+{
+	uint32_t mine = fgi_self() | SLEEPERS, word;
+	int woken = 0;
+
+	fgi_publish_intent(&l->word);
+	for (;;) {
+		word = fg_load_relaxed(&l->word);
+		if (word == 0) {
+			if (take(l, mine))
+				return 0;
+			continue;
+		}
+		if (woken == ETIMEDOUT)
+			break;
+		if (!(word & SLEEPERS) && fg_cas_relaxed(&l->word, word, word | SLEEPERS) != word)
+			continue;
+		woken = fgi_park(&l->word, word | SLEEPERS, p);
+	}
+	fgi_publish_intent(NULL);
+	return ETIMEDOUT;
+}
+
+static inline void fgi_lock(struct fg_lock *l)
+{
+	if (!fg_likely(fgi_trylock(l)))
+		wait_for_word(l, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL));
+}
+
+static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+{
+	return fgi_trylock(l) ? 0 : wait_for_word(l, &FGI_PATIENCE(clock, abs));
+}
+
+static inline void fgi_unlock(struct fg_lock *l)
+{
+	uint32_t word;
+
+	fgi_publish_intent(&l->word);
+	fgi_held_lower();
+	word = fg_xchg_release(&l->word, 0);
+	fgi_publish_intent(NULL);
+	if (fg_unlikely(word & SLEEPERS))
+		fgi_futex_wake(&l->word, 1);
+}

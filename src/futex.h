@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Process-private futexes. Both keep errno. */
+#ifndef FGI_FUTEX_H
+#define FGI_FUTEX_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Sleeps while *word == expected, until woken or until the absolute time `abs` on `clock` (CLOCK_REALTIME or
+ * CLOCK_MONOTONIC; NULL: forever). 0 woken (perhaps spuriously), EAGAIN *word differed, EINTR a signal, ETIMEDOUT. */
+int fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs);
+
+/* Wakes up to n sleepers, first come first served. Returns their number. `word` may point to memory that is freed by
+ * now: then nobody sleeps there, or somebody unrelated is woken spuriously, which every futex user must bear. */
+int fgi_futex_wake(uint32_t *word, int n);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/monitor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "src/arch/arch.h"
+#include "src/thread.h"
+
+const struct fg_shared fgi_no_monitor __attribute__((aligned(FG_CACHE_LINE)));
+const struct fg_shared *fgi_monitor_page = &fgi_no_monitor;
+
+/* The monitor's page while registered, alive or not. */
+static const struct fg_shared *attached;
+
+/* This image's window table, as the linker gathered it. Absent where no lock of the image uses windows. */
+extern const struct fgi_window_entry __start_fg_windows[] __attribute__((weak, visibility("hidden")));
+extern const struct fgi_window_entry __stop_fg_windows[] __attribute__((weak, visibility("hidden")));
+
+struct message {
+	struct fg_registration head;
+	struct fg_window windows[FG_MAX_WINDOWS];
+};
+
+static uint64_t resolve(const int32_t *relative)
+{
+	return (uint64_t)((intptr_t)relative + *relative);
+}
+
+/* Returns the message's size, or 0 if the table is larger than the treaty allows (a defect of the build: the tests
+ * look). */
+static size_t compose(struct message *m)
+{
+	size_t n = (size_t)(__stop_fg_windows - __start_fg_windows);
+
+	if (n > FG_MAX_WINDOWS)
+		return 0;
+	memset(m, 0, sizeof(*m));
+	for (size_t i = 0; i < n; i++) {
+		const struct fgi_window_entry *e = &__start_fg_windows[i];
+
+		m->windows[i] = (struct fg_window){
+			.begin = resolve(&e->begin),
+			.end = resolve(&e->end),
+			.mask = e->mask,
+			.value = e->value,
+			.reg = e->reg,
+		};
+	}
+	m->head.magic = FG_ABI_MAGIC;
+	m->head.version = FG_ABI_VERSION;
+	m->head.windows = (uint32_t)n;
+	m->head.size = (uint32_t)(sizeof(m->head) + n * sizeof(m->windows[0]));
+	m->head.block_offset = (char *)&fg_thread - (char *)__builtin_thread_pointer();
+	return m->head.size;
+}
+
+/* Returns a connected socket, or -1. */
+static int dial(void)
+{
+	const char *name = secure_getenv(FG_SOCKET_ENV);
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	socklen_t length;
+	size_t n;
+	int fd;
+
+	if (!name)
+		name = FG_SOCKET_DEFAULT;
+	n = strlen(name);
+	if (n == 0 || n >= sizeof(addr.sun_path))
+		return -1;
+	memcpy(addr.sun_path, name, n);
+	length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+	if (name[0] == '@')
+		addr.sun_path[0] = '\0'; /* the abstract namespace: no terminator, no file */
+	else
+		length++;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, length) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Receives the reply and the descriptor that comes with it; -1 if there is none. */
+static int receive(int fd)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct fg_reply reply = {0};
+	struct iovec iov = {&reply, sizeof(reply)};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	struct cmsghdr *c;
+	int page = -1;
+
+	if (poll(&readable, 1, FGI_REGISTER_TIMEOUT_MS) != 1)
+		return -1;
+	if (recvmsg(fd, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(reply))
+		return -1;
+	c = CMSG_FIRSTHDR(&m);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&page, CMSG_DATA(c), sizeof(page));
+	if (page >= 0 && (reply.magic != FG_ABI_MAGIC || reply.version != FG_ABI_VERSION || reply.status != 0)) {
+		close(page);
+		page = -1;
+	}
+	return page;
+}
+
+static void register_image(void)
+{
+	struct message message;
+	size_t size = compose(&message);
+	int fd, page_fd = -1;
+	void *page;
+
+	if (size == 0)
+		return;
+	fd = dial();
+	if (fd < 0)
+		return;
+	/* A fresh socket's buffer takes the whole message at once, so a short send is a monitor not worth having. */
+	if (send(fd, &message, size, MSG_NOSIGNAL) == (ssize_t)size)
+		page_fd = receive(fd);
+	close(fd);
+	if (page_fd < 0)
+		return;
+	page = mmap(NULL, FG_PAGE, PROT_READ, MAP_SHARED, page_fd, 0);
+	close(page_fd);
+	if (page == MAP_FAILED)
+		return;
+	fgi_monitor_attach(page);
+}
+
+void fgi_monitor_attach(const struct fg_shared *page)
+{
+	fg_store_relaxed(&attached, page);
+	fg_store_release(&fgi_monitor_page, page ? page : &fgi_no_monitor);
+}
+
+void fgi_process_init(void)
+{
+	static uint32_t begun;
+	int saved = errno;
+	sigset_t all, before;
+
+	/* Whoever comes second does not wait: until the first is done, the process runs without a monitor. */
+	if (fg_load_relaxed(&begun) || fg_xchg_relaxed(&begun, 1))
+		return;
+	sigfillset(&all); /* a handler that locks must not find this half done on its own thread */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	register_image();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = saved;
+}
+
+bool fgi_monitor_alive(uint64_t now_ns)
+{
+	const struct fg_shared *page = fg_load_relaxed(&attached);
+	uint64_t beat;
+	bool alive;
+
+	if (!page)
+		return false;
+	beat = fg_load_relaxed(&page->heartbeat_ns);
+	/* A beat from after `now` was taken is alive, too. */
+	alive = beat != 0 && (int64_t)(now_ns - beat) < (int64_t)FG_HEARTBEAT_DEAD_NS;
+	if (alive != (fg_load_relaxed(&fgi_monitor_page) == page))
+		fg_store_release(&fgi_monitor_page, alive ? page : &fgi_no_monitor);
+	return alive;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* The client's side of the Preemption Monitor: one registration per image, one read-only page. */
+#ifndef FGI_MONITOR_H
+#define FGI_MONITOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/flexguard_abi.h"
+#include "src/atomic.h"
+
+/* The page that spinners poll: the monitor's while it lives, otherwise one that forever reads 0. Never NULL. */
+extern const struct fg_shared *fgi_monitor_page;
+extern const struct fg_shared fgi_no_monitor;
+
+/* Is a critical section preempted, anywhere on the machine? The mode switch of every FlexGuard lock. */
+static inline bool fgi_preempted_cs(void)
+{
+	return fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->num_preempted_cs) != 0;
+}
+
+/* Registers this image once per process: connects to the monitor, sends the windows and where thread blocks are, maps
+ * the page. Where there is no monitor it returns quickly and all locks go on as spin-then-park locks. Idempotent,
+ * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs. */
+void fgi_process_init(void);
+
+/* Looks at the monitor's heartbeat and detaches from a monitor that has died (its counter would stay as it was for
+ * ever), or attaches again to one that was only late. `now` is CLOCK_MONOTONIC. Returns whether it lives. For waiters
+ * that park or have spun for long; costs one load. */
+bool fgi_monitor_alive(uint64_t now_ns);
+
+#define FGI_REGISTER_TIMEOUT_MS 500
+
+/* For tests: stands in for a monitor. */
+void fgi_monitor_attach(const struct fg_shared *page);
+
+#endif

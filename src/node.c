@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/node.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "src/atomic.h"
+#include "src/thread.h"
+
+/* The pool.
+ *
+ *   region[0 .. used)      nodes that have been handed out at least once; readable and writable
+ *   region[used .. ready)  usable, never touched
+ *   region[ready .. end)   reserved address space (PROT_NONE: costs no memory, is not counted as committed)
+ *
+ * `stack` is a Treiber stack of nodes that no thread has: index + 1 of the top in the low half, a tag that each change
+ * advances in the high half, so that a node that is popped and pushed again meanwhile is not mistaken for the old top. */
+static struct fg_queue_node *region;
+static uint32_t used, ready;
+static uint64_t stack;
+
+/* Threads above this key number would make pthread_setspecific allocate: their nodes then stay with the dead thread. */
+#define KEYS_WITHOUT_ALLOCATION 32
+static pthread_key_t exit_key;
+static uint32_t have_exit_key;
+
+static __thread struct {
+	struct fg_queue_node *free;                  /* FG_NODE_FREE, chained by `free` */
+	struct fg_queue_node *aside[FGI_NODES_ASIDE]; /* LEFT, PASSED or by now FREE; NULL: an empty place */
+	bool returns_at_exit;
+} mine __attribute__((tls_model("initial-exec")));
+
+static uint64_t index_of(const struct fg_queue_node *node)
+{
+	return (uint64_t)(node - region) + 1;
+}
+
+static void push(struct fg_queue_node *node)
+{
+	uint64_t top = fg_load_relaxed(&stack), found;
+
+	for (;;) {
+		fg_store_relaxed(&node->free, top & UINT32_MAX);
+		/* release: pairs with pop's acquire, which reads the link */
+		found = fg_cas_release(&stack, top, ((top >> 32) + 1) << 32 | index_of(node));
+		if (found == top)
+			return;
+		top = found;
+	}
+}
+
+static struct fg_queue_node *pop(void)
+{
+	uint64_t top = fg_load_acquire(&stack), found;
+
+	while (top & UINT32_MAX) {
+		struct fg_queue_node *node = &region[(top & UINT32_MAX) - 1];
+		uint64_t below = fg_load_relaxed(&node->free) & UINT32_MAX; /* nonsense if we lose the race */
+
+		found = fg_cas_acquire(&stack, top, ((top >> 32) + 1) << 32 | below);
+		if (found == top)
+			return node;
+		top = found;
+	}
+	return NULL;
+}
+
+/* Takes a node that was never used. */
+static struct fg_queue_node *fresh(void)
+{
+	uint32_t i = fg_load_relaxed(&used), found;
+
+	for (;; i = found) {
+		if (i >= FGI_NODES)
+			return NULL;
+		if (i >= fg_load_acquire(&ready)) {
+			uint32_t step = i / FGI_NODES_STEP * FGI_NODES_STEP, had = step;
+
+			/* Idempotent, so several threads may do it at once. */
+			if (mprotect(&region[step], FGI_NODES_STEP * sizeof(region[0]), PROT_READ | PROT_WRITE))
+				return NULL;
+			fg_cas_release(&ready, had, step + FGI_NODES_STEP);
+		}
+		found = fg_cas_relaxed(&used, i, i + 1);
+		if (found == i)
+			return &region[i];
+	}
+}
+
+/* Runs when a thread ends; again if a later destructor of the thread used a lock. Nodes that were left in a queue go to
+ * the stack as they are: whoever pops one waits until it is free. */
+static void thread_exit(void *unused)
+{
+	struct fg_queue_node *node;
+
+	(void)unused;
+	mine.returns_at_exit = false;
+	while ((node = mine.free)) {
+		mine.free = (struct fg_queue_node *)(uintptr_t)node->free;
+		push(node);
+	}
+	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++) {
+		if (mine.aside[i])
+			push(mine.aside[i]);
+		mine.aside[i] = NULL;
+	}
+}
+
+static void return_at_exit(void)
+{
+	if (mine.returns_at_exit || !fg_load_acquire(&have_exit_key))
+		return;
+	mine.returns_at_exit = true;
+	pthread_setspecific(exit_key, &mine);
+}
+
+void fgi_nodes_start(void)
+{
+	struct fg_queue_node *nothing = NULL;
+	int saved = errno;
+	void *space;
+
+	if (fg_load_acquire(&region))
+		return;
+	space = mmap(NULL, FGI_NODES * sizeof(*region), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (space != MAP_FAILED && fg_cas_acq_rel(&region, nothing, (struct fg_queue_node *)space) != nothing)
+		munmap(space, FGI_NODES * sizeof(*region)); /* another thread was first */
+	else if (space != MAP_FAILED && pthread_key_create(&exit_key, thread_exit) == 0 &&
+		 exit_key < KEYS_WITHOUT_ALLOCATION)
+		fg_store_release(&have_exit_key, 1);
+	errno = saved;
+}
+
+static bool set_aside(struct fg_queue_node *node)
+{
+	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++) {
+		if (!mine.aside[i]) {
+			mine.aside[i] = node;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A node that was left and has been skipped since. */
+static struct fg_queue_node *recover(void)
+{
+	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++) {
+		struct fg_queue_node *node = mine.aside[i];
+
+		/* acquire: pairs with the release that freed it, after the last write of the one who skipped it */
+		if (node && fg_load_acquire(&node->state) == FG_NODE_FREE) {
+			mine.aside[i] = NULL;
+			return node;
+		}
+	}
+	return NULL;
+}
+
+static bool room_aside(void)
+{
+	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
+		if (!mine.aside[i])
+			return true;
+	return false;
+}
+
+/* Every node that a thread gets leaves one place free to set it aside. */
+static struct fg_queue_node *obtain(void)
+{
+	struct fg_queue_node *node = mine.free;
+
+	if (node) {
+		mine.free = (struct fg_queue_node *)(uintptr_t)node->free;
+		return node;
+	}
+	node = recover();
+	if (node)
+		return node;
+	fgi_nodes_start();
+	if (!fg_load_acquire(&region))
+		return NULL;
+	return_at_exit();
+	while (room_aside() && (node = pop())) {
+		if (fg_load_acquire(&node->state) == FG_NODE_FREE)
+			return node;
+		fg_store_relaxed(&node->owner, (uint64_t)(uintptr_t)&fg_thread);
+		set_aside(node); /* of a dead thread, still in a queue */
+	}
+	return room_aside() ? fresh() : NULL;
+}
+
+struct fg_queue_node *fgi_node_get(uint64_t *tail)
+{
+	int saved = errno;
+	struct fg_queue_node *node = room_aside() ? obtain() : recover();
+
+	if (node) {
+		fg_store_relaxed(&node->next, 0);
+		fg_store_relaxed(&node->tail, (uint64_t)(uintptr_t)tail);
+		fg_store_relaxed(&node->owner, (uint64_t)(uintptr_t)&fg_thread);
+		fg_store_relaxed(&node->state, FG_NODE_WAITING);
+	}
+	errno = saved;
+	return node;
+}
+
+void fgi_node_put(struct fg_queue_node *node)
+{
+	fg_store_relaxed(&node->state, FG_NODE_FREE);
+	node->free = (uint64_t)(uintptr_t)mine.free;
+	mine.free = node;
+}
+
+struct fg_queue_node *fgi_node_left_at(const uint64_t *tail)
+{
+	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++) {
+		struct fg_queue_node *node = mine.aside[i];
+
+		if (node && fg_load_relaxed(&node->tail) == (uint64_t)(uintptr_t)tail &&
+		    fg_load_relaxed(&node->state) == FG_NODE_LEFT)
+			return node;
+	}
+	return NULL;
+}
+
+void fgi_node_set_aside(struct fg_queue_node *node)
+{
+	set_aside(node);
+}
+
+void fgi_node_take_back(struct fg_queue_node *node)
+{
+	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
+		if (mine.aside[i] == node)
+			mine.aside[i] = NULL;
+}
+
+/* The child has one thread, which is in no queue: every queue is empty but for MCS locks that this thread owns, and
+ * every node of the others is free. (A lock that another thread held at the fork stays held, as POSIX has it.) */
+void fgi_nodes_after_fork(void)
+{
+	uint64_t me = (uint64_t)(uintptr_t)&fg_thread;
+
+	stack = 0;
+	mine.free = NULL;
+	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
+		mine.aside[i] = NULL;
+	for (uint32_t i = 0; i < used; i++) {
+		struct fg_queue_node *node = &region[i];
+
+		/* Waiting or granted: its thread was inside a lock call, so the lock is there. */
+		if (node->state != FG_NODE_FREE && node->state != FG_NODE_OWNED)
+			*(uint64_t *)(uintptr_t)node->tail = 0;
+	}
+	for (uint32_t i = 0; i < used; i++) {
+		struct fg_queue_node *node = &region[i];
+
+		if (node->state == FG_NODE_OWNED && node->owner != me)
+			continue;
+		if (node->state == FG_NODE_OWNED) {
+			*(uint64_t *)(uintptr_t)node->tail = (uint64_t)(uintptr_t)node;
+			node->next = 0;
+			continue;
+		}
+		node->state = FG_NODE_FREE;
+		push(node);
+	}
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Queue nodes in type-stable memory.
+ *
+ * The predecessor of a waiter writes into the waiter's node, and the monitor reads it at any time; so a node must stay
+ * a node for ever, also when its thread has exited (design invariant I3). Nodes come from one region of reserved
+ * address space that is made usable step by step and never given back, pass through a lock-free stack between
+ * threads, and return to it when their thread exits. A thread needs one node for all FlexGuard locks (they are queued
+ * at only while waiting), and one per held lock for MCS.
+ *
+ * A waiter that leaves a queue out of order leaves its node behind in state FG_NODE_LEFT. Such a node is set aside
+ * until whoever passes the queue's head on has skipped it (FG_NODE_FREE again); its thread may take the very place up
+ * again (locks/queue.h). */
+#ifndef FGI_NODE_H
+#define FGI_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/flexguard_abi.h"
+
+/* A free node for the queue at `tail`: next 0, state FG_NODE_WAITING. NULL if none is to be had (address space or
+ * FGI_NODES exhausted, or this thread has FGI_NODES_ASIDE nodes in queues that it left): the caller then waits without
+ * a queue. Makes memory usable (mprotect) where the pool must grow; allocates nothing. Keeps errno. */
+struct fg_queue_node *fgi_node_get(uint64_t *tail);
+
+/* This thread's node in state LEFT in the queue at `tail`, or NULL. */
+struct fg_queue_node *fgi_node_left_at(const uint64_t *tail);
+
+/* Gives back a node that is in no queue. */
+void fgi_node_put(struct fg_queue_node *node);
+
+/* Keeps a node for later that this thread has left in a queue. */
+void fgi_node_set_aside(struct fg_queue_node *node);
+
+/* Its thread waits with it again: it is no longer aside. */
+void fgi_node_take_back(struct fg_queue_node *node);
+
+void fgi_nodes_start(void);      /* idempotent; run by a constructor */
+void fgi_nodes_after_fork(void); /* in the child */
+
+#define FGI_NODES (1u << 18)    /* 16 MiB of address space */
+#define FGI_NODES_STEP 1024u    /* made usable at a time: 64 KiB */
+#define FGI_NODES_ASIDE 8u      /* places that a thread may have left and not yet lost */
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/patience.h"
+
+#include "src/futex.h"
+#include "src/thread.h"
+
+uint64_t fgi_now_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t); /* the vDSO: no system call, errno untouched for the two clocks in use */
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool fgi_past_deadline(const struct fgi_patience *p)
+{
+	struct timespec t;
+
+	if (!p->deadline)
+		return false;
+	clock_gettime(p->clock, &t);
+	return t.tv_sec > p->deadline->tv_sec || (t.tv_sec == p->deadline->tv_sec && t.tv_nsec >= p->deadline->tv_nsec);
+}
+
+bool fgi_patience_look(struct fgi_patience *p)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+	fg_thread.spins += FGI_TURNS_PER_LOOK;
+	if (p->until_ns == 0)
+		p->until_ns = now + (fgi_monitor_alive(now) ? FGI_SPIN_SLICE_NS : FGI_SPIN_UNMONITORED_NS);
+	else if (now >= p->until_ns || fgi_past_deadline(p))
+		p->out = true;
+	return p->out;
+}
+
+int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_patience *p)
+{
+	/* A counter that a dead monitor left above 0 would have every waiter park at once for ever. */
+	fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
+	fg_thread.parks++;
+	return fgi_futex_wait(word, expected, p->clock, p->deadline);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* How long a waiter may busy-wait, and when it must park (section 3.2; design invariant I7).
+ *
+ * With a living monitor the counter of preempted critical sections decides, and nothing else: a waiter spins while it
+ * is 0 and parks when it is not. But no lock may depend on the monitor for progress, so there is a bound behind it:
+ * longer than a scheduler time slice nobody spins. Without a monitor the bound is short and the lock is a
+ * spin-then-park lock. A waiter with a deadline parks when it is reached, and the futex then says ETIMEDOUT. */
+#ifndef FGI_PATIENCE_H
+#define FGI_PATIENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "src/atomic.h"
+#include "src/monitor.h"
+
+struct fgi_patience {
+	uint32_t turns;
+	bool out;
+	uint64_t until_ns; /* CLOCK_MONOTONIC; 0: the clock has not been read yet */
+	clockid_t clock;   /* of the deadline */
+	const struct timespec *deadline;
+};
+
+#define FGI_PATIENCE(clock_, deadline_) ((struct fgi_patience){.clock = (clock_), .deadline = (deadline_)})
+
+/* How many turns go by between looks at the clock. A turn is a PAUSE and a load, 15 to 50 ns. */
+#define FGI_TURNS_PER_LOOK 64u
+
+/* The bounds. A slice: EEVDF's base slice is 2.8 ms with 8 or more CPUs, 1.4 ms with 2. Without a monitor: about what
+ * a park and a wake-up cost (docs/measurements/spin-then-park.md). */
+#define FGI_SPIN_SLICE_NS 4000000u
+#define FGI_SPIN_UNMONITORED_NS 10000u
+
+bool fgi_patience_look(struct fgi_patience *p);
+bool fgi_past_deadline(const struct fgi_patience *p); /* false where there is none */
+
+/* One turn of busy-waiting is over: must this waiter park now? */
+static inline bool fgi_must_park(struct fgi_patience *p)
+{
+	if (fgi_preempted_cs())
+		return true;
+	if (fg_unlikely(++p->turns % FGI_TURNS_PER_LOOK == 0))
+		return fgi_patience_look(p);
+	return p->out;
+}
+
+/* For pure spinlocks: one turn is over; has the deadline passed? Looks at the clock on the first turn, then now and
+ * then. */
+static inline bool fgi_deadline_reached(struct fgi_patience *p)
+{
+	return p->turns++ % FGI_TURNS_PER_LOOK == 0 && fgi_past_deadline(p);
+}
+
+/* Busy-waiting begins anew, after having slept. */
+static inline void fgi_patience_renew(struct fgi_patience *p)
+{
+	p->out = false;
+	p->until_ns = 0;
+}
+
+/* Parks on `word` while it is `expected`, and counts it. Returns what fgi_futex_wait returns. */
+int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_patience *p);
+
+uint64_t fgi_now_ns(clockid_t clock);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/thread.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "src/monitor.h"
+#include "src/node.h"
+
+__attribute__((visibility("default"))) __thread struct fg_thread_block fg_thread;
+
+uint32_t fgi_thread_init(void)
+{
+	fg_thread.self = (uint32_t)syscall(SYS_gettid); /* cannot fail, so errno is kept */
+	fgi_process_init();
+	return fg_thread.self;
+}
+
+/* The child's only thread has a new tid and is in no queue; the other threads' queue nodes are nobody's now. What it
+ * holds it goes on holding: `held` was copied with the TLS. The monitor has copied the registration itself. */
+static void fork_child(void)
+{
+	if (fg_thread.self)
+		fg_thread.self = (uint32_t)syscall(SYS_gettid);
+	fgi_nodes_after_fork();
+}
+
+__attribute__((constructor)) static void runtime_start(void)
+{
+	fgi_nodes_start();
+	pthread_atfork(NULL, NULL, fork_child);
+	fgi_process_init();
+}
