@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/bridge.h"
+
+#include <stdint.h>
+
+#include "preload/mutex.h"
+#include "preload/real.h"
+
+/* glibc's functions alone touch it. One is enough: it is held for moments, in a case that is rare. */
+static pthread_mutex_t bridge = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t waiters;
+
+static void leave(void)
+{
+	fg_fetch_sub_release(&waiters, 1);
+	fgi_real()->mutex_unlock(&bridge);
+}
+
+static void cancelled(void *mutex)
+{
+	leave(); /* glibc has relocked the bridge */
+	fgi_mutex_lock(mutex);
+}
+
+static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
+{
+	int result;
+
+	pthread_cleanup_push(cancelled, mutex);
+	result = abs ? fgi_real()->cond_clockwait(cond, &bridge, clock, abs) : fgi_real()->cond_wait(cond, &bridge);
+	pthread_cleanup_pop(0);
+	return result;
+}
+
+int fgi_bridge_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
+{
+	int result, error;
+
+	fgi_real()->mutex_lock(&bridge);
+	fg_fetch_add_relaxed(&waiters, 1);
+	error = fgi_mutex_unlock(mutex);
+	if (error) {
+		leave();
+		return error;
+	}
+	result = wait(cond, mutex, clock, abs);
+	leave();
+	error = fgi_mutex_lock(mutex);
+	return error ? error : result;
+}
+
+void fgi_bridge_pass(void)
+{
+	/* relaxed: the waiter counted itself before it unlocked the mutex that the signaller has held since */
+	if (!fg_load_relaxed(&waiters))
+		return;
+	fgi_real()->mutex_lock(&bridge);
+	fgi_real()->mutex_unlock(&bridge);
+}
+
+/* In the child: waiters and a holder of the bridge, if any, stayed in the parent. */
+static void fork_child(void)
+{
+	bridge = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	waiters = 0;
+}
+
+__attribute__((constructor)) static void bridge_start(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}

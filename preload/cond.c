@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* pthread_cond_*. docs/design/interposer.md has the state tables and the rules C1 to C5; the list of waiters is in
+ * preload/waitq.c, here are time, cancellation and the mutex. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "preload/bridge.h"
+#include "preload/glibc_layout.h"
+#include "preload/mutex.h"
+#include "preload/real.h"
+#include "preload/waitq.h"
+#include "src/futex.h"
+
+#ifdef __EXCEPTIONS
+#error "cancellation needs the sigsetjmp kind of pthread_cleanup_push: compile without -fexceptions"
+#endif
+_Static_assert(offsetof(struct fgi_waitq, generation) + sizeof(uint32_t) <= FGI_GLIBC_COND_FLAGS_AT,
+	       "glibc's flags stay glibc's");
+_Static_assert(_Alignof(struct fgi_waitq) <= _Alignof(pthread_cond_t), "a queue must fit");
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct wait {
+	struct fgi_waiter node;
+	struct fgi_waitq *queue;
+	pthread_mutex_t *mutex;
+	clockid_t clock;
+	const struct timespec *abs;
+};
+
+static struct fgi_waitq *queue_of(pthread_cond_t *cond)
+{
+	return (struct fgi_waitq *)cond;
+}
+
+static bool shared(const pthread_cond_t *cond)
+{
+	return fg_unlikely(fgi_glibc_cond_flags(cond) & FGI_GLIBC_COND_SHARED);
+}
+
+static clockid_t clock_of(const pthread_cond_t *cond)
+{
+	return fgi_glibc_cond_flags(cond) & FGI_GLIBC_COND_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
+static bool asleep(const struct fgi_waiter *w, uint32_t *state)
+{
+	*state = fg_load_acquire(&w->state); /* pairs with the release in grant */
+	return *state == FGI_WAITING || *state == FGI_TAKEN;
+}
+
+/* Sleeps until granted or until the deadline. A cancellation may end it at any instruction, the first one included if
+ * it was pending: nothing is held here. */
+static void sleep_cancellable(struct wait *w)
+{
+	int type, result = 0;
+	uint32_t state;
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	while (asleep(&w->node, &state) && result != ETIMEDOUT)
+		result = fgi_futex_wait(&w->node.state, state, w->clock, w->abs);
+	pthread_setcanceltype(type, NULL);
+}
+
+/* Runs before the cleanup handlers of the program, which expect to hold the mutex. */
+static void cancelled(void *arg)
+{
+	struct wait *w = arg;
+
+	if (fgi_waitq_leave(w->queue, &w->node) == FGI_SIGNALLED)
+		fgi_waitq_pass(w->queue); /* C4 */
+	fgi_mutex_lock(w->mutex);
+}
+
+/* Apart from its caller, so that no variable of the caller's lives across the sigsetjmp in here. */
+__attribute__((noinline)) static void sleep_or_die(struct wait *w)
+{
+	pthread_cleanup_push(cancelled, w);
+	sleep_cancellable(w);
+	pthread_cleanup_pop(0);
+}
+
+static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
+{
+	struct wait w = {.queue = queue_of(cond), .mutex = mutex, .clock = clock, .abs = abs};
+	uint32_t state;
+	int error, result = 0;
+
+	fgi_waitq_join(w.queue, &w.node); /* C2 */
+	error = fgi_mutex_unlock(mutex);
+	if (error) {
+		if (fgi_waitq_leave(w.queue, &w.node) == FGI_SIGNALLED)
+			fgi_waitq_pass(w.queue);
+		return error;
+	}
+	sleep_or_die(&w);
+	if (asleep(&w.node, &state) && fgi_waitq_leave(w.queue, &w.node) == FGI_LEFT)
+		result = ETIMEDOUT;
+	error = fgi_mutex_lock(mutex);
+	return error ? error : result;
+}
+
+static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
+{
+	if (abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000)
+		return EINVAL;
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	if (!shared(cond))
+		return wait(cond, mutex, clock, abs);
+	if (fgi_mutex_native(mutex))
+		return fgi_bridge_wait(cond, mutex, clock, abs);
+	return fgi_real()->cond_clockwait(cond, mutex, clock, abs);
+}
+
+EXPORT int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex)
+{
+	if (!shared(cond))
+		return wait(cond, mutex, CLOCK_MONOTONIC, NULL);
+	if (fgi_mutex_native(mutex))
+		return fgi_bridge_wait(cond, mutex, CLOCK_MONOTONIC, NULL);
+	return fgi_real()->cond_wait(cond, mutex);
+}
+
+EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
+				  const struct timespec *restrict abs)
+{
+	return wait_until(cond, mutex, clock_of(cond), abs);
+}
+
+EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, clockid_t clock,
+				  const struct timespec *restrict abs)
+{
+	return wait_until(cond, mutex, clock, abs);
+}
+
+EXPORT int pthread_cond_signal(pthread_cond_t *cond)
+{
+	if (shared(cond)) {
+		fgi_bridge_pass();
+		return fgi_real()->cond_signal(cond);
+	}
+	fgi_waitq_signal(queue_of(cond));
+	return 0;
+}
+
+EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
+{
+	if (shared(cond)) {
+		fgi_bridge_pass();
+		return fgi_real()->cond_broadcast(cond);
+	}
+	fgi_waitq_broadcast(queue_of(cond));
+	return 0;
+}
+
+EXPORT int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr)
+{
+	if (attr)
+		return fgi_real()->cond_init(cond, attr);
+	memset(cond, 0, sizeof(*cond));
+	return 0;
+}
+
+EXPORT int pthread_cond_destroy(pthread_cond_t *cond)
+{
+	if (shared(cond))
+		return fgi_real()->cond_destroy(cond);
+	return fgi_waitq_busy(queue_of(cond)) ? EBUSY : 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Everything the interposer knows about glibc: where a mutex keeps its kind, a condition variable its flags, how both
+ * are encoded, and the symbol versions of the functions behind ours. Nothing else may know. The asserts compare it
+ * with the headers that programs are compiled with; tests/posix/mutex_static.c does so for the static initializers,
+ * which C does not accept in an assert. */
+#ifndef FGI_GLIBC_LAYOUT_H
+#define FGI_GLIBC_LAYOUT_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The kind word of a mutex. */
+#define FGI_GLIBC_NORMAL PTHREAD_MUTEX_TIMED_NP
+#define FGI_GLIBC_RECURSIVE PTHREAD_MUTEX_RECURSIVE_NP
+#define FGI_GLIBC_ERRORCHECK PTHREAD_MUTEX_ERRORCHECK_NP
+#define FGI_GLIBC_ADAPTIVE PTHREAD_MUTEX_ADAPTIVE_NP
+#define FGI_GLIBC_KINDS 0x3u     /* the bits of those four */
+#define FGI_GLIBC_ELISION 0x300u /* wishes about lock elision, which mean nothing here */
+#define FGI_GLIBC_DESTROYED (-1) /* what pthread_mutex_destroy leaves: no function accepts it */
+/* Robust 0x10, inherit 0x20, protect 0x40, shared 0x80, and whatever comes later: any other bit is glibc's affair. */
+
+/* The flag word of a condition variable. */
+#define FGI_GLIBC_COND_SHARED 0x1u
+#define FGI_GLIBC_COND_MONOTONIC 0x2u
+#define fgi_glibc_cond_flags(c) ((c)->__data.__wrefs)
+#define FGI_GLIBC_COND_FLAGS_AT offsetof(pthread_cond_t, __data.__wrefs)
+
+#if defined(__x86_64__)
+#define FGI_GLIBC_MUTEX_SIZE 40
+#define FGI_GLIBC_KIND_AT 16
+#define FGI_GLIBC_OWNER_AT 8
+#define FGI_GLIBC_COUNT_AT 4
+#define FGI_GLIBC_BASE "GLIBC_2.2.5"
+#define FGI_GLIBC_COND "GLIBC_2.3.2" /* GLIBC_2.2.5 has condition variables of another layout */
+#define FGI_GLIBC_CEILING "GLIBC_2.4"
+#define FGI_GLIBC_ROBUST "GLIBC_2.12"
+#elif defined(__aarch64__)
+#define FGI_GLIBC_MUTEX_SIZE 48
+#define FGI_GLIBC_KIND_AT 16
+#define FGI_GLIBC_OWNER_AT 8
+#define FGI_GLIBC_COUNT_AT 4
+#define FGI_GLIBC_BASE "GLIBC_2.17"
+#define FGI_GLIBC_COND FGI_GLIBC_BASE
+#define FGI_GLIBC_CEILING FGI_GLIBC_BASE
+#define FGI_GLIBC_ROBUST FGI_GLIBC_BASE
+#else
+#error "glibc's mutex layout on this machine has not been looked up"
+#endif
+#define FGI_GLIBC_CLOCK "GLIBC_2.30"
+
+_Static_assert(sizeof(pthread_mutex_t) == FGI_GLIBC_MUTEX_SIZE, "size of pthread_mutex_t");
+_Static_assert(offsetof(pthread_mutex_t, __data.__kind) == FGI_GLIBC_KIND_AT, "where the kind is");
+_Static_assert(offsetof(pthread_mutex_t, __data.__owner) == FGI_GLIBC_OWNER_AT, "where the owner is");
+_Static_assert(offsetof(pthread_mutex_t, __data.__count) == FGI_GLIBC_COUNT_AT, "where the count is");
+_Static_assert(FGI_GLIBC_NORMAL == 0 && FGI_GLIBC_RECURSIVE == 1 && FGI_GLIBC_ERRORCHECK == 2 &&
+		       FGI_GLIBC_ADAPTIVE == 3,
+	       "how kinds are encoded");
+_Static_assert(sizeof(pthread_cond_t) == 48, "size of pthread_cond_t");
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* pthread_mutex_*: glibc's mutex kinds around FGI_LOCK_FILE's lock. docs/design/interposer.md has the state tables and
+ * the rules M1 to M4. A normal mutex is one branch and the inlined lock; all else is out of line. */
+#include "preload/mutex.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "preload/real.h"
+#include "src/thread.h"
+#include FGI_LOCK_FILE
+
+/* What a mutex of ours holds in glibc's 40 bytes. */
+struct fgi_mutex {
+	uint32_t unused;
+	uint32_t count; /* recursive: levels; M1 */
+	uint32_t owner; /* recursive, errorcheck: the holder's tid, or 0; M1 */
+	uint32_t unused2;
+	int32_t kind; /* glibc's; constant from init to destroy */
+	uint32_t unused3;
+	struct fg_lock lock;
+};
+_Static_assert(offsetof(struct fgi_mutex, kind) == FGI_GLIBC_KIND_AT, "the kind stays glibc's");
+_Static_assert(offsetof(struct fgi_mutex, owner) == FGI_GLIBC_OWNER_AT, "debuggers look here");
+_Static_assert(offsetof(struct fgi_mutex, count) == FGI_GLIBC_COUNT_AT, "debuggers look here");
+_Static_assert(sizeof(struct fgi_mutex) <= sizeof(pthread_mutex_t), "a lock must fit");
+_Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock must fit");
+
+#define EXPORT __attribute__((visibility("default")))
+#define UNDECIDED (-1)
+
+static inline struct fgi_mutex *mutex_of(pthread_mutex_t *mutex)
+{
+	return (struct fgi_mutex *)mutex;
+}
+
+static inline bool is_normal(const pthread_mutex_t *mutex)
+{
+	return fg_likely(((const struct fgi_mutex *)mutex)->kind == FGI_GLIBC_NORMAL);
+}
+
+/* The kinds that have an owner. Only for mutexes of ours. */
+static inline bool has_owner(const struct fgi_mutex *m)
+{
+	unsigned int kind = (unsigned int)m->kind & FGI_GLIBC_KINDS;
+
+	return kind == FGI_GLIBC_RECURSIVE || kind == FGI_GLIBC_ERRORCHECK;
+}
+
+/* Before the lock is tried: what a call returns whose caller holds the mutex already, otherwise UNDECIDED. */
+static int lock_again(struct fgi_mutex *m, int deadlock)
+{
+	if (!has_owner(m) || fg_load_relaxed(&m->owner) != fgi_self())
+		return UNDECIDED;
+	if (((unsigned int)m->kind & FGI_GLIBC_KINDS) == FGI_GLIBC_ERRORCHECK)
+		return deadlock;
+	if (m->count == UINT_MAX)
+		return EAGAIN;
+	m->count++;
+	return 0;
+}
+
+/* The lock has been taken. */
+static void set_owner(struct fgi_mutex *m)
+{
+	if (!has_owner(m))
+		return;
+	m->count = 1;
+	fg_store_relaxed(&m->owner, fgi_self());
+}
+
+__attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
+{
+	struct fgi_mutex *m = mutex_of(mutex);
+	int result;
+
+	if (!fgi_mutex_native(mutex))
+		return fgi_real()->mutex_lock(mutex);
+	result = lock_again(m, EDEADLK);
+	if (result != UNDECIDED)
+		return result;
+	fgi_lock(&m->lock);
+	set_owner(m);
+	return 0;
+}
+
+EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	if (!is_normal(mutex))
+		return lock_slow(mutex);
+	fgi_lock(&mutex_of(mutex)->lock);
+	return 0;
+}
+
+__attribute__((noinline)) static int trylock_slow(pthread_mutex_t *mutex)
+{
+	struct fgi_mutex *m = mutex_of(mutex);
+	int result;
+
+	if (!fgi_mutex_native(mutex))
+		return fgi_real()->mutex_trylock(mutex);
+	result = lock_again(m, EBUSY);
+	if (result != UNDECIDED)
+		return result;
+	if (!fgi_trylock(&m->lock))
+		return EBUSY;
+	set_owner(m);
+	return 0;
+}
+
+EXPORT int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+	if (!is_normal(mutex))
+		return trylock_slow(mutex);
+	return fgi_trylock(&mutex_of(mutex)->lock) ? 0 : EBUSY;
+}
+
+/* Gives up the owner's level; UNDECIDED if the lock is to be released. */
+static int drop_level(struct fgi_mutex *m)
+{
+	if (!has_owner(m))
+		return UNDECIDED;
+	if (fg_load_relaxed(&m->owner) != fgi_self())
+		return EPERM;
+	if (--m->count)
+		return 0;
+	fg_store_relaxed(&m->owner, 0);
+	return UNDECIDED;
+}
+
+__attribute__((noinline)) static int unlock_slow(pthread_mutex_t *mutex)
+{
+	int result;
+
+	if (!fgi_mutex_native(mutex))
+		return fgi_real()->mutex_unlock(mutex);
+	result = drop_level(mutex_of(mutex));
+	if (result != UNDECIDED)
+		return result;
+	fgi_unlock(&mutex_of(mutex)->lock);
+	return 0;
+}
+
+EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	if (!is_normal(mutex))
+		return unlock_slow(mutex);
+	fgi_unlock(&mutex_of(mutex)->lock);
+	return 0;
+}
+
+/* Only for mutexes of ours. */
+static int lock_until(struct fgi_mutex *m, clockid_t clock, const struct timespec *abs)
+{
+	int result = lock_again(m, EDEADLK);
+
+	if (result != UNDECIDED)
+		return result;
+	if (!fgi_trylock(&m->lock)) {
+		if (abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000)
+			return EINVAL; /* M4 */
+		if (fgi_timedlock(&m->lock, clock, abs))
+			return ETIMEDOUT;
+	}
+	set_owner(m);
+	return 0;
+}
+
+EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict abs)
+{
+	if (!fgi_mutex_native(mutex))
+		return fgi_real()->mutex_timedlock(mutex, abs);
+	return lock_until(mutex_of(mutex), CLOCK_REALTIME, abs);
+}
+
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t clock,
+				   const struct timespec *restrict abs)
+{
+	if (!fgi_mutex_native(mutex))
+		return fgi_real()->mutex_clocklock(mutex, clock, abs);
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return lock_until(mutex_of(mutex), clock, abs);
+}
+
+EXPORT int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
+{
+	int result;
+
+	if (!attr) {
+		memset(mutex, 0, sizeof(*mutex));
+		return 0;
+	}
+	result = fgi_real()->mutex_init(mutex, attr);
+	if (result == 0 && fgi_mutex_native(mutex))
+		mutex_of(mutex)->kind &= (int32_t)FGI_GLIBC_KINDS; /* an explicit normal is as fast as the default */
+	return result;
+}
+
+EXPORT int pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+	struct fgi_mutex *m = mutex_of(mutex);
+
+	if (!fgi_mutex_native(mutex))
+		return fgi_real()->mutex_destroy(mutex);
+	if (!fgi_trylock(&m->lock)) /* M3 */
+		return EBUSY;
+	fgi_unlock(&m->lock);
+	m->kind = FGI_GLIBC_DESTROYED;
+	return 0;
+}
+
+EXPORT int pthread_mutex_consistent(pthread_mutex_t *mutex)
+{
+	return fgi_mutex_native(mutex) ? EINVAL : fgi_real()->mutex_consistent(mutex);
+}
+
+EXPORT int pthread_mutex_getprioceiling(const pthread_mutex_t *restrict mutex, int *restrict ceiling)
+{
+	return fgi_mutex_native(mutex) ? EINVAL : fgi_real()->mutex_getprioceiling(mutex, ceiling);
+}
+
+EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *restrict mutex, int ceiling, int *restrict old)
+{
+	return fgi_mutex_native(mutex) ? EINVAL : fgi_real()->mutex_setprioceiling(mutex, ceiling, old);
+}
+
+/* Calls from inside, and glibc's second names, which it exports as well: an object must not meet both. */
+#define ALIAS(type, name, of) extern __typeof__(of) name __attribute__((alias(#of), visibility(type), nothrow, leaf))
+ALIAS("hidden", fgi_mutex_lock, pthread_mutex_lock);
+ALIAS("hidden", fgi_mutex_unlock, pthread_mutex_unlock);
+ALIAS("default", __pthread_mutex_init, pthread_mutex_init);
+ALIAS("default", __pthread_mutex_destroy, pthread_mutex_destroy);
+ALIAS("default", __pthread_mutex_lock, pthread_mutex_lock);
+ALIAS("default", __pthread_mutex_trylock, pthread_mutex_trylock);
+ALIAS("default", __pthread_mutex_unlock, pthread_mutex_unlock);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Our functions under names that nobody can interpose, for calls from inside. They take mutexes of any kind. */
+#ifndef FGI_PRELOAD_MUTEX_H
+#define FGI_PRELOAD_MUTEX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "preload/glibc_layout.h"
+
+int fgi_mutex_lock(pthread_mutex_t *mutex) __attribute__((visibility("hidden")));
+int fgi_mutex_unlock(pthread_mutex_t *mutex) __attribute__((visibility("hidden")));
+
+/* Is the mutex ours (true) or glibc's? */
+static inline bool fgi_mutex_native(const pthread_mutex_t *mutex)
+{
+	return !((unsigned int)mutex->__data.__kind & ~(FGI_GLIBC_KINDS | FGI_GLIBC_ELISION));
+}
+
+#endif
