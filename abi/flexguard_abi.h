@@ -90,7 +90,8 @@ struct fg_window {
 	fg_u32 pad;
 };
 
-enum fg_reg { /* x86-64 names; the user registers of the preempted thread */
+/* User registers of the preempted thread, by their x86-64 names. */
+enum fg_reg {
 	FG_REG_NONE = 0,
 	FG_REG_AX = 1,
 	FG_REG_BX = 2,
@@ -121,7 +122,7 @@ struct fg_registration {
 struct fg_reply {
 	fg_u32 magic;
 	fg_u32 version;
-	fg_u32 status; /* 0 or an errno value: EPROTO not our magic, EPROTONOSUPPORT other version, EINVAL, ENOSPC ... */
+	fg_u32 status; /* 0 or an errno value: EPROTO not our magic, EPROTONOSUPPORT other version, EINVAL ... */
 	fg_u32 reserved;
 };
 
@@ -134,15 +135,15 @@ struct fg_shared {
 	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide; writer: kernel half */
 	fg_u32 pad0[15];
 
-	fg_u32 magic;        /* writer: user half, once, before the first client is served */
+	fg_u32 magic; /* writer: user half, once, before the first client is served */
 	fg_u32 version;
 	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; the user half renews it every FG_HEARTBEAT_NS; 0: it said goodbye */
 	fg_u64 pad1[6];
 
-	fg_u64 preempted_holders;      /* critical preemptions since load, by kind; writer: kernel half */
+	fg_u64 preempted_holders; /* critical preemptions since load, by kind; writer: kernel half */
 	fg_u64 preempted_next_waiters;
-	fg_u64 mode_transitions;       /* num_preempted_cs went 0 -> 1: every lock on the machine turns to blocking */
-	fg_u64 missed;                 /* critical preemptions that could not be counted (no memory for the record) */
+	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1: every lock on the machine turns to blocking */
+	fg_u64 missed;           /* critical preemptions that could not be counted (no memory for the record) */
 	fg_u64 pad2[4];
 };
 

@@ -17,7 +17,7 @@
  *   region[ready .. end)   reserved address space (PROT_NONE: costs no memory, is not counted as committed)
  *
  * `stack` is a Treiber stack of nodes that no thread has: index + 1 of the top in the low half, a tag that each change
- * advances in the high half, so that a node that is popped and pushed again meanwhile is not mistaken for the old top. */
+ * advances in the high half, so that a node popped and pushed again meanwhile is not mistaken for the old top. */
 static struct fg_queue_node *region;
 static uint32_t used, ready;
 static uint64_t stack;
@@ -28,7 +28,7 @@ static pthread_key_t exit_key;
 static uint32_t have_exit_key;
 
 static __thread struct {
-	struct fg_queue_node *free;                  /* FG_NODE_FREE, chained by `free` */
+	struct fg_queue_node *free;                   /* FG_NODE_FREE, chained by `free` */
 	struct fg_queue_node *aside[FGI_NODES_ASIDE]; /* LEFT, PASSED or by now FREE; NULL: an empty place */
 	bool returns_at_exit;
 } mine __attribute__((tls_model("initial-exec")));
@@ -237,6 +237,11 @@ void fgi_node_take_back(struct fg_queue_node *node)
 	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
 		if (mine.aside[i] == node)
 			mine.aside[i] = NULL;
+}
+
+uint32_t fgi_nodes_used(void)
+{
+	return fg_load_relaxed(&used);
 }
 
 /* The child has one thread, which is in no queue: every queue is empty but for MCS locks that this thread owns, and

@@ -38,8 +38,11 @@ void fgi_node_take_back(struct fg_queue_node *node);
 void fgi_nodes_start(void);      /* idempotent; run by a constructor */
 void fgi_nodes_after_fork(void); /* in the child */
 
-#define FGI_NODES (1u << 18)    /* 16 MiB of address space */
-#define FGI_NODES_STEP 1024u    /* made usable at a time: 64 KiB */
-#define FGI_NODES_ASIDE 8u      /* places that a thread may have left and not yet lost */
+/* How many nodes were ever in use at once (or lost): 64 bytes each. */
+uint32_t fgi_nodes_used(void);
+
+#define FGI_NODES (1u << 18) /* 16 MiB of address space */
+#define FGI_NODES_STEP 1024u /* made usable at a time: 64 KiB */
+#define FGI_NODES_ASIDE 8u   /* places that a thread may have left and not yet lost */
 
 #endif

@@ -8,7 +8,7 @@
 #include "src/monitor.h"
 #include "src/node.h"
 
-__attribute__((visibility("default"))) __thread struct fg_thread_block fg_thread;
+__thread struct fg_thread_block fg_thread;
 
 uint32_t fgi_thread_init(void)
 {

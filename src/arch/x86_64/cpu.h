@@ -15,4 +15,12 @@ static inline uint64_t fg_cycles(void)
 	return __builtin_ia32_rdtsc();
 }
 
+/* The same, but read only once everything before it in program order has executed and its loads are done. */
+static inline uint64_t fg_cycles_ordered(void)
+{
+	unsigned int cpu;
+
+	return __builtin_ia32_rdtscp(&cpu);
+}
+
 #endif

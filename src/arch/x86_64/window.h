@@ -52,6 +52,8 @@ struct fgi_window_entry {
 #define FGI_IF_NOT_EQUAL(begin, end) FGI_WINDOW(begin, end, "7", "0x40", "0")
 _Static_assert(FG_REG_NONE == 0 && FG_REG_AX == 1 && FG_REG_FLAGS == 7, "the numbers above");
 
+/* clang-format off */
+
 /* Takes the lock if the word is 0, making it `desired`. Returns what it found: 0 means taken. */
 static inline uint32_t fgi_take_cas32(uint32_t *word, uint32_t desired)
 {
@@ -158,5 +160,7 @@ static inline void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node)
 			   [granted] "i"(FG_NODE_GRANTED)
 			 : "cc", "memory");
 }
+
+/* clang-format on */
 
 #endif

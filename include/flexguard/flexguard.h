@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* Everything that FlexGuard offers to C and C++ programs. Link with -lflexguard (pkg-config flexguard). */
+#ifndef FLEXGUARD_FLEXGUARD_H
+#define FLEXGUARD_FLEXGUARD_H
+
+#include <flexguard/monitor.h>
+#include <flexguard/mutex.h>
+
+#endif

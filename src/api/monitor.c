@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#include "flexguard/monitor.h"
+
+#include "src/monitor.h"
+#include "src/patience.h"
+
+bool fg_monitor_attached(void)
+{
+	return fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
+}
+
+bool fg_critical_section_preempted(void)
+{
+	return fgi_preempted_cs();
+}

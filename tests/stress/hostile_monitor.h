@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Stands in for the Preemption Monitor, as an adversary: the counter goes up and down at random, for moments shorter
+ * than a hand-over and for longer than a slice; now and then the heartbeat stops, as if the monitor had died. */
+#ifndef FG_TESTS_HOSTILE_MONITOR_H
+#define FG_TESTS_HOSTILE_MONITOR_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "src/monitor.h"
+#include "src/patience.h"
+#include "tests/check.h"
+
+static struct {
+	struct fg_shared page __attribute__((aligned(FG_PAGE)));
+	pthread_t thread;
+	uint32_t stop;
+	uint64_t flips, deaths;
+} hostile;
+
+static inline uint64_t hostile_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static void *hostile_run(void *unused)
+{
+	uint64_t seed = 88172645463325252u;
+
+	(void)unused;
+	while (!fg_load_relaxed(&hostile.stop)) {
+		uint64_t r = hostile_random(&seed), now = fgi_now_ns(CLOCK_MONOTONIC);
+		struct timespec nap = {.tv_nsec = (long)(r % 8 ? r % 60000 : r % 3000000)};
+
+		if (r % 512 == 1) { /* dead, with whatever counter it had */
+			fg_store_relaxed(&hostile.page.heartbeat_ns, now - FG_HEARTBEAT_DEAD_NS - 1);
+			hostile.deaths++;
+		} else {
+			fg_store_relaxed(&hostile.page.heartbeat_ns, now);
+		}
+		fg_store_relaxed(&hostile.page.num_preempted_cs, (uint32_t)(r >> 20) % 3);
+		hostile.flips++;
+		if (r % 4) /* three in four flips last a moment, the fourth follows at once */
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	}
+	return NULL;
+}
+
+static inline void hostile_start(void)
+{
+	hostile.page.heartbeat_ns = fgi_now_ns(CLOCK_MONOTONIC);
+	fgi_monitor_attach(&hostile.page);
+	hostile.thread = check_thread(hostile_run, NULL);
+}
+
+static inline void hostile_stop(void)
+{
+	fg_store_relaxed(&hostile.stop, 1);
+	check_join(hostile.thread);
+	CHECK(hostile.flips > 100, "the mode hardly changed: %lu flips", (unsigned long)hostile.flips);
+	printf("mode changes: %lu, deaths of the monitor: %lu\n", (unsigned long)hostile.flips,
+	       (unsigned long)hostile.deaths);
+}
+
+#endif

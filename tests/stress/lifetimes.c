@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads, nodes and processes that end at inconvenient moments (I3, I6), while the mode changes all the time.
+ *
+ *   lifetimes short-lived | nested | fork */
+#include FGI_LOCK_FILE
+
+#include <sys/wait.h>
+
+#include "src/arch/arch.h"
+#include "src/node.h"
+#include "tests/stress/hostile_monitor.h"
+
+static struct fg_lock lock;
+static uint64_t counter;
+
+/* ---- 100,000 short-lived threads ---------------------------------------------------------------------------------
+ * Each waits for a lock that is mostly held, some give up (and leave a node in the queue), and ends at once: the node
+ * outlives its thread. */
+#define SHORT_LIVED 100000
+#define AT_ONCE 4
+
+static void *short_lived(void *argument)
+{
+	struct timespec soon;
+
+	clock_gettime(CLOCK_MONOTONIC, &soon);
+	soon.tv_nsec += 1000 * (long)((uintptr_t)argument % 20);
+	if (soon.tv_nsec >= 1000000000) {
+		soon.tv_nsec -= 1000000000;
+		soon.tv_sec++;
+	}
+	if (fgi_timedlock(&lock, CLOCK_MONOTONIC, &soon) != 0)
+		return (void *)0;
+	counter++;
+	for (int i = 0; i < 50; i++)
+		fg_pause();
+	fgi_unlock(&lock);
+	return (void *)1;
+}
+
+static void test_short_lived(void)
+{
+	pthread_t thread[AT_ONCE];
+	uint64_t entered = 0;
+
+	for (uintptr_t n = 0; n < SHORT_LIVED; n += AT_ONCE) {
+		bool closed = n / AT_ONCE % 2; /* every other group finds the lock held, gives up and ends */
+
+		if (closed)
+			fgi_lock(&lock);
+		for (uintptr_t i = 0; i < AT_ONCE; i++)
+			thread[i] = check_thread(short_lived, (void *)(n + i));
+		for (int i = 0; i < AT_ONCE; i++) {
+			bool got_in = check_join(thread[i]);
+
+			CHECK(!(closed && got_in), "a thread got into a held lock");
+			entered += got_in;
+		}
+		if (closed)
+			fgi_unlock(&lock);
+	}
+	CHECK(entered == counter, "%lu entered, %lu counted", (unsigned long)entered, (unsigned long)counter);
+	CHECK(fgi_nodes_used() < 1000, "nodes of dead threads are lost: %u in use", fgi_nodes_used());
+	printf("%d threads, %lu entered, %u nodes\n", SHORT_LIVED, (unsigned long)entered, fgi_nodes_used());
+}
+
+/* ---- 1,000 nested locks ---- */
+#define NESTED 1000
+
+static struct fg_lock nest[NESTED];
+static uint64_t depth[NESTED];
+
+static void *nested(void *argument)
+{
+	uint64_t seed = (uintptr_t)argument;
+
+	for (int round = 0; round < 4000; round++) {
+		unsigned int step = 1 + 2 * (unsigned int)(hostile_random(&seed) % 100);
+
+		while (step % 5 == 0)
+			step += 2; /* coprime to 1000, so the release order below visits every lock */
+		for (unsigned int i = 0; i < NESTED; i++)
+			fgi_lock(&nest[i]);
+		CHECK(fg_thread.held == NESTED, "held %d", fg_thread.held);
+		for (unsigned int i = 0; i < NESTED; i++) {
+			unsigned int k = i * step % NESTED;
+
+			depth[k]++;
+			fgi_unlock(&nest[k]);
+		}
+	}
+	CHECK(fg_thread.held == 0, "held %d", fg_thread.held);
+	return NULL;
+}
+
+static void test_nested(void)
+{
+	pthread_t thread[2] = {check_thread(nested, (void *)1), check_thread(nested, (void *)2)};
+
+	check_join(thread[0]);
+	check_join(thread[1]);
+	for (int i = 0; i < NESTED; i++)
+		CHECK(depth[i] == 8000, "lock %d: %lu", i, (unsigned long)depth[i]);
+	printf("%d nested locks, %u nodes\n", NESTED, fgi_nodes_used());
+}
+
+/* ---- fork while others wait for what the forking thread holds ---- */
+static uint32_t stop_forking;
+
+static void *contender(void *unused)
+{
+	(void)unused;
+	while (!fg_load_relaxed(&stop_forking)) {
+		fgi_lock(&lock);
+		counter++;
+		fgi_unlock(&lock);
+	}
+	return NULL;
+}
+
+static void *child_worker(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 2000; i++) {
+		fgi_lock(&lock);
+		counter++;
+		fgi_unlock(&lock);
+	}
+	return NULL;
+}
+
+static void child(uint64_t before)
+{
+	pthread_t thread[2];
+
+	check_watchdog(60);
+	CHECK(fg_thread.held == 1, "the child lost what its parent held");
+	CHECK(fgi_self() == (uint32_t)getpid(), "the child goes by its parent's name");
+	CHECK(counter == before);
+	fgi_unlock(&lock);
+	thread[0] = check_thread(child_worker, NULL);
+	thread[1] = check_thread(child_worker, NULL);
+	check_join(thread[0]);
+	check_join(thread[1]);
+	CHECK(counter == before + 4000, "lost update in the child");
+	_exit(0);
+}
+
+static void test_fork(void)
+{
+	pthread_t thread[2] = {check_thread(contender, NULL), check_thread(contender, NULL)};
+
+	for (int i = 0; i < 200; i++) {
+		uint64_t before;
+		int status;
+		pid_t pid;
+
+		fgi_self();
+		fgi_lock(&lock);
+		before = counter;
+		for (int turn = 0; turn < 1000 * (i % 8); turn++)
+			fg_pause(); /* the others queue up */
+		pid = fork();
+		CHECK(pid >= 0);
+		if (pid == 0)
+			child(before);
+		CHECK(counter == before, "somebody is in beside the parent");
+		fgi_unlock(&lock);
+		CHECK(waitpid(pid, &status, 0) == pid);
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed: %x", (unsigned int)status);
+	}
+	fg_store_relaxed(&stop_forking, 1);
+	check_join(thread[0]);
+	check_join(thread[1]);
+}
+
+int main(int argc, char **argv)
+{
+	CHECK(argc == 2, "usage: lifetimes short-lived | nested | fork");
+	check_watchdog(300);
+	hostile_start();
+	if (!strcmp(argv[1], "short-lived"))
+		test_short_lived();
+	else if (!strcmp(argv[1], "nested"))
+		test_nested();
+	else if (!strcmp(argv[1], "fork"))
+		test_fork();
+	else
+		CHECK(false, "unknown test %s", argv[1]);
+	hostile_stop();
+	return 0;
+}
