@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard doctor`: what works on this machine, what does not, and what to do.
+
+mod facts;
+
+use std::fmt::Write;
+
+use flexguard_monitor::{Hook, Probe, SocketName, Stats};
+use serde::Serialize;
+
+use crate::args;
+use crate::child::Status;
+use crate::failure::Result;
+use crate::locks::{self, POSIX};
+use crate::output;
+use crate::prefix::Prefix;
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    /// What was found.
+    found: String,
+    /// What that means for the user; empty where `found` says it all.
+    meaning: String,
+    /// What to do about it, if anything can be done.
+    advice: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ok,
+    /// Needed, and not there.
+    Missing,
+    /// Not needed; this or that would be better with it.
+    Absent,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    /// The whole system works here.
+    works: bool,
+    checks: Vec<Check>,
+}
+
+impl Check {
+    fn new(name: &'static str, state: State, found: impl Into<String>) -> Self {
+        Self {
+            name,
+            state,
+            found: found.into(),
+            meaning: String::new(),
+            advice: None,
+        }
+    }
+
+    fn means(mut self, meaning: &str) -> Self {
+        self.meaning = meaning.into();
+        self
+    }
+
+    fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+pub fn run(args: args::Doctor) -> Result<Status> {
+    let checks = examine(&Prefix::find()?);
+    let works = checks.iter().all(|c| c.state != State::Missing);
+    if args.json {
+        output::print_json(&Report {
+            schema: "flexguard-doctor/1",
+            works,
+            checks,
+        })?;
+    } else {
+        output::print(&render(&checks, works))?;
+    }
+    Ok(Status::Exited(if works { 0 } else { 1 }))
+}
+
+fn examine(prefix: &Prefix) -> Vec<Check> {
+    let probe = flexguard_monitor::probe();
+    let daemon = daemon();
+    // With a daemon nothing has to be loaded here: what loading needs is then only worth knowing.
+    let needed = if daemon.state == State::Ok {
+        State::Absent
+    } else {
+        State::Missing
+    };
+    vec![
+        Check::new("kernel", State::Ok, &probe.kernel_release),
+        btf(&probe, needed),
+        capabilities(&probe, needed),
+        lockdown(&probe, needed),
+        monitor_program(&probe, needed),
+        jit(&probe),
+        unprivileged_bpf(),
+        daemon,
+        interposers(prefix),
+        glibc(),
+        rseq(),
+        slice_extension(),
+    ]
+}
+
+fn btf(probe: &Probe, needed: State) -> Check {
+    let path = probe.btf_path.display();
+    if probe.btf {
+        return Check::new("btf", State::Ok, format!("{path}"));
+    }
+    Check::new("btf", needed, format!("no {path}"))
+        .means("the kernel does not describe its types, so the monitor's program cannot be fitted to it")
+        .advise("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (Debian's and Ubuntu's are)")
+}
+
+fn capabilities(probe: &Probe, needed: State) -> Check {
+    let held = [
+        ("CAP_BPF", probe.cap_bpf),
+        ("CAP_PERFMON", probe.cap_perfmon),
+        ("CAP_SYS_ADMIN", probe.cap_sys_admin),
+    ];
+    let names: Vec<&str> = held
+        .iter()
+        .filter(|(_, has)| *has)
+        .map(|(name, _)| *name)
+        .collect();
+    let found = if names.is_empty() {
+        "none of CAP_BPF, CAP_PERFMON".into()
+    } else {
+        names.join(", ")
+    };
+    if probe.cap_sys_admin || (probe.cap_bpf && probe.cap_perfmon) {
+        return Check::new("capabilities", State::Ok, found);
+    }
+    Check::new("capabilities", needed, found)
+        .means("this user cannot load the monitor")
+        .advise("have `flexguard monitor` run as root once for the machine; programs then need no privilege")
+}
+
+fn lockdown(probe: &Probe, needed: State) -> Check {
+    match probe.lockdown.as_deref() {
+        Some("confidentiality") => Check::new("lockdown", needed, "confidentiality")
+            .means("the kernel forbids BPF programs to read memory")
+            .advise("boot with lockdown=integrity, or without lockdown"),
+        Some(mode) => Check::new("lockdown", State::Ok, mode),
+        None => Check::new("lockdown", State::Ok, "not in this kernel"),
+    }
+}
+
+fn monitor_program(probe: &Probe, needed: State) -> Check {
+    let name = "monitor-program";
+    match &probe.hook {
+        Hook::Loads => Check::new(
+            name,
+            State::Ok,
+            "loads and attaches (tp_btf/sched_switch, task storage)",
+        ),
+        Hook::Fails { why, hint, .. } => {
+            let check = Check::new(name, needed, why)
+                .means("the locks spin for a while and then block, without knowing of preemptions");
+            match hint {
+                Some(hint) => check.advise(hint),
+                None => check,
+            }
+        }
+    }
+}
+
+fn jit(probe: &Probe) -> Check {
+    match probe.bpf_jit {
+        Some(true) => Check::new("bpf-jit", State::Ok, "on"),
+        Some(false) => Check::new("bpf-jit", State::Absent, "off")
+            .means("the monitor's program is interpreted at each context switch: slow")
+            .advise("sysctl net.core.bpf_jit_enable=1"),
+        None => Check::new("bpf-jit", State::Absent, "not readable by this user")
+            .means("it is on in every usual kernel"),
+    }
+}
+
+fn unprivileged_bpf() -> Check {
+    let found = match facts::read_line("/proc/sys/kernel/unprivileged_bpf_disabled").as_deref() {
+        Some("0") => "allowed",
+        Some("1") => "disabled until the next boot",
+        Some("2") => "disabled",
+        _ => "not readable",
+    };
+    // Programs never load BPF themselves, so neither value is a defect.
+    Check::new("unprivileged-bpf", State::Ok, format!("{found} (not used)"))
+}
+
+fn daemon() -> Check {
+    let name = "monitor-daemon";
+    let socket = match SocketName::from_env() {
+        Ok(Some(socket)) => socket,
+        Ok(None) => {
+            return Check::new(name, State::Absent, "FLEXGUARD_SOCKET is empty")
+                .means("programs use no monitor")
+                .advise("unset FLEXGUARD_SOCKET");
+        }
+        Err(e) => {
+            return Check::new(name, State::Absent, e.to_string())
+                .advise("correct FLEXGUARD_SOCKET, or unset it")
+        }
+    };
+    match Stats::query(&socket) {
+        Ok(stats) => Check::new(
+            name,
+            State::Ok,
+            format!(
+                "answers on {socket}, {} processes registered",
+                stats.registered_processes
+            ),
+        ),
+        Err(e) => Check::new(name, State::Absent, e.to_string())
+            .means("`flexguard run` loads a monitor for each run, where it may")
+            .advise("start `flexguard monitor` to have one for the whole machine"),
+    }
+}
+
+fn interposers(prefix: &Prefix) -> Check {
+    let name = "locks";
+    let locks = match locks::read(prefix) {
+        Ok(locks) => locks,
+        Err(e) => {
+            return Check::new(name, State::Missing, e.to_string())
+                .means("no lock can be used")
+                .advise("run `make`");
+        }
+    };
+    let own: Vec<_> = locks.iter().filter(|l| l.name != POSIX).collect();
+    let missing: Vec<&str> = own
+        .iter()
+        .filter(|l| !prefix.interposer(&l.name).is_file())
+        .map(|l| l.name.as_str())
+        .collect();
+    if missing.is_empty() {
+        return Check::new(
+            name,
+            State::Ok,
+            format!("{} in {}", own.len(), prefix.dir().display()),
+        );
+    }
+    Check::new(
+        name,
+        State::Missing,
+        format!("no library for {}", missing.join(", ")),
+    )
+    .means("these locks cannot be used")
+    .advise("the installation is incomplete: run `make`")
+}
+
+fn glibc() -> Check {
+    Check::new("glibc", State::Ok, facts::glibc_version())
+}
+
+fn rseq() -> Check {
+    match facts::rseq_area() {
+        Some(size) => Check::new(
+            "rseq",
+            State::Ok,
+            format!("registered by the C library, {size} bytes"),
+        ),
+        None => Check::new("rseq", State::Absent, "not registered by the C library")
+            .means("nothing that FlexGuard needs today"),
+    }
+}
+
+fn slice_extension() -> Check {
+    let name = "slice-extension";
+    match facts::slice_extension() {
+        Ok(()) => Check::new(name, State::Ok, "granted"),
+        Err(e) => Check::new(name, State::Absent, format!("not available ({e})"))
+            .means(
+                "a lock holder cannot ask the scheduler for a little more time; no lock needs it",
+            )
+            .advise("Linux 7.0 or later with CONFIG_RSEQ_SLICE_EXTENSION, and glibc 2.41 or later"),
+    }
+}
+
+fn render(checks: &[Check], works: bool) -> String {
+    let width = checks.iter().map(|c| c.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for check in checks {
+        let state = match check.state {
+            State::Ok => "ok",
+            State::Missing => "NOT OK",
+            State::Absent => "absent",
+        };
+        let _ = writeln!(text, "{state:6}  {:width$}  {}", check.name, check.found);
+        if !check.meaning.is_empty() {
+            let _ = writeln!(text, "{:width$}          {}", "", check.meaning);
+        }
+        if let Some(advice) = &check.advice {
+            let _ = writeln!(text, "{:width$}          to do: {advice}", "");
+        }
+    }
+    text.push_str(if works {
+        "\nThe whole system works here.\n"
+    } else {
+        "\nDegraded: the locks are safe, but work without the monitor or not at all. See NOT OK above.\n"
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_is_below_its_check() {
+        let checks = [
+            Check::new("kernel", State::Ok, "6.1"),
+            Check::new("btf", State::Missing, "none")
+                .means("no monitor")
+                .advise("boot another"),
+        ];
+        let text = render(&checks, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "ok      kernel  6.1");
+        assert_eq!(lines[1], "NOT OK  btf     none");
+        assert_eq!(lines[3].trim(), "to do: boot another");
+        assert_eq!(lines[1].find("none"), lines[2].find("no monitor"));
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+//! The summary that ends `flexguard run --stats`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use flexguard_monitor::Stats;
+use serde::Serialize;
+
+use crate::args::StatsFormat;
+use crate::attach::Attachment;
+use crate::child::{End, Status};
+use crate::failure::Result;
+use crate::locks::POSIX;
+use crate::output;
+
+/// What a run did. Counters are None where no monitor counted.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Summary {
+    pub lock: String,
+    pub monitor: String,
+    pub preempted_critical_sections: Option<u64>,
+    pub preempted_holders: Option<u64>,
+    pub preempted_next_waiters: Option<u64>,
+    pub mode_transitions: Option<u64>,
+    pub missed: Option<u64>,
+    pub switches: Option<u64>,
+    pub registered_processes: Option<u64>,
+    pub elapsed_seconds: f64,
+    pub user_seconds: f64,
+    pub system_seconds: f64,
+    pub max_rss_kib: i64,
+    pub voluntary_switches: i64,
+    pub involuntary_switches: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Summary {
+    pub fn new(
+        lock: &str,
+        monitor: &Attachment,
+        counted: Option<Counted>,
+        end: &End,
+        elapsed: Duration,
+    ) -> Self {
+        Self {
+            lock: lock.into(),
+            monitor: match (&counted, monitor.is_active()) {
+                (None, true) => "absent (it was there at the start and has gone)".into(),
+                _ => monitor.describe(),
+            },
+            preempted_critical_sections: counted.map(|c| c.preempted_critical_sections()),
+            preempted_holders: counted.map(|c| c.preempted_holders),
+            preempted_next_waiters: counted.map(|c| c.preempted_next_waiters),
+            mode_transitions: counted.map(|c| c.mode_transitions),
+            missed: counted.map(|c| c.missed),
+            switches: counted.map(|c| c.switches),
+            registered_processes: counted.map(|c| c.registered_processes),
+            elapsed_seconds: elapsed.as_secs_f64(),
+            user_seconds: end.user_seconds(),
+            system_seconds: end.system_seconds(),
+            max_rss_kib: end.usage.ru_maxrss,
+            voluntary_switches: end.usage.ru_nvcsw,
+            involuntary_switches: end.usage.ru_nivcsw,
+            hint: counted.and_then(|c| hint(lock, c, end.status)),
+        }
+    }
+
+    pub fn render(&self, format: StatsFormat) -> Result<String> {
+        match format {
+            StatsFormat::Json => output::to_json(self),
+            StatsFormat::Text => Ok(self.text()),
+        }
+    }
+
+    fn text(&self) -> String {
+        let count = |n: Option<u64>| n.map_or("unknown".to_string(), |n| n.to_string());
+        let lines = [
+            ("lock", self.lock.clone()),
+            ("monitor", self.monitor.clone()),
+            (
+                "preempted-critical-sections",
+                count(self.preempted_critical_sections),
+            ),
+            ("preempted-holders", count(self.preempted_holders)),
+            ("preempted-next-waiters", count(self.preempted_next_waiters)),
+            ("mode-transitions", count(self.mode_transitions)),
+            ("missed", count(self.missed)),
+            ("switches", count(self.switches)),
+            ("registered-processes", count(self.registered_processes)),
+            ("elapsed-seconds", format!("{:.3}", self.elapsed_seconds)),
+            ("user-seconds", format!("{:.3}", self.user_seconds)),
+            ("system-seconds", format!("{:.3}", self.system_seconds)),
+            ("max-rss-kib", self.max_rss_kib.to_string()),
+            ("voluntary-switches", self.voluntary_switches.to_string()),
+            (
+                "involuntary-switches",
+                self.involuntary_switches.to_string(),
+            ),
+        ];
+        let mut text = String::new();
+        for (name, value) in lines {
+            let _ = writeln!(text, "{name}: {value}");
+        }
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(text, "hint: {hint}");
+        }
+        text
+    }
+}
+
+/// What the monitor counted between two moments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    pub preempted_holders: u64,
+    pub preempted_next_waiters: u64,
+    pub mode_transitions: u64,
+    pub missed: u64,
+    pub switches: u64,
+    pub registered_processes: u64,
+}
+
+impl Counted {
+    /// Preempted critical sections, of either kind.
+    pub fn preempted_critical_sections(&self) -> u64 {
+        self.preempted_holders + self.preempted_next_waiters
+    }
+
+    /// None if the counters went back: that is another monitor than before.
+    pub fn between(before: &Stats, after: &Stats) -> Option<Self> {
+        Some(Self {
+            preempted_holders: after
+                .preempted_holders
+                .checked_sub(before.preempted_holders)?,
+            preempted_next_waiters: after
+                .preempted_next_waiters
+                .checked_sub(before.preempted_next_waiters)?,
+            mode_transitions: after
+                .mode_transitions
+                .checked_sub(before.mode_transitions)?,
+            missed: after.missed.checked_sub(before.missed)?,
+            switches: after.switches.checked_sub(before.switches)?,
+            registered_processes: after
+                .registered_processes
+                .checked_sub(before.registered_processes)?,
+        })
+    }
+}
+
+/// Why nothing registered, if that is not what the user can expect.
+fn hint(lock: &str, counted: Counted, status: Status) -> Option<String> {
+    if lock == POSIX || counted.registered_processes > 0 || status != Status::Exited(0) {
+        return None;
+    }
+    Some("no process registered: the program is statically linked or setuid, clears its environment, or never used a lock".into())
+}
