@@ -50,7 +50,7 @@ struct fgi_window_entry {
 #define FGI_ALWAYS(begin, end) FGI_WINDOW(begin, end, "0", "0", "0")
 #define FGI_IF_AX_ZERO(begin, end) FGI_WINDOW(begin, end, "1", "0xffffffff", "0")
 #define FGI_IF_NOT_EQUAL(begin, end) FGI_WINDOW(begin, end, "7", "0x40", "0")
-_Static_assert(FG_REG_NONE == 0 && FG_REG_AX == 1 && FG_REG_FLAGS == 7, "the numbers above");
+FG_ABI_ASSERT(FG_REG_NONE == 0 && FG_REG_AX == 1 && FG_REG_FLAGS == 7); /* the numbers above */
 
 /* clang-format off */
 

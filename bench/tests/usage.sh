@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What fg-bench refuses: exit status 2, nothing on standard output, and a message that names the culprit.
+set -u
+bench=$1
+failed=0
+
+refuses() # expected in the message, arguments...
+{
+	local expected=$1 message status
+	shift
+	message=$(timeout 20 "$bench" "$@" 2>&1 >/dev/null)
+	status=$?
+	if [ $status != 2 ] || [[ $message != *"$expected"* ]] || [ -n "$(timeout 20 "$bench" "$@" 2>/dev/null)" ]; then
+		echo "fg-bench $*: status $status, message: $message"
+		failed=1
+	fi
+}
+
+shm=(shm --lock posix --threads 2 --seconds 0.1)
+refuses 'which benchmark'
+refuses "'dance'" dance
+refuses "unknown lock 'nosuch'" shm --lock nosuch --threads 2 --seconds 0.1
+refuses 'needs --lock' shm --threads 2 --seconds 0.1
+refuses 'needs --lock' shm --lock posix --seconds 0.1
+refuses 'needs --lock' shm --lock posix --threads 2
+refuses '--threads' "${shm[@]}" --threads 0
+refuses '--threads' "${shm[@]}" --threads -1
+refuses '--threads' "${shm[@]}" --threads 99999999999999999999
+refuses '--threads' "${shm[@]}" --threads 2x
+refuses '--threads needs a value' "${shm[@]}" --threads
+refuses '--seconds' "${shm[@]}" --seconds 0
+refuses '--seconds' "${shm[@]}" --seconds nan
+refuses '--seconds' "${shm[@]}" --seconds 1e9
+refuses '--warmup' "${shm[@]}" --warmup -1
+refuses '--lines' "${shm[@]}" --lines=0
+refuses '--sample' "${shm[@]}" --sample ''
+refuses "'--nonsense'" "${shm[@]}" --nonsense
+refuses '--json takes no value' "${shm[@]}" --json=yes
+refuses 'needs --lock' uncontended
+refuses '--batches' uncontended --lock posix --batches 0
+
+# Output that nobody can take is an error of its own, not a success.
+timeout 20 "$bench" "${shm[@]}" >/dev/full 2>/dev/null
+[ $? = 1 ] || { echo 'a full disk went unnoticed'; failed=1; }
+[ "$("$bench" --list | tail -n 1)" = posix ] || { echo '--list does not end with posix'; failed=1; }
+"$bench" --help | grep -q -- '--cycles-between' || { echo '--help'; failed=1; }
+exit $failed

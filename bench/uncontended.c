@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* What lock and unlock cost when nobody else wants the lock: the best of many short batches, since noise only slows a
+ * batch down and most batches are shorter than a timer tick apart.
+ *
+ * A second thread sleeps meanwhile: a program that uses locks has one, and glibc takes a mutex without atomic
+ * instructions in a process that has a single thread. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "bench/clock.h"
+#include "bench/options.h"
+
+static void *sleep_for_ever(void *unused)
+{
+	(void)unused;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int measure(const struct fgb_lock *lock, uint64_t batches, uint64_t pairs)
+{
+	uint64_t *ns = calloc(batches, sizeof(*ns));
+
+	if (!ns) {
+		fputs("fg-bench: not enough memory\n", stderr);
+		return FGB_FAILED;
+	}
+	for (uint64_t i = 0; i < batches; i++) {
+		uint64_t start = fgb_ns();
+
+		lock->loops->pairs(pairs);
+		ns[i] = fgb_ns() - start;
+	}
+	qsort(ns, batches, sizeof(*ns), ascending);
+	printf("{\"lock\":\"%s\",\"batches\":%lu,\"pairs_per_batch\":%lu,\"ns_per_pair\":%.3f,"
+	       "\"median_ns_per_pair\":%.3f}\n",
+	       lock->name, batches, pairs, (double)ns[0] / (double)pairs, (double)ns[batches / 2] / (double)pairs);
+	free(ns);
+	return 0;
+}
+
+int fgb_uncontended_main(int argc, char **argv)
+{
+	const struct fgb_lock *lock = NULL;
+	uint64_t batches = 2000, pairs = 5000;
+	bool single = false;
+	const struct fgb_option options[] = {
+		{"--lock", FGB_LOCK, 0, 0, {.lock = &lock}},
+		{"--batches", FGB_NUMBER, 1, 1e6, {.number = &batches}},
+		{"--pairs", FGB_NUMBER, 1, 1e9, {.number = &pairs}},
+		{"--single-threaded", FGB_FLAG, 0, 0, {.flag = &single}},
+		{"--json", FGB_FLAG, 0, 0, {.flag = NULL}},
+		{0},
+	};
+	pthread_t sleeper;
+	int error = fgb_parse(argc, argv, options);
+
+	if (error)
+		return error;
+	if (!lock) {
+		fputs("fg-bench: uncontended needs --lock NAME (see fg-bench --list)\n", stderr);
+		return FGB_USAGE;
+	}
+	error = single ? 0 : pthread_create(&sleeper, NULL, sleep_for_ever, NULL);
+	if (error) {
+		fprintf(stderr, "fg-bench: cannot create a thread: %s\n", strerror(error));
+		return FGB_FAILED;
+	}
+	return measure(lock, batches, pairs);
+}
