@@ -1,1 +1,7 @@
 // SPDX-License-Identifier: MIT
+//! The treaty between user space and the Preemption Monitor's kernel half, generated from `abi/flexguard_abi.h`;
+//! that header documents every type and constant here.
+
+#![allow(non_camel_case_types)]
+
+include!(concat!(env!("OUT_DIR"), "/abi.rs"));

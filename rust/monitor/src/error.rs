@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::SocketName;
+use crate::{SocketName, probe};
 
 /// An error of the monitor's user half. `Display` says what failed and why; [`Error::hint`] what to do.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// The system's error number, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::NoBtf { source, .. }
+            | Error::Bpf { source, .. }
+            | Error::Socket { source, .. }
+            | Error::Os { source, .. } => source.raw_os_error(),
+            Error::NoPrivilege { .. } => Some(libc::EPERM),
+            _ => None,
+        }
+    }
+
     /// What the user can do about it, where there is something to do.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
@@ -65,7 +77,7 @@ impl Error {
             Error::NoPrivilege { .. } => {
                 "run as root, or grant the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep FILE)".into()
             }
-            Error::Bpf { source, .. } => crate::probe::hint_for_errno(source.raw_os_error().unwrap_or(0))?.into(),
+            Error::Bpf { source, .. } => probe::hint_for_errno(source.raw_os_error()?)?.into(),
             Error::AlreadyListening(name) => format!("use that one, or name another socket ({name} is taken)"),
             Error::NotListening(_) => "start one with `flexguard monitor`".into(),
             Error::BadSocketName(..) => "give an absolute path shorter than 108 bytes, or @name".into(),

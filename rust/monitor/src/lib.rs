@@ -14,8 +14,13 @@
 //! ```
 
 mod error;
+mod kernel;
+mod message;
 mod monitor;
+mod peer;
 mod probe;
+mod records;
+mod server;
 mod socket;
 mod stats;
 mod stop;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! The monitor as one object.
 
+use std::sync::atomic::Ordering;
+
+use crate::kernel::Kernel;
+use crate::server::{Server, Tally};
+use crate::socket::Listener;
 use crate::{Error, SocketName, Stats, Stop};
 
 /// How to run a monitor.
@@ -13,29 +18,76 @@ pub struct Options {
 }
 
 /// A running monitor. Send and Sync: serve in one thread, look at the statistics in another.
-/// Drop detaches the programs, says goodbye on the shared page and removes the socket.
-pub struct Monitor {}
+/// Drop says goodbye on the shared page, detaches the programs and removes the socket.
+#[derive(Debug)]
+pub struct Monitor {
+    // Before `kernel`: no client may connect to a monitor that has gone.
+    listener: Listener,
+    kernel: Kernel,
+    tally: Tally,
+    socket: SocketName,
+}
 
 impl Monitor {
     /// Loads the programs, attaches them and starts to listen; clients wait in the backlog until [`Monitor::serve`].
     pub fn start(options: Options) -> Result<Monitor, Error> {
-        let _ = options;
-        todo!()
+        // The address first: to be told that a monitor runs already needs no privilege.
+        let listener = options.socket.listen()?;
+        let kernel = Kernel::load(options.run_time_stats)?;
+        kernel.beat(true)?;
+        tracing::info!(socket = %options.socket, "listening");
+        Ok(Monitor {
+            listener,
+            kernel,
+            tally: Tally::default(),
+            socket: options.socket,
+        })
     }
 
     /// Serves registrations and renews the heartbeat until `stop` is thrown.
     pub fn serve(&self, stop: &Stop) -> Result<(), Error> {
-        let _ = stop;
-        todo!()
+        let stats = || self.stats();
+        Server {
+            kernel: &self.kernel,
+            listener: &self.listener,
+            tally: &self.tally,
+            stats: &stats,
+        }
+        .run(stop)
     }
 
     /// What has been counted so far.
     pub fn stats(&self) -> Result<Stats, Error> {
-        todo!()
+        let page = self.kernel.shared_page()?;
+        let counts = self.kernel.cpu_counts()?;
+        let run_time = self.kernel.run_time()?;
+        Ok(Stats {
+            num_preempted_cs: page.num_preempted_cs.into(),
+            preempted_holders: page.preempted_holders,
+            preempted_next_waiters: page.preempted_next_waiters,
+            mode_transitions: page.mode_transitions,
+            missed: page.missed,
+            unreadable: counts.unreadable,
+            switches: counts.switches,
+            registered_preemptions: counts.registered_preemptions,
+            registered_processes: self.tally.registered.load(Ordering::Relaxed),
+            inherited_processes: counts.inherited_processes,
+            rejected_registrations: self.tally.rejected.load(Ordering::Relaxed),
+            run_time_ns: run_time.ns,
+            run_count: run_time.count,
+        })
     }
 
     /// Where it listens.
     pub fn socket(&self) -> &SocketName {
-        todo!()
+        &self.socket
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        if let Err(error) = self.kernel.beat(false) {
+            tracing::warn!(%error, "could not say goodbye; clients will notice by the heartbeat");
+        }
     }
 }

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: MIT
-//! Where a monitor listens.
+//! Where a monitor listens, and how to listen and connect there.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fmt;
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flexguard_abi::{FG_SOCKET_DEFAULT, FG_SOCKET_ENV};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 
 use crate::Error;
 
@@ -14,29 +26,273 @@ pub enum SocketName {
     Abstract(Vec<u8>),
 }
 
+/// What sun_path holds, its final NUL (path) or leading NUL (abstract) excluded.
+const MAX_NAME: usize = 107;
+/// A monitor that works answers in microseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 impl SocketName {
-    /// Reads a name as FLEXGUARD_SOCKET spells it: a path, or `@name`. An empty one is an error here.
+    /// Reads a name as FLEXGUARD_SOCKET spells it: an absolute path, or `@name`. An empty one is an error here.
     pub fn parse(name: &OsStr) -> Result<SocketName, Error> {
-        let _ = name;
-        todo!()
+        let bytes = name.as_bytes();
+        let bad = |why| {
+            Err(Error::BadSocketName(
+                name.to_string_lossy().into_owned(),
+                why,
+            ))
+        };
+        if bytes.len() > MAX_NAME {
+            return bad("it is too long");
+        }
+        if bytes.contains(&0) {
+            return bad("it contains a NUL byte");
+        }
+        match bytes {
+            [] | [b'@'] => bad("it is empty"),
+            [b'@', name @ ..] => Ok(SocketName::Abstract(name.to_vec())),
+            // A relative one would mean another place to each client.
+            [b'/', ..] => Ok(SocketName::Path(name.into())),
+            _ => bad("it is not an absolute path"),
+        }
     }
 
     /// FLEXGUARD_SOCKET if it is set, else the default path. None: it is set and empty ("never register").
     pub fn from_env() -> Result<Option<SocketName>, Error> {
-        todo!()
+        let name = FG_SOCKET_ENV
+            .to_str()
+            .expect("the variable's name is ASCII");
+        match env::var_os(name) {
+            None => Ok(Some(SocketName::default())),
+            Some(value) if value.is_empty() => Ok(None),
+            Some(value) => SocketName::parse(&value).map(Some),
+        }
+    }
+
+    fn address(&self) -> nix::Result<UnixAddr> {
+        match self {
+            SocketName::Path(path) => UnixAddr::new(path),
+            SocketName::Abstract(name) => UnixAddr::new_abstract(name),
+        }
+    }
+
+    /// Connects to the monitor there. No step of the conversation waits longer than PATIENCE.
+    pub(crate) fn connect(&self) -> Result<UnixStream, Error> {
+        self.try_connect().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                Error::NotListening(self.clone())
+            }
+            _ => Error::Socket {
+                step: "cannot connect to",
+                socket: self.clone(),
+                source,
+            },
+        })
+    }
+
+    fn try_connect(&self) -> io::Result<UnixStream> {
+        let socket = socket::socket(
+            AddressFamily::Unix,
+            SockType::Stream,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        )?;
+        let stream = UnixStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE))?;
+        // Also bounds connect(), which waits while the listener's backlog is full.
+        stream.set_write_timeout(Some(PATIENCE))?;
+        socket::connect(stream.as_raw_fd(), &self.address()?)?;
+        Ok(stream)
+    }
+
+    /// Listens there. A socket file that a dead monitor left is replaced, a live monitor is not.
+    pub(crate) fn listen(&self) -> Result<Listener, Error> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => Error::AlreadyListening(self.clone()),
+            _ => Error::Socket {
+                step: "cannot listen on",
+                socket: self.clone(),
+                source,
+            },
+        };
+        let listener = match self {
+            SocketName::Path(path) => self.listen_on_path(path),
+            SocketName::Abstract(name) => listen_on_abstract(name),
+        };
+        let listener = listener.map_err(failed)?;
+        listener.socket.set_nonblocking(true).map_err(failed)?;
+        Ok(listener)
+    }
+
+    fn listen_on_path(&self, path: &Path) -> io::Result<Listener> {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        make_directory(directory)?;
+        // Two monitors that start together must not both take a dead one's file for theirs to replace.
+        let lock = File::open(directory)?;
+        lock.lock()?;
+        match fs::symlink_metadata(path) {
+            Ok(file) if file.file_type().is_socket() => match self.try_connect() {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    fs::remove_file(path)?
+                }
+                _ => return Err(io::ErrorKind::AddrInUse.into()),
+            },
+            Ok(_) => return Err(io::Error::other("a file that is not a socket is there")),
+            Err(_) => {}
+        }
+        let socket = UnixListener::bind(path)?;
+        // Every user may register: whoever connects can only speak for its own process.
+        fs::set_permissions(path, Permissions::from_mode(0o666))?;
+        let file = fs::symlink_metadata(path)?;
+        let file = SocketFile {
+            path: path.into(),
+            device: file.dev(),
+            inode: file.ino(),
+        };
+        Ok(Listener {
+            socket,
+            file: Some(file),
+        })
     }
 }
 
 impl Default for SocketName {
     fn default() -> Self {
-        todo!()
+        SocketName::Path(OsStr::from_bytes(FG_SOCKET_DEFAULT.to_bytes()).into())
     }
 }
 
 /// As FLEXGUARD_SOCKET spells it.
 impl fmt::Display for SocketName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let _ = f;
-        todo!()
+        match self {
+            SocketName::Path(path) => path.display().fmt(f),
+            SocketName::Abstract(name) => write!(f, "@{}", String::from_utf8_lossy(name)),
+        }
+    }
+}
+
+/// A listening socket. Drop removes its file, unless another monitor's has taken its place.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub socket: UnixListener,
+    file: Option<SocketFile>,
+}
+
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let Some(file) = &self.file else { return };
+        let ours = fs::symlink_metadata(&file.path)
+            .is_ok_and(|m| (m.dev(), m.ino()) == (file.device, file.inode));
+        if ours && let Err(error) = fs::remove_file(&file.path) {
+            tracing::warn!(path = %file.path.display(), %error, "cannot remove the socket");
+        }
+    }
+}
+
+fn listen_on_abstract(name: &[u8]) -> io::Result<Listener> {
+    let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    Ok(Listener { socket, file: None })
+}
+
+/// Makes the socket's directory if it is not there, passable for every user whatever the umask.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.exists() {
+        return Ok(());
+    }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(directory)?;
+    fs::set_permissions(directory, Permissions::from_mode(0o755))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(name: &str) -> Result<SocketName, Error> {
+        SocketName::parse(OsStr::new(name))
+    }
+
+    #[test]
+    fn names_are_read_and_written_alike() {
+        for name in ["/run/x.sock", "@flexguard-17"] {
+            assert_eq!(parse(name).unwrap().to_string(), name);
+        }
+        assert_eq!(
+            SocketName::default().to_string(),
+            "/run/flexguard/monitor.sock"
+        );
+    }
+
+    #[test]
+    fn unusable_names_are_refused() {
+        for name in [
+            "",
+            "@",
+            "relative",
+            "/with\0nul",
+            &format!("/{}", "x".repeat(107)),
+        ] {
+            assert!(
+                matches!(parse(name), Err(Error::BadSocketName(..))),
+                "{name:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = SocketName::Path(directory.path().join("new/monitor.sock"));
+        let live = name.listen().unwrap();
+        assert!(matches!(name.listen(), Err(Error::AlreadyListening(_))));
+        name.connect().unwrap();
+        // What kill -9 leaves: the file, and nobody behind it.
+        let mut dead = live;
+        dead.file = None;
+        drop(dead);
+        assert!(matches!(name.connect(), Err(Error::NotListening(_))));
+        let again = name.listen().unwrap();
+        name.connect().unwrap();
+        drop(again);
+        let SocketName::Path(path) = &name else {
+            unreachable!()
+        };
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_socket_is_open_to_every_user() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/monitor.sock");
+        let _listener = SocketName::Path(path.clone()).listen().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o666);
+        assert_eq!(mode(path.parent().unwrap()), 0o755);
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("precious");
+        fs::write(&path, "data").unwrap();
+        assert!(SocketName::Path(path.clone()).listen().is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"data");
+    }
+
+    #[test]
+    fn abstract_names_are_exclusive() {
+        let name = parse(&format!("@flexguard-test-{}", std::process::id())).unwrap();
+        let _live = name.listen().unwrap();
+        assert!(matches!(name.listen(), Err(Error::AlreadyListening(_))));
+        name.connect().unwrap();
     }
 }

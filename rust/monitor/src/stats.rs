@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: MIT
 //! What the monitor has counted.
 
-use serde::Serialize;
+use std::io::{Read, Write};
+use std::mem::size_of;
 
-use crate::{Error, SocketName};
+use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
+use serde::Serialize;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Error, SocketName, message};
 
 /// A snapshot. Everything but `num_preempted_cs` only grows, from the moment the monitor was loaded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    FromBytes,
+    IntoBytes,
+    KnownLayout,
+    Immutable,
+)]
+#[repr(C)]
 pub struct Stats {
     /// Critical threads that are runnable but off CPU now, system-wide.
     pub num_preempted_cs: u64,
@@ -18,6 +36,8 @@ pub struct Stats {
     pub mode_transitions: u64,
     /// Critical preemptions that could not be counted, for want of a record.
     pub missed: u64,
+    /// Preemptions at which a thread block, or what it points to, was not in memory.
+    pub unreadable: u64,
     /// Context switches seen.
     pub switches: u64,
     /// Of these, those that took the CPU from a runnable thread of a registered process.
@@ -26,11 +46,9 @@ pub struct Stats {
     pub registered_processes: u64,
     /// Processes that inherited a registration by fork.
     pub inherited_processes: u64,
-    /// Registrations refused.
+    /// Clients refused: malformed, too late, or speaking another version.
     pub rejected_registrations: u64,
-    /// 1: the kernel keeps BPF run times, so the next two mean something.
-    pub run_time_known: u64,
-    /// Nanoseconds spent in the sched_switch program.
+    /// Nanoseconds spent in the sched_switch program; 0 if the kernel does not keep BPF run times.
     pub run_time_ns: u64,
     /// Runs of it while the time was kept.
     pub run_count: u64,
@@ -42,9 +60,74 @@ impl Stats {
         self.preempted_holders + self.preempted_next_waiters
     }
 
-    /// Asks the monitor that listens on `socket`. Waits a second at most.
+    /// Mean cost of the monitor per context switch; None if the kernel does not keep BPF run times.
+    pub fn ns_per_switch(&self) -> Option<f64> {
+        (self.run_count > 0).then(|| self.run_time_ns as f64 / self.run_count as f64)
+    }
+
+    /// Asks the monitor that listens on `socket`. No step waits longer than a second.
     pub fn query(socket: &SocketName) -> Result<Stats, Error> {
-        let _ = socket;
-        todo!()
+        let mut stream = socket.connect()?;
+        let mut answer = Vec::new();
+        let talk = stream
+            .write_all(&message::status_request())
+            .and_then(|()| stream.read_to_end(&mut answer));
+        talk.map_err(|source| Error::Socket {
+            step: "no answer from",
+            socket: socket.clone(),
+            source,
+        })?;
+        Stats::from_reply(&answer).ok_or_else(|| Error::Protocol {
+            socket: socket.clone(),
+        })
+    }
+
+    pub(crate) fn to_wire(self) -> [u8; size_of::<Stats>()] {
+        self.as_bytes()
+            .try_into()
+            .expect("a Stats is as long as itself")
+    }
+
+    fn from_reply(answer: &[u8]) -> Option<Stats> {
+        let (reply, rest) = fg_reply::read_from_prefix(answer).ok()?;
+        if reply.magic != FG_ABI_MAGIC || reply.version != FG_ABI_VERSION || reply.status != 0 {
+            return None;
+        }
+        Stats::read_from_bytes(rest).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(reply: fg_reply, rest: &[u8]) -> Option<Stats> {
+        Stats::from_reply(&[reply.as_bytes(), rest].concat())
+    }
+
+    #[test]
+    fn statistics_survive_the_wire_and_nothing_else_does() {
+        let stats = Stats {
+            num_preempted_cs: 1,
+            run_count: 13,
+            ..Stats::default()
+        };
+        let good = fg_reply {
+            magic: FG_ABI_MAGIC,
+            version: FG_ABI_VERSION,
+            status: 0,
+            reserved: 13,
+        };
+        assert_eq!(reply(good, &stats.to_wire()), Some(stats));
+        assert_eq!(
+            reply(fg_reply { status: 5, ..good }, &stats.to_wire()),
+            None
+        );
+        assert_eq!(
+            reply(fg_reply { version: 2, ..good }, &stats.to_wire()),
+            None
+        );
+        assert_eq!(reply(good, &stats.to_wire()[1..]), None);
+        assert_eq!(Stats::from_reply(&[]), None);
     }
 }

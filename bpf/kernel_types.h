@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* The kernel types the monitor looks into, and of those only the fields it reads.
+ *
+ * preserve_access_index makes every access a CO-RE relocation: the loader finds the field in the running kernel's BTF,
+ * by name, so neither offsets nor the fields left out matter. A field that some kernels lack is tested with
+ * bpf_core_field_exists before it is read. Kernel versions are never compared.
+ */
+#ifndef FLEXGUARD_KERNEL_TYPES_H
+#define FLEXGUARD_KERNEL_TYPES_H
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sched_entity {
+	unsigned char sched_delayed; /* since 6.12: asleep, but its dequeue from the run queue was put off */
+};
+
+struct thread_struct {
+	unsigned long fsbase; /* x86-64: the thread pointer */
+};
+
+struct task_struct {
+	unsigned int flags; /* PF_* */
+	int on_rq;
+	int pid; /* of the thread, in the initial PID namespace */
+	int tgid;
+	struct task_struct *group_leader;
+	struct sched_entity se;
+	struct thread_struct thread;
+};
+
+struct pt_regs { /* x86-64 */
+	unsigned long bx;
+	unsigned long ax;
+	unsigned long cx;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long ip;
+	unsigned long flags;
+};
+
+struct linux_binprm;
+
+#pragma clang attribute pop
+
+/* The context of an iter/task program: a calling convention, not a kernel structure. */
+struct bpf_iter__task {
+	union {
+		void *meta;
+		__u64 : 64;
+	};
+	union {
+		struct task_struct *task;
+		__u64 : 64;
+	};
+};
+
+#define PF_EXITING 0x00000004
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000 /* since 6.4; unused before, back to 6.1 */
+#define PF_KTHREAD 0x00200000
+
+#endif

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* The Preemption Monitor, kernel half.
+ *
+ * The question it answers, at every context switch of the machine: was the thread that loses the CPU in a critical
+ * section, and does it lose the CPU against its will? The number of such threads is num_preempted_cs, on a page that
+ * every client maps; waiters spin while it is 0 and block while it is not.
+ *
+ * Where it looks. In tp_btf/sched_switch `current` still is prev, and prev's memory is still mapped, so
+ * bpf_probe_read_user reads prev's own thread block at (thread pointer + offset). The registration says the offset once
+ * per process, in storage on the thread-group leader: threads need not register, have no ids and no limit, and storage
+ * dies with its task, so there is nothing to reclaim. A page that is not resident reads as an error, that is, as not
+ * critical; it is counted as unreadable.
+ *
+ * Which switches count. The ones that leave prev runnable. `preempt` alone does not say it: user code is preempted on
+ * its way out of an interrupt by a plain schedule(). sched_yield looks the same and is no less bad for the waiters. A
+ * holder that sleeps (I/O, a page fault, a nested lock) is not preempted: spinning for it would only burn its CPU.
+ * A thread that is exiting is not counted, whatever its block says: it never returns to user mode, so no lock is
+ * waiting for its next time slice. Workers that the kernel makes from a user thread (io_uring, vhost) carry a copy of
+ * its thread pointer but never run its code: they would testify for somebody else.
+ * A vfork child (posix_spawn) runs on its parent's thread block while the parent sleeps. If the parent holds a lock,
+ * the lock waits for the child, so the child is rightly judged by that block until it execs.
+ *
+ * How the counter stays right (I5: equal to the number of runnable critical threads that are off CPU, never negative,
+ * 0 when all is quiet). Whether a thread is counted stands in its own storage, where no user can reach it; it is set
+ * when the thread is switched out and cleared when it is switched in, both on the CPU that does it, under its run-queue
+ * lock. kill -9 needs no special case: a runnable thread is switched in to die. Out and in of one switch are added up
+ * before the counter is touched, so that one critical thread replacing another never shows the waiters a false 0.
+ *
+ * What it never does: allocate in sched_switch. An allocation under the run-queue lock may want to wake a kernel
+ * thread, that is, take the run-queue lock. Thread records are made by the fork hook for the threads and children of
+ * registered processes, and by a task iterator (fg_adopt) for the threads that are older than the registration. A
+ * critical thread without a record is `missed`, and not counted, because nobody could uncount it.
+ *
+ * What it costs a bystander: one per-CPU increment, two loads and one storage look-up if any process ever registered;
+ * one more look-up, of next, only while somebody is counted.
+ */
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "kernel_types.h"
+#include "monitor.h"
+
+char dual_license[] SEC("license") = "Dual MIT/GPL";
+
+/* Created with BPF_F_RDONLY: the descriptor itself cannot write, so it can be handed to any client as it is, and not
+ * even the monitor's user half has a writable mapping. Every word on the page is written below. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_RDONLY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fg_shared_page);
+} shared SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fg_process_record);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fg_thread_record);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fg_cpu_counts);
+} counts SEC(".maps");
+
+/* Some process has registered since the load. Until then every hook returns at once. */
+static volatile __u32 anybody;
+
+#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+
+static __always_inline struct fg_shared *shared_page(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&shared, &zero);
+}
+
+static __always_inline struct fg_cpu_counts *cpu_counts(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&counts, &zero);
+}
+
+/* ---- judging a thread ------------------------------------------------------------------------------------------ */
+
+/* Kernels before 6.16 report a stale nonzero prev_state when a signal turned the sleep into a no-op. The run queue
+ * knows better: on it and not merely waiting to be dequeued means runnable. */
+static __always_inline bool still_runnable(struct task_struct *prev, bool preempt, unsigned int prev_state)
+{
+	if (preempt || prev_state == 0)
+		return true;
+	if (!prev->on_rq)
+		return false;
+	return !(bpf_core_field_exists(prev->se.sched_delayed) && prev->se.sched_delayed);
+}
+
+/* The comment above struct fg_thread_block, in code. The certain evidence comes first; a next waiter that holds as
+ * well is a holder. */
+static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_counts *count)
+{
+	struct fg_thread_block block;
+	__u32 word;
+
+	if (bpf_probe_read_user(&block, __builtin_offsetof(struct fg_thread_block, spins), (void *)address)) {
+		count->unreadable++;
+		return FG_KIND_NONE;
+	}
+	if (block.held > 0)
+		return FG_KIND_HOLDER;
+	if (block.pending) {
+		if (bpf_probe_read_user(&word, sizeof(word), (void *)block.pending))
+			count->unreadable++;
+		else if (block.self && (word & FG_OWNER_MASK) == block.self)
+			return FG_KIND_HOLDER;
+	}
+	if (block.node) {
+		const struct fg_queue_node *node = (const struct fg_queue_node *)block.node;
+
+		if (bpf_probe_read_user(&word, sizeof(word), &node->state))
+			count->unreadable++;
+		else if (word == FG_NODE_GRANTED)
+			return FG_KIND_NEXT_WAITER;
+	}
+	return FG_KIND_NONE;
+}
+
+static __always_inline __u64 user_register(const struct pt_regs *regs, __u32 reg)
+{
+	switch (reg) {
+	case FG_REG_AX:
+		return regs->ax;
+	case FG_REG_BX:
+		return regs->bx;
+	case FG_REG_CX:
+		return regs->cx;
+	case FG_REG_DX:
+		return regs->dx;
+	case FG_REG_SI:
+		return regs->si;
+	case FG_REG_DI:
+		return regs->di;
+	case FG_REG_FLAGS:
+		return regs->flags;
+	default:
+		return 0;
+	}
+}
+
+static __always_inline bool window_holds(const struct fg_window *window, const struct pt_regs *regs)
+{
+	return window->reg == FG_REG_NONE || (user_register(regs, window->reg) & window->mask) == window->value;
+}
+
+/* If prev was in the kernel, the registers are still the ones it entered with. */
+static __always_inline bool in_window(struct task_struct *task, const struct fg_process_record *process)
+{
+	const struct pt_regs *regs;
+	__u64 ip;
+	__u32 i;
+
+	if (!process->n_windows)
+		return false;
+	regs = (const struct pt_regs *)bpf_task_pt_regs(task);
+	ip = regs->ip;
+	if (ip <= process->lo || ip > process->hi)
+		return false;
+	for (i = 0; i < FG_MAX_WINDOWS; i++) {
+		const struct fg_window *window = &process->windows[i];
+
+		if (i >= process->n_windows)
+			break;
+		if (ip > window->begin && ip <= window->end && window_holds(window, regs))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline enum fg_kind judge(struct task_struct *task, const struct fg_process_record *process,
+					  struct fg_cpu_counts *count)
+{
+	enum fg_kind kind = FG_KIND_NONE;
+	__u64 tp = task->thread.fsbase;
+	__u32 i;
+
+	for (i = 0; i < FG_MAX_IMAGES; i++) {
+		enum fg_kind seen;
+
+		if (i >= process->n_images)
+			break;
+		seen = judge_block(tp + process->block_offset[i], count);
+		if (seen == FG_KIND_HOLDER)
+			return seen;
+		if (seen != FG_KIND_NONE)
+			kind = seen;
+	}
+	return in_window(task, process) ? FG_KIND_HOLDER : kind;
+}
+
+/* ---- counting -------------------------------------------------------------------------------------------------- */
+
+/* Returns 1 if the thread was counted; it no longer is. */
+static __always_inline int uncount(struct task_struct *task)
+{
+	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread || thread->counted_as == FG_KIND_NONE)
+		return 0;
+	thread->counted_as = FG_KIND_NONE;
+	return 1;
+}
+
+/* Returns 1 if the thread is newly counted. It may be counted already: on 6.1 a storage look-up can fail when the CPU
+ * was interrupted in the middle of a storage update, so that its last switch-in went unseen. */
+static __always_inline int count_as(struct task_struct *task, enum fg_kind kind, struct fg_shared *page)
+{
+	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread) {
+		__sync_fetch_and_add(&page->missed, 1);
+		return 0;
+	}
+	if (kind == FG_KIND_HOLDER)
+		__sync_fetch_and_add(&page->preempted_holders, 1);
+	else
+		__sync_fetch_and_add(&page->preempted_next_waiters, 1);
+	if (thread->counted_as != FG_KIND_NONE)
+		return 0;
+	thread->counted_as = kind;
+	return 1;
+}
+
+static __always_inline void adjust(struct fg_shared *page, int delta)
+{
+	if (delta > 0) {
+		if (__sync_fetch_and_add(&page->num_preempted_cs, delta) == 0)
+			__sync_fetch_and_add(&page->mode_transitions, 1);
+	} else if (delta < 0) {
+		__sync_fetch_and_add(&page->num_preempted_cs, delta);
+	}
+}
+
+static __always_inline int switched_in(struct task_struct *next, struct fg_shared *page)
+{
+	if (!READ_ONCE(page->num_preempted_cs) || (next->flags & PF_KTHREAD))
+		return 0; /* the counter is 0: nobody is counted, next included */
+	return uncount(next);
+}
+
+static __always_inline int switched_out(struct task_struct *prev, bool preempt, unsigned int prev_state,
+					struct fg_shared *page, struct fg_cpu_counts *count)
+{
+	struct fg_process_record *process;
+	enum fg_kind kind;
+
+	if (prev->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER))
+		return 0;
+	if (prev->flags & PF_EXITING) /* see count_as: the last chance to correct an unseen switch-in */
+		return READ_ONCE(page->num_preempted_cs) ? -uncount(prev) : 0;
+	if (!still_runnable(prev, preempt, prev_state))
+		return 0;
+	process = bpf_task_storage_get(&processes, prev->group_leader, 0, 0);
+	if (!process)
+		return 0;
+	count->registered_preemptions++;
+	kind = judge(prev, process, count);
+	return kind == FG_KIND_NONE ? 0 : count_as(prev, kind, page);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	struct fg_cpu_counts *count = cpu_counts();
+	struct fg_shared *page = shared_page();
+	int came_back;
+
+	if (!count || !page)
+		return 0;
+	count->switches++;
+	if (!anybody)
+		return 0;
+	came_back = switched_in(next, page);
+	adjust(page, switched_out(prev, preempt, prev_state, page, count) - came_back);
+	return 0;
+}
+
+/* ---- the life of a registration -------------------------------------------------------------------------------- */
+
+static __always_inline void make_thread_record(struct task_struct *task, struct fg_cpu_counts *count)
+{
+	if (!bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+		count->lost_records++;
+}
+
+/* A child process starts as a copy of its parent: same images at the same addresses. A new thread needs its record
+ * before it is first preempted. The child has not run yet. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct fg_cpu_counts *count = cpu_counts();
+	struct fg_process_record *process;
+
+	if (!count || !anybody)
+		return 0;
+	process = bpf_task_storage_get(&processes, parent->group_leader, 0, 0);
+	if (!process)
+		return 0;
+	if (child->pid == child->tgid) {
+		if (bpf_task_storage_get(&processes, child, process, BPF_LOCAL_STORAGE_GET_F_CREATE))
+			count->inherited_processes++;
+		else
+			count->lost_records++;
+	}
+	make_thread_record(child, count);
+	return 0;
+}
+
+/* Another program: its addresses and thread blocks are its own. By now the caller leads its thread group. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	if (anybody)
+		bpf_task_storage_delete(&processes, task);
+	return 0;
+}
+
+/* Run by the user half after it has written a process record, over the threads of that process: gives a record to
+ * those that are older than the registration. Younger ones get it from fg_fork, which sees the process record. */
+SEC("iter/task")
+int fg_adopt(struct bpf_iter__task *ctx)
+{
+	struct fg_cpu_counts *count = cpu_counts();
+	struct task_struct *task = ctx->task;
+
+	anybody = 1;
+	if (count && task)
+		make_thread_record(task, count);
+	return 0;
+}
+
+/* Run by the user half: at the start, every FG_HEARTBEAT_NS, and to say goodbye. */
+SEC("syscall")
+int fg_beat(struct fg_beat_args *args)
+{
+	struct fg_shared *page = shared_page();
+
+	if (!page)
+		return 1;
+	page->magic = FG_ABI_MAGIC;
+	page->version = FG_ABI_VERSION;
+	page->heartbeat_ns = args->alive ? bpf_ktime_get_ns() : 0;
+	return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* What the monitor's two halves share with each other and with nobody else: the records behind its BPF maps.
+ * Both halves are built together, so there is no version here. */
+#ifndef FLEXGUARD_MONITOR_H
+#define FLEXGUARD_MONITOR_H
+
+#include "flexguard_abi.h"
+
+/* Why a thread is critical, in the order of what it costs others: a stalled holder stalls everybody. */
+enum fg_kind {
+	FG_KIND_NONE = 0,
+	FG_KIND_NEXT_WAITER = 1,
+	FG_KIND_HOLDER = 2,
+};
+
+/* One a process, in the storage of its thread-group leader: all its images together.
+ * Writer: the user half on registration, the fork hook for a child. Replaced as a whole, never edited in place. */
+struct fg_process_record {
+	fg_u32 n_images; /* used entries of block_offset */
+	fg_u32 n_windows;
+	fg_s64 block_offset[FG_MAX_IMAGES]; /* of the image's thread block from the thread pointer */
+	fg_u64 lo;                          /* (lo, hi] covers every window: most instruction pointers lie outside */
+	fg_u64 hi;
+	struct fg_window windows[FG_MAX_WINDOWS];
+};
+
+/* One a thread of a registered process. Writer: the sched_switch hook alone, on the CPU that switches the thread, so
+ * that the run-queue lock orders all accesses. User space cannot reach it: nobody can forge having been counted. */
+struct fg_thread_record {
+	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE: it is not part of num_preempted_cs */
+	fg_u32 pad;
+};
+
+/* One a CPU, only ever incremented by it. */
+struct fg_cpu_counts {
+	fg_u64 switches;
+	fg_u64 registered_preemptions; /* switches that took the CPU from a runnable thread of a registered process */
+	fg_u64 inherited_processes;    /* records copied by the fork hook */
+	fg_u64 lost_records;           /* records for which there was no memory */
+	fg_u64 unreadable;             /* preemptions at which a thread block or what it points to was not in memory */
+};
+
+/* The value of the map behind the shared page. */
+struct fg_shared_page {
+	struct fg_shared shared;
+	fg_u8 rest[FG_PAGE - sizeof(struct fg_shared)];
+};
+
+/* Argument of fg_beat. */
+struct fg_beat_args {
+	fg_u32 alive; /* 0: goodbye */
+	fg_u32 pad;
+};
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+//! The layout that the header asserts for C and BPF, asserted for Rust.
+
+use std::mem::{offset_of, size_of};
+
+use flexguard_abi::*;
+
+#[test]
+fn thread_block() {
+    assert_eq!(size_of::<fg_thread_block>(), FG_CACHE_LINE as usize);
+    assert_eq!(offset_of!(fg_thread_block, held), 0);
+    assert_eq!(offset_of!(fg_thread_block, self_), 4);
+    assert_eq!(offset_of!(fg_thread_block, node), 8);
+    assert_eq!(offset_of!(fg_thread_block, pending), 16);
+}
+
+#[test]
+fn queue_node() {
+    assert_eq!(size_of::<fg_queue_node>(), FG_CACHE_LINE as usize);
+    assert_eq!(offset_of!(fg_queue_node, next), 0);
+    assert_eq!(offset_of!(fg_queue_node, state), 8);
+}
+
+#[test]
+fn registration() {
+    assert_eq!(size_of::<fg_window>(), 40);
+    assert_eq!(offset_of!(fg_window, reg), 32);
+    assert_eq!(size_of::<fg_registration>(), 32);
+    assert_eq!(offset_of!(fg_registration, block_offset), 16);
+    assert_eq!(size_of::<fg_reply>(), 16);
+}
+
+#[test]
+fn shared_page() {
+    assert_eq!(offset_of!(fg_shared, num_preempted_cs), 0);
+    assert_eq!(offset_of!(fg_shared, magic), 64);
+    assert_eq!(offset_of!(fg_shared, heartbeat_ns), 72);
+    assert_eq!(offset_of!(fg_shared, preempted_holders), 128);
+    assert_eq!(offset_of!(fg_shared, missed), 152);
+    assert_eq!(size_of::<fg_shared>(), 192);
+    assert!(size_of::<fg_shared>() <= FG_PAGE as usize);
+}
+
+#[test]
+fn constants() {
+    assert_eq!(FG_ABI_MAGIC.to_le_bytes(), *b"FLGD");
+    assert_eq!(FG_OWNER_MASK, 0x3fff_ffff);
+    assert_eq!(FG_SOCKET_ENV.to_str(), Ok("FLEXGUARD_SOCKET"));
+}

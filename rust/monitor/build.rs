@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//! Compiles the kernel half with clang and generates the Rust side of the records both halves share.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
+use libbpf_cargo::SkeletonBuilder;
+
+const SOURCE: &str = "../../bpf/monitor.bpf.c";
+const RECORDS: &str = "../../bpf/monitor.h";
+/// v3: atomic operations that return the old value.
+const FLAGS: [&str; 5] = [
+    "-mcpu=v3",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-unused-parameter",
+];
+const INCLUDES: [&str; 2] = ["-I../../abi", "-I../../bpf"];
+
+/// As in the treaty's build: plain old data without padding, checked by zerocopy. bindgen itself cannot see how much
+/// it may derive, because the treaty's types are not generated here.
+#[derive(Debug)]
+struct PlainData;
+
+impl ParseCallbacks for PlainData {
+    fn add_derives(&self, _: &DeriveInfo<'_>) -> Vec<String> {
+        let rust = ["Debug", "Clone", "Copy", "PartialEq", "Eq"].map(String::from);
+        let zerocopy = ["FromBytes", "IntoBytes", "KnownLayout", "Immutable"];
+        rust.into_iter()
+            .chain(zerocopy.map(|name| format!("zerocopy::{name}")))
+            .collect()
+    }
+}
+
+fn main() -> Result<()> {
+    for file in [
+        SOURCE,
+        RECORDS,
+        "../../bpf/kernel_types.h",
+        "../../abi/flexguard_abi.h",
+    ] {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
+    records(&out)?;
+    // Debian and Ubuntu keep asm/types.h, which linux/bpf.h includes, in the multiarch directory.
+    let multiarch = format!(
+        "/usr/include/{}-linux-gnu",
+        env::var("CARGO_CFG_TARGET_ARCH")?
+    );
+    SkeletonBuilder::new()
+        .source(SOURCE)
+        .obj(out.join("monitor.bpf.o"))
+        .clang_args(
+            INCLUDES
+                .into_iter()
+                .chain(FLAGS)
+                .chain(["-idirafter", &multiarch]),
+        )
+        .build()
+        .context("compiling bpf/monitor.bpf.c (needs clang and the kernel's user-space headers)")
+}
+
+fn records(out: &std::path::Path) -> Result<()> {
+    bindgen::Builder::default()
+        .header(RECORDS)
+        .clang_args(INCLUDES)
+        .allowlist_file(".*/monitor\\.h")
+        .allowlist_recursively(false)
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .derive_copy(false)
+        .derive_debug(false)
+        .parse_callbacks(Box::new(PlainData))
+        .raw_line("use flexguard_abi::*;")
+        .generate()
+        .context("generating bindings of bpf/monitor.h")?
+        .write_to_file(out.join("records.rs"))?;
+    Ok(())
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+//! The kernel half, loaded: what the user half does to it and reads from it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use flexguard_abi::fg_shared;
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
+    ProgramInput, ProgramMut,
+};
+use nix::errno::Errno;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use crate::message::Registration;
+use crate::records::{fg_beat_args, fg_cpu_counts, fg_process_record};
+use crate::{Error, probe};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/monitor.bpf.o"));
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// Names another BTF file than the kernel's own.
+const BTF_ENV: &str = "FLEXGUARD_BTF";
+
+const HOOKS: [&str; 3] = ["fg_fork", "fg_exec", "fg_sched_switch"];
+const KEY_ZERO: [u8; 4] = [0; 4];
+
+/// The loaded programs and maps. Dropping it detaches and unloads everything.
+#[derive(Debug)]
+pub struct Kernel {
+    // Before `object`: fields are dropped in this order.
+    links: Vec<Link>,
+    run_time: Option<OwnedFd>,
+    shared: MapHandle,
+    processes: MapHandle,
+    counts: MapHandle,
+    object: Object,
+}
+
+/// Run time of one program, as far as the kernel kept it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunTime {
+    pub ns: u64,
+    pub count: u64,
+}
+
+/// The BTF file that the programs are fitted to.
+pub fn btf_path() -> PathBuf {
+    env::var_os(BTF_ENV).map_or_else(|| BTF.into(), PathBuf::from)
+}
+
+impl Kernel {
+    /// Loads the object and attaches its hooks.
+    pub fn load(keep_run_time: bool) -> Result<Kernel, Error> {
+        let btf = btf_path();
+        File::open(&btf).map_err(|source| Error::NoBtf {
+            path: btf.clone(),
+            source,
+        })?;
+        if let Some(missing) = probe::missing_capabilities() {
+            return Err(Error::NoPrivilege { missing });
+        }
+        libbpf_rs::set_print(Some((PrintLevel::Debug, log_libbpf)));
+        let object = open(&btf)?.load().map_err(bpf("loading it"))?;
+        let mut kernel = Kernel {
+            links: Vec::new(),
+            // Asked for before the hooks run, so that no switch goes unmeasured.
+            run_time: if keep_run_time {
+                enable_run_time()
+            } else {
+                None
+            },
+            shared: map(&object, "shared")?,
+            processes: map(&object, "processes")?,
+            counts: map(&object, "counts")?,
+            object,
+        };
+        for hook in HOOKS {
+            let link = kernel
+                .program(hook)
+                .attach_trace()
+                .map_err(bpf("attaching it"))?;
+            kernel.links.push(link);
+        }
+        tracing::debug!(
+            run_time = kernel.run_time.is_some(),
+            "the monitor's programs are attached"
+        );
+        Ok(kernel)
+    }
+
+    fn program(&self, name: &str) -> ProgramMut<'_> {
+        let mut programs = self.object.progs_mut();
+        programs
+            .find(|program| program.name() == OsStr::new(name))
+            .expect("the object defines this program")
+    }
+
+    /// The descriptor that clients map. It was created read-only: whoever holds it, nobody can write through it.
+    pub fn shared_fd(&self) -> BorrowedFd<'_> {
+        self.shared.as_fd()
+    }
+
+    /// Renews the heartbeat on the shared page, or says goodbye on it. The page is written by BPF programs only.
+    pub fn beat(&self, alive: bool) -> Result<(), Error> {
+        let mut args = fg_beat_args {
+            alive: alive.into(),
+            pad: 0,
+        };
+        let input = ProgramInput {
+            context_in: Some(args.as_mut_bytes()),
+            ..Default::default()
+        };
+        self.program("fg_beat")
+            .test_run(input)
+            .map_err(bpf("renewing the heartbeat"))?;
+        Ok(())
+    }
+
+    /// Adds an image to the record of the process behind `pidfd`; true if it is the first one of this process.
+    pub fn register(&self, pidfd: BorrowedFd<'_>, image: &Registration) -> Result<bool, Errno> {
+        let key = pidfd.as_raw_fd().to_ne_bytes();
+        let old = self.record(pidfd)?;
+        let mut record = old.unwrap_or_else(fg_process_record::new_zeroed);
+        record.add(image)?;
+        if old != Some(record) {
+            self.processes
+                .update(&key, record.as_bytes(), MapFlags::ANY)
+                .map_err(errno)?;
+        }
+        self.adopt_threads(pidfd)?;
+        Ok(old.is_none())
+    }
+
+    /// Forgets the process behind `pidfd`.
+    pub fn forget(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.processes
+            .delete(&pidfd.as_raw_fd().to_ne_bytes())
+            .map_err(errno)
+    }
+
+    /// The record of the process behind `pidfd`.
+    pub fn record(&self, pidfd: BorrowedFd<'_>) -> Result<Option<fg_process_record>, Errno> {
+        let key = pidfd.as_raw_fd().to_ne_bytes();
+        let Some(value) = self.processes.lookup(&key, MapFlags::ANY).map_err(errno)? else {
+            return Ok(None);
+        };
+        let record = fg_process_record::read_from_prefix(&value).map_err(|_| Errno::EIO)?;
+        Ok(Some(record.0))
+    }
+
+    /// Runs fg_adopt over the threads of the process behind `pidfd`.
+    fn adopt_threads(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut info = libbpf_sys::bpf_iter_link_info::default();
+        info.task.pid_fd = pidfd.as_raw_fd() as u32;
+        let options = libbpf_sys::bpf_link_create_opts {
+            sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+            iter_info: &mut info,
+            iter_info_len: size_of_val(&info) as u32,
+            ..Default::default()
+        };
+        let program = self.program("fg_adopt").as_fd().as_raw_fd();
+        // SAFETY: `options` and the `info` it points to live across the call, which does not keep them.
+        let link = unsafe {
+            libbpf_sys::bpf_link_create(program, 0, libbpf_sys::BPF_TRACE_ITER, &options)
+        };
+        let link = owned(link)?;
+        // SAFETY: no pointers are passed.
+        let mut iterator = File::from(owned(unsafe {
+            libbpf_sys::bpf_iter_create(link.as_raw_fd())
+        })?);
+        // The program prints nothing: the read runs it over all threads and then finds the end.
+        let mut nothing = [0; 64];
+        while iterator
+            .read(&mut nothing)
+            .map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)))?
+            > 0
+        {}
+        Ok(())
+    }
+
+    /// The shared page as it is now.
+    pub fn shared_page(&self) -> Result<fg_shared, Error> {
+        let value = self
+            .shared
+            .lookup(&KEY_ZERO, MapFlags::ANY)
+            .map_err(bpf("reading the shared page"))?;
+        let page = value
+            .as_deref()
+            .and_then(|bytes| fg_shared::read_from_prefix(bytes).ok());
+        Ok(page
+            .expect("an array map has all its entries, of the size it was created with")
+            .0)
+    }
+
+    /// The per-CPU counts, added up.
+    pub fn cpu_counts(&self) -> Result<fg_cpu_counts, Error> {
+        let values = self
+            .counts
+            .lookup_percpu(&KEY_ZERO, MapFlags::ANY)
+            .map_err(bpf("reading its counts"))?;
+        let mut sum = fg_cpu_counts::new_zeroed();
+        for value in values.unwrap_or_default() {
+            let (cpu, _) =
+                fg_cpu_counts::read_from_prefix(&value).expect("the map's values are of this type");
+            sum.switches += cpu.switches;
+            sum.registered_preemptions += cpu.registered_preemptions;
+            sum.inherited_processes += cpu.inherited_processes;
+            sum.lost_records += cpu.lost_records;
+            sum.unreadable += cpu.unreadable;
+        }
+        Ok(sum)
+    }
+
+    /// The run time of the sched_switch hook; zero where the kernel does not keep it.
+    pub fn run_time(&self) -> Result<RunTime, Error> {
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut length = size_of_val(&info) as u32;
+        let fd = self.program("fg_sched_switch").as_fd().as_raw_fd();
+        // SAFETY: `info` is a bpf_prog_info of `length` bytes whose pointers are null: nothing else is written.
+        let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
+        if result < 0 {
+            return Err(Error::Bpf {
+                step: "reading its run time",
+                source: io::Error::from_raw_os_error(-result),
+            });
+        }
+        Ok(RunTime {
+            ns: info.run_time_ns,
+            count: info.run_cnt,
+        })
+    }
+}
+
+fn open(btf: &Path) -> Result<OpenObject, Error> {
+    let mut builder = ObjectBuilder::default();
+    builder.name("flexguard").map_err(bpf("opening it"))?;
+    if btf != Path::new(BTF) {
+        builder
+            .btf_custom_path(btf)
+            .map_err(bpf("reading FLEXGUARD_BTF"))?;
+    }
+    builder.open_memory(OBJECT).map_err(bpf("opening it"))
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
+    let found = object.maps().find(|map| map.name() == OsStr::new(name));
+    MapHandle::try_from(&found.expect("the object defines this map"))
+        .map_err(bpf("opening its maps"))
+}
+
+/// Needs CAP_SYS_ADMIN, unlike all the rest: without it there are no run times, and that is all.
+fn enable_run_time() -> Option<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    owned(fd)
+        .inspect_err(
+            |errno| tracing::debug!(%errno, "the kernel does not keep BPF run times for us"),
+        )
+        .ok()
+}
+
+/// Takes a descriptor that libbpf returned, or the errno it returned instead.
+fn owned(fd: i32) -> Result<OwnedFd, Errno> {
+    if fd < 0 {
+        return Err(Errno::from_raw(-fd));
+    }
+    // SAFETY: libbpf has just opened it for us; nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn errno(error: libbpf_rs::Error) -> Errno {
+    Errno::from_raw(io_error(error).raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn bpf(step: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+    move |error| Error::Bpf {
+        step,
+        source: io_error(error),
+    }
+}
+
+/// The system's error below libbpf-rs's own, so that its number is not lost.
+fn io_error(error: libbpf_rs::Error) -> io::Error {
+    let mut cause: Option<&dyn std::error::Error> = Some(&error);
+    while let Some(inner) = cause {
+        if let Some(number) = inner
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error)
+        {
+            return io::Error::from_raw_os_error(number);
+        }
+        cause = inner.source();
+    }
+    io::Error::other(error.to_string())
+}
+
+/// libbpf explains a failed load in its log, verifier output included; the error itself is a bare number.
+fn log_libbpf(level: PrintLevel, message: String) {
+    match level {
+        PrintLevel::Warn => tracing::info!(target: "libbpf", "{}", message.trim_end()),
+        _ => tracing::trace!(target: "libbpf", "{}", message.trim_end()),
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+//! What a client may say, judged byte by byte and without side effects: the whole trust boundary is in this file.
+
+use std::mem::size_of;
+
+use flexguard_abi::*;
+use nix::errno::Errno;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// A checked registration of one image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registration {
+    pub block_offset: i64,
+    pub windows: Vec<fg_window>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    Register(Registration),
+    /// Asks for the statistics.
+    Status,
+}
+
+/// What is known after the bytes so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parsed {
+    Incomplete,
+    Complete(Message),
+    Invalid(Errno),
+}
+
+/// "FLGS": the first word of a status request, which is this word, the ABI version, its own size and 0.
+pub const STATUS_MAGIC: u32 = u32::from_le_bytes(*b"FLGS");
+pub const STATUS_REQUEST_BYTES: usize = 16;
+
+const HEADER_BYTES: usize = size_of::<fg_registration>();
+const WINDOW_BYTES: usize = size_of::<fg_window>();
+/// No valid message is longer.
+pub const MAX_BYTES: usize = HEADER_BYTES + FG_MAX_WINDOWS as usize * WINDOW_BYTES;
+
+/// One past the highest user address of any x86-64 kernel (five-level page tables).
+const USER_ADDRESS_END: u64 = 1 << 56;
+/// Static TLS lies below the thread pointer on x86-64; no program has this much of it.
+const LOWEST_BLOCK_OFFSET: i64 = -(1 << 31);
+
+/// Judges the bytes received so far. A message is refused as soon as it cannot become a valid one.
+pub fn parse(bytes: &[u8]) -> Parsed {
+    match try_parse(bytes) {
+        Ok(None) => Parsed::Incomplete,
+        Ok(Some(message)) => Parsed::Complete(message),
+        Err(errno) => Parsed::Invalid(errno),
+    }
+}
+
+fn try_parse(bytes: &[u8]) -> Result<Option<Message>, Errno> {
+    let Some(magic) = word(bytes, 0) else {
+        return Ok(None);
+    };
+    if magic != FG_ABI_MAGIC && magic != STATUS_MAGIC {
+        return Err(Errno::EPROTO);
+    }
+    let Some(version) = word(bytes, 1) else {
+        return Ok(None);
+    };
+    if version != FG_ABI_VERSION {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    if magic == STATUS_MAGIC {
+        parse_status(bytes)
+    } else {
+        parse_registration(bytes)
+    }
+}
+
+fn word(bytes: &[u8], index: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(index * 4..)?.first_chunk()?))
+}
+
+fn parse_status(bytes: &[u8]) -> Result<Option<Message>, Errno> {
+    if bytes.len() < STATUS_REQUEST_BYTES {
+        return Ok(None);
+    }
+    let valid = bytes == status_request();
+    if valid {
+        Ok(Some(Message::Status))
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+/// The one valid status request.
+pub fn status_request() -> [u8; STATUS_REQUEST_BYTES] {
+    let words = [STATUS_MAGIC, FG_ABI_VERSION, STATUS_REQUEST_BYTES as u32, 0];
+    words
+        .as_bytes()
+        .try_into()
+        .expect("four words are sixteen bytes")
+}
+
+fn parse_registration(bytes: &[u8]) -> Result<Option<Message>, Errno> {
+    let Some(head) = bytes.get(..HEADER_BYTES) else {
+        return Ok(None);
+    };
+    let head = fg_registration::read_from_bytes(head).map_err(|_| Errno::EINVAL)?;
+    if head.windows > FG_MAX_WINDOWS {
+        return Err(Errno::ENOSPC);
+    }
+    let size = HEADER_BYTES + head.windows as usize * WINDOW_BYTES;
+    if head.size as usize != size
+        || head.reserved != 0
+        || !block_offset_is_plausible(head.block_offset)
+    {
+        return Err(Errno::EINVAL);
+    }
+    if bytes.len() < size {
+        return Ok(None);
+    }
+    if bytes.len() > size {
+        return Err(Errno::EINVAL);
+    }
+    let windows = bytes[HEADER_BYTES..]
+        .chunks_exact(WINDOW_BYTES)
+        .map(parse_window);
+    let windows = windows.collect::<Result<_, _>>()?;
+    Ok(Some(Message::Register(Registration {
+        block_offset: head.block_offset,
+        windows,
+    })))
+}
+
+fn block_offset_is_plausible(offset: i64) -> bool {
+    let highest = -(size_of::<fg_thread_block>() as i64);
+    (LOWEST_BLOCK_OFFSET..=highest).contains(&offset) && offset % 8 == 0
+}
+
+fn parse_window(bytes: &[u8]) -> Result<fg_window, Errno> {
+    let window = fg_window::read_from_bytes(bytes).map_err(|_| Errno::EINVAL)?;
+    let valid = window.begin > 0
+        && window.begin < window.end
+        && window.end < USER_ADDRESS_END
+        && window.end - window.begin <= FG_MAX_WINDOW_BYTES as u64
+        && window.reg < FG_REG_COUNT
+        && window.pad == 0;
+    if valid {
+        Ok(window)
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+//! Who is at the other end of a connection: a pidfd of its thread-group leader, never a number from a message.
+//!
+//! A pidfd means the same process in every PID namespace and cannot come to mean another one.
+
+use std::fs;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use nix::errno::Errno;
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::time::{ClockId, clock_gettime};
+
+/// The process that connected, or an errno for the reply.
+pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
+    match getsockopt(stream, sockopt::PeerPidfd) {
+        Err(Errno::ENOPROTOOPT) => pidfd_of_credentials(stream, accepted),
+        Err(_) => Err(Errno::ESRCH),
+        Ok(pidfd) => Ok(pidfd),
+    }
+}
+
+/// A time since boot in the unit of /proc/PID/stat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticks(u64);
+
+impl Ticks {
+    pub fn now() -> Result<Ticks, Errno> {
+        let now = clock_gettime(ClockId::CLOCK_BOOTTIME)?;
+        // SAFETY: no pointers are passed.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
+        let fraction = now.tv_nsec() as u64 * per_second / 1_000_000_000;
+        Ok(Ticks(now.tv_sec() as u64 * per_second + fraction))
+    }
+}
+
+/// Before 6.5 the kernel only tells the peer's PID, and by now that may be another process: the peer connects, dies,
+/// and its number is given out again. That process would have started after we accepted the connection. Once the
+/// pidfd is open its process cannot change, so its start time settles it. The clock is coarse, but numbers are given
+/// out in a circle: none comes back within the tick in which it was lost.
+fn pidfd_of_credentials(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
+    let pid = getsockopt(stream, sockopt::PeerCredentials)?.pid();
+    if pid <= 0 {
+        return Err(Errno::ESRCH); // it lives in a PID namespace that is not below ours
+    }
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = Errno::result(fd)?;
+    // SAFETY: the kernel has just opened it for us; nobody else knows it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    if start_time(pid)? > accepted {
+        Err(Errno::ESRCH)
+    } else {
+        Ok(pidfd)
+    }
+}
+
+fn start_time(pid: i32) -> Result<Ticks, Errno> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|_| Errno::ESRCH)?;
+    // The command's name, in parentheses, may itself contain spaces and parentheses.
+    let after_name = stat.rsplit_once(')').ok_or(Errno::EPROTO)?.1;
+    let ticks = after_name
+        .split_ascii_whitespace()
+        .nth(19)
+        .and_then(|field| field.parse().ok());
+    ticks.map(Ticks).ok_or(Errno::EPROTO)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::process;
+
+    use super::*;
+
+    fn pid_of(pidfd: &OwnedFd) -> i32 {
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).unwrap();
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix("Pid:"))
+            .unwrap();
+        line.trim().parse().unwrap()
+    }
+
+    #[test]
+    fn both_ways_find_the_peer() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let now = Ticks::now().unwrap();
+        let me = process::id() as i32;
+        assert_eq!(pid_of(&pidfd(&ours, now).unwrap()), me);
+        assert_eq!(pid_of(&pidfd_of_credentials(&ours, now).unwrap()), me);
+    }
+
+    #[test]
+    fn a_process_younger_than_the_connection_is_not_the_peer() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let before_we_started = Ticks(start_time(process::id() as i32).unwrap().0 - 1);
+        assert_eq!(
+            pidfd_of_credentials(&ours, before_we_started).unwrap_err(),
+            Errno::ESRCH
+        );
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+//! The socket's server: one thread, nothing in it blocks.
+//!
+//! A client that is slow, silent or hostile costs a descriptor for a second at most. When all places are taken, the
+//! oldest unfinished client goes: an honest one sends its message at once and is done within one turn of the loop.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read};
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, FG_HEARTBEAT_NS, fg_reply};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
+use zerocopy::IntoBytes;
+
+use crate::error::os;
+use crate::kernel::Kernel;
+use crate::message::{self, MAX_BYTES, Message, Parsed, Registration};
+use crate::peer::{self, Ticks};
+use crate::socket::Listener;
+use crate::{Error, Stats, Stop};
+
+const MAX_CLIENTS: usize = 64;
+const CLIENT_TIME: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_nanos(FG_HEARTBEAT_NS as u64);
+
+/// What the server has done; read by other threads.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub registered: AtomicU64,
+    pub rejected: AtomicU64,
+}
+
+pub struct Server<'a> {
+    pub kernel: &'a Kernel,
+    pub listener: &'a Listener,
+    pub tally: &'a Tally,
+    pub stats: &'a dyn Fn() -> Result<Stats, Error>,
+}
+
+struct Client {
+    stream: UnixStream,
+    accepted: Ticks,
+    deadline: Instant,
+    received: Vec<u8>,
+}
+
+impl Server<'_> {
+    /// Serves and beats until `stop` is thrown.
+    pub fn run(&self, stop: &Stop) -> Result<(), Error> {
+        let mut clients: VecDeque<Client> = VecDeque::with_capacity(MAX_CLIENTS);
+        let mut next_beat = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= next_beat {
+                self.kernel.beat(true)?;
+                next_beat = now + HEARTBEAT;
+            }
+            clients.retain(|client| !self.expired(client, now));
+            let ready = wait(stop, self.listener, &clients, next_beat)?;
+            if ready.stop {
+                return Ok(());
+            }
+            let mut index = 0;
+            clients.retain_mut(|client| {
+                index += 1;
+                !ready.clients[index - 1] || !self.finished(client)
+            });
+            if ready.listener {
+                self.accept(&mut clients);
+            }
+        }
+    }
+
+    fn expired(&self, client: &Client, now: Instant) -> bool {
+        let expired = now >= client.deadline;
+        if expired {
+            self.reject(&client.stream, Errno::ETIMEDOUT);
+        }
+        expired
+    }
+
+    fn accept(&self, clients: &mut VecDeque<Client>) {
+        loop {
+            let mut client = match self
+                .listener
+                .socket
+                .accept()
+                .and_then(|(stream, _)| Client::new(stream))
+            {
+                Ok(client) => client,
+                Err(error) => {
+                    if error.kind() != ErrorKind::WouldBlock {
+                        // Out of descriptors, most likely: without the oldest client the next turn can go on.
+                        tracing::warn!(%error, "cannot accept a client");
+                        clients.pop_front();
+                    }
+                    return;
+                }
+            };
+            if self.finished(&mut client) {
+                continue;
+            }
+            if clients.len() == MAX_CLIENTS
+                && let Some(oldest) = clients.pop_front()
+            {
+                self.reject(&oldest.stream, Errno::EBUSY);
+            }
+            clients.push_back(client);
+        }
+    }
+
+    /// Reads what there is; true when the conversation is over.
+    fn finished(&self, client: &mut Client) -> bool {
+        let parsed = match client.read() {
+            Ok(end) => match message::parse(&client.received) {
+                Parsed::Incomplete if end => Parsed::Invalid(Errno::EINVAL),
+                parsed => parsed,
+            },
+            Err(errno) => Parsed::Invalid(errno),
+        };
+        match parsed {
+            Parsed::Incomplete => return false,
+            Parsed::Invalid(errno) => self.reject(&client.stream, errno),
+            Parsed::Complete(Message::Status) => self.answer_status(&client.stream),
+            Parsed::Complete(Message::Register(image)) => match self.register(client, &image) {
+                Ok(()) => {}
+                Err(errno) => self.reject(&client.stream, errno),
+            },
+        }
+        true
+    }
+
+    fn register(&self, client: &Client, image: &Registration) -> Result<(), Errno> {
+        let pidfd = peer::pidfd(&client.stream, client.accepted)?;
+        let first = self.kernel.register(pidfd.as_fd(), image)?;
+        if hung_up(&client.stream)? {
+            // Perhaps by an exec that our record came too late for: it would judge another program's memory. The
+            // socket closes on exec before the exec hook runs, so while it is open the hook is still to come.
+            self.kernel.forget(pidfd.as_fd())?;
+            return Err(Errno::ECONNRESET);
+        }
+        if first {
+            self.tally.registered.fetch_add(1, Ordering::Relaxed);
+        }
+        tracing::debug!(
+            first,
+            windows = image.windows.len(),
+            block_offset = image.block_offset,
+            "registered an image"
+        );
+        reply(
+            &client.stream,
+            Errno::from_raw(0),
+            &[],
+            Some(self.kernel.shared_fd()),
+        );
+        Ok(())
+    }
+
+    fn answer_status(&self, stream: &UnixStream) {
+        match (self.stats)() {
+            Ok(stats) => reply(stream, Errno::from_raw(0), &stats.to_wire(), None),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read the statistics");
+                reply(stream, Errno::EIO, &[], None);
+            }
+        }
+    }
+
+    fn reject(&self, stream: &UnixStream, errno: Errno) {
+        self.tally.rejected.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(%errno, "refused a client");
+        reply(stream, errno, &[], None);
+    }
+}
+
+impl Client {
+    fn new(stream: UnixStream) -> io::Result<Client> {
+        stream.set_nonblocking(true)?;
+        let deadline = Instant::now() + CLIENT_TIME;
+        Ok(Client {
+            stream,
+            accepted: Ticks::now()?,
+            deadline,
+            received: Vec::new(),
+        })
+    }
+
+    /// Takes in what has arrived; true at the end of the stream. Never keeps more than one byte too many.
+    fn read(&mut self) -> Result<bool, Errno> {
+        let mut buffer = [0; MAX_BYTES + 1];
+        while self.received.len() <= MAX_BYTES {
+            let room = MAX_BYTES + 1 - self.received.len();
+            match self.stream.read(&mut buffer[..room]) {
+                Ok(0) => return Ok(true),
+                Ok(n) => self.received.extend_from_slice(&buffer[..n]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    return Err(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)));
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+struct Ready {
+    stop: bool,
+    listener: bool,
+    clients: Vec<bool>,
+}
+
+/// Sleeps until there is something to do or the next beat is due.
+fn wait(
+    stop: &Stop,
+    listener: &Listener,
+    clients: &VecDeque<Client>,
+    next_beat: Instant,
+) -> Result<Ready, Error> {
+    let mut fds = vec![
+        PollFd::new(stop.as_fd(), PollFlags::POLLIN),
+        PollFd::new(listener.socket.as_fd(), PollFlags::POLLIN),
+    ];
+    fds.extend(
+        clients
+            .iter()
+            .map(|client| PollFd::new(client.stream.as_fd(), PollFlags::POLLIN)),
+    );
+    // The front client is the oldest, so its deadline is the first.
+    let wake = clients
+        .front()
+        .map_or(next_beat, |client| client.deadline.min(next_beat));
+    let left = wake.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+    match poll(
+        &mut fds,
+        PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO),
+    ) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(errno) => return Err(os("waiting for clients")(errno)),
+    }
+    let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+    Ok(Ready {
+        stop: ready[0],
+        listener: ready[1],
+        clients: ready[2..].to_vec(),
+    })
+}
+
+/// The peer has closed its end altogether; a half-closed one (shutdown for writing) still reads.
+fn hung_up(stream: &UnixStream) -> Result<bool, Errno> {
+    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    poll(&mut fds, PollTimeout::ZERO)?;
+    Ok(fds[0]
+        .revents()
+        .is_some_and(|events| events.contains(PollFlags::POLLHUP)))
+}
+
+/// Sends the fixed reply, what follows it, and a descriptor. A client that does not take it has only itself to blame:
+/// the answer fits the socket's buffer, so this never waits.
+fn reply(stream: &UnixStream, status: Errno, more: &[u8], fd: Option<BorrowedFd<'_>>) {
+    let head = fg_reply {
+        magic: FG_ABI_MAGIC,
+        version: FG_ABI_VERSION,
+        status: status as u32,
+        reserved: (more.len() / size_of::<u64>()) as u32,
+    };
+    let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(more)];
+    let fds: Vec<RawFd> = fd.iter().map(|fd| fd.as_raw_fd()).collect();
+    let control = [ControlMessage::ScmRights(&fds)];
+    let control = if fds.is_empty() {
+        &control[..0]
+    } else {
+        &control[..]
+    };
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    if let Err(errno) = sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, control, flags, None) {
+        tracing::debug!(%errno, "a client did not wait for its answer");
+    }
+}
