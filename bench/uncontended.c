@@ -31,7 +31,7 @@ static int ascending(const void *a, const void *b)
 
 static int measure(const struct fgb_lock *lock, uint64_t batches, uint64_t pairs)
 {
-	uint64_t *ns = calloc(batches, sizeof(*ns));
+	uint64_t *ns = calloc(batches, sizeof(*ns)), median;
 
 	if (!ns) {
 		fputs("fg-bench: not enough memory\n", stderr);
@@ -44,9 +44,10 @@ static int measure(const struct fgb_lock *lock, uint64_t batches, uint64_t pairs
 		ns[i] = fgb_ns() - start;
 	}
 	qsort(ns, batches, sizeof(*ns), ascending);
+	median = ns[batches / 2];
 	printf("{\"lock\":\"%s\",\"batches\":%lu,\"pairs_per_batch\":%lu,\"ns_per_pair\":%.3f,"
 	       "\"median_ns_per_pair\":%.3f}\n",
-	       lock->name, batches, pairs, (double)ns[0] / (double)pairs, (double)ns[batches / 2] / (double)pairs);
+	       lock->name, batches, pairs, (double)ns[0] / (double)pairs, (double)median / (double)pairs);
 	free(ns);
 	return 0;
 }

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs a finished CMake build into a scratch place, as a packager would, and uses what is there.
+set -euo pipefail
+build=$1
+here=$(dirname "$(realpath "$0")")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+fail() { echo "install: $*" >&2; exit 1; }
+
+DESTDIR=$scratch/stage cmake --install "$build" --prefix /opt/fg >/dev/null
+prefix=$scratch/moved
+mv "$scratch/stage/opt/fg" "$prefix" # wherever it ends up
+for file in lib/libflexguard.so lib/libflexguard.a lib/pkgconfig/flexguard.pc libexec/flexguard/fg-bench share/flexguard/LOCKS; do
+	[ -s "$prefix/$file" ] || fail "no $file"
+done
+while IFS=$'\t' read -r name _; do
+	[[ $name == '#'* ]] || [ -s "$prefix/lib/flexguard/$name.so" ] || fail "no interposer for $name"
+	[[ $name == '#'* ]] || "$prefix/libexec/flexguard/fg-bench" --list | grep -qx -- "$name" || fail "fg-bench lacks $name"
+done <"$prefix/share/flexguard/LOCKS"
+
+# Nothing but the public names leaves the library.
+foreign=$(nm -D --defined-only "$prefix/lib/libflexguard.so" | awk '$2 != "A" { print $3 }' | grep -v '^fg_' || true)
+[ -z "$foreign" ] || fail "libflexguard.so exports $foreign"
+
+# Every public header stands alone, in C and in C++, under strict warnings.
+for header in "$prefix"/include/flexguard/*.h; do
+	# shellcheck disable=SC2086 # CFLAGS is a list
+	"$CC" $CFLAGS -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$prefix/include" "$header"
+	! command -v c++ >/dev/null ||
+		c++ -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$prefix/include" "$header"
+done
+
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+# shellcheck disable=SC2046,SC2086 # lists of flags
+"$CC" $CFLAGS -o "$scratch/shared" "$here/client.c" $(pkg-config --cflags --libs flexguard)
+LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/shared" || fail "shared client: $?"
+ldd "$prefix/lib/libflexguard.so" | grep -q bpf && fail "libflexguard.so needs libbpf"
+# shellcheck disable=SC2046,SC2086
+"$CC" $CFLAGS -o "$scratch/static" "$here/client.c" $(pkg-config --cflags flexguard) "$prefix/lib/libflexguard.a" -pthread
+FLEXGUARD_SOCKET='' "$scratch/static" || fail "static client: $?"
