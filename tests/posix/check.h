@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* What the POSIX tests share. Each program runs on glibc and on every interposer; it ends 0, or at the first check that
+ * fails, or by SIGALRM when it hangs. Threads wait for one another's state, never for time to pass. */
+#ifndef FG_TESTS_POSIX_CHECK_H
+#define FG_TESTS_POSIX_CHECK_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WATCHDOG_SECONDS 100
+
+#define CHECK(c)                                                                                                       \
+	do {                                                                                                           \
+		if (!(c)) {                                                                                            \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #c);                                \
+			_exit(1);                                                                                      \
+		}                                                                                                      \
+	} while (0)
+
+#define CHECK_IS(expression, value)                                                                                    \
+	do {                                                                                                           \
+		long is_ = (long)(expression), should_ = (long)(value);                                                \
+		if (is_ != should_) {                                                                                  \
+			fprintf(stderr, "%s:%d: %s is %ld, not %ld (%s)\n", __FILE__, __LINE__, #expression, is_,      \
+				should_, #value);                                                                      \
+			_exit(1);                                                                                      \
+		}                                                                                                      \
+	} while (0)
+
+#define ok(expression) CHECK_IS(expression, 0)
+
+/* Is an interposer of ours loaded? Its exported thread block tells. */
+static inline bool ours(void)
+{
+	return dlsym(RTLD_DEFAULT, "fg_thread") != NULL;
+}
+
+/* Two for locks that only spin: they are not made for more threads than hardware contexts. */
+static inline int at_most(int threads)
+{
+	return getenv("FG_TEST_SPIN") && threads > 2 ? 2 : threads;
+}
+
+/* Runs before main: a test of the wrong library is no test. */
+__attribute__((constructor)) static inline void test_start(void)
+{
+	const char *under_test = getenv("FG_TEST_LOCK");
+
+	alarm(WATCHDOG_SECONDS);
+	CHECK_IS(ours(), under_test && strcmp(under_test, "glibc") != 0);
+}
+
+static inline pthread_t start(void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+
+	ok(pthread_create(&thread, NULL, run, arg));
+	return thread;
+}
+
+static inline void *finish(pthread_t thread)
+{
+	void *result;
+
+	ok(pthread_join(thread, &result));
+	return result;
+}
+
+/* What run(arg) returns in another thread. */
+static inline long elsewhere(void *(*run)(void *), void *arg)
+{
+	return (long)finish(start(run, arg));
+}
+
+/* Waits until *word is at least `value`. Without the functions under test. */
+static inline void await(int *word, int value)
+{
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value)
+		nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+static inline void tell(int *word, int value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static inline struct timespec from_now(clockid_t clock, long ns)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_sec += (t.tv_nsec + ns) / 1000000000;
+	t.tv_nsec = (t.tv_nsec + ns) % 1000000000;
+	return t;
+}
+
+static inline bool reached(clockid_t clock, const struct timespec *t)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
+}
+
+#define LONG_WAIT (60 * 1000000000l)
+
+static inline void init_kind(pthread_mutex_t *m, int kind)
+{
+	pthread_mutexattr_t attr;
+
+	ok(pthread_mutexattr_init(&attr));
+	ok(pthread_mutexattr_settype(&attr, kind));
+	ok(pthread_mutex_init(m, &attr));
+	ok(pthread_mutexattr_destroy(&attr));
+}
+
+/* The operations of a thread that does not hold the mutex, for elsewhere(). They leave it as it is. */
+static inline void *try_it(void *m)
+{
+	int error = pthread_mutex_trylock((pthread_mutex_t *)m);
+
+	if (!error)
+		ok(pthread_mutex_unlock((pthread_mutex_t *)m));
+	return (void *)(long)error;
+}
+
+static inline void *unlock_it(void *m)
+{
+	return (void *)(long)pthread_mutex_unlock((pthread_mutex_t *)m);
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* A broadcast releases all; and as soon as it has returned, the condition variable may be destroyed and its memory
+ * unmapped, though no waiter has run yet. */
+#include <sys/mman.h>
+
+#include "tests/posix/check.h"
+
+#define WAITERS 64
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t *c;
+static int waiting, released;
+static long deadline_ns; /* 0: none */
+
+static void *wait_once(void *arg)
+{
+	struct timespec t = from_now(CLOCK_MONOTONIC, deadline_ns);
+	pthread_cond_t *cond = c;
+	int result;
+
+	(void)arg;
+	ok(pthread_mutex_lock(&m));
+	tell(&waiting, waiting + 1);
+	result = deadline_ns ? pthread_cond_clockwait(cond, &m, CLOCK_MONOTONIC, &t) : pthread_cond_wait(cond, &m);
+	CHECK(result == 0 || (result == ETIMEDOUT && deadline_ns));
+	tell(&released, released + 1);
+	ok(pthread_mutex_unlock(&m));
+	return NULL;
+}
+
+/* On a page of its own, which is gone before the waiters can run: they need the mutex. */
+static void round_of(int n, bool signals)
+{
+	pthread_t threads[WAITERS];
+
+	c = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(c != MAP_FAILED);
+	ok(pthread_cond_init(c, NULL));
+	waiting = released = 0;
+	for (int i = 0; i < n; i++)
+		threads[i] = start(wait_once, NULL);
+	await(&waiting, n);
+	ok(pthread_mutex_lock(&m));
+	if (!deadline_ns)
+		CHECK_IS(released, 0);
+	if (signals)
+		for (int i = 0; i < n; i++)
+			ok(pthread_cond_signal(c));
+	else
+		ok(pthread_cond_broadcast(c));
+	ok(pthread_cond_destroy(c));
+	ok(munmap(c, 4096));
+	ok(pthread_mutex_unlock(&m));
+	for (int i = 0; i < n; i++)
+		finish(threads[i]);
+	CHECK_IS(released, n);
+}
+
+int main(void)
+{
+	int many = at_most(WAITERS);
+
+	for (int i = 0; i < 20; i++)
+		round_of(many, i % 2);
+	for (int i = 0; i < 1000; i++)
+		round_of(1 + i % 2, i % 3 == 0);
+	for (int i = 0; i < 2000; i++) { /* the deadlines pass about when the broadcast comes */
+		deadline_ns = 20000 + i % 100 * 2000;
+		round_of(2, false);
+	}
+	return 0;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* No signal is lost to a thread that is cancelled at the same time, and none touches what the signaller destroys. */
+#include <sys/mman.h>
+
+#include "tests/posix/check.h"
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t *c;
+static int waiting, returned;
+
+static void unlock(void *arg)
+{
+	ok(pthread_mutex_unlock(arg));
+}
+
+static void *wait_once(void *arg)
+{
+	pthread_cond_t *cond = c;
+
+	(void)arg;
+	ok(pthread_mutex_lock(&m));
+	pthread_cleanup_push(unlock, &m);
+	tell(&waiting, waiting + 1);
+	ok(pthread_cond_wait(cond, &m));
+	tell(&returned, returned + 1);
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+static pthread_t start_waiting(int n)
+{
+	pthread_t thread = start(wait_once, NULL);
+
+	await(&waiting, n);
+	return thread;
+}
+
+static void idle(int turns)
+{
+	for (volatile int delay = turns; delay > 0; delay--)
+		;
+}
+
+/* Returns with the mutex unlocked; signal and cancellation in all orders, at all distances. */
+static void release_and_cancel(int round, pthread_t victim, int (*release)(pthread_cond_t *))
+{
+	ok(pthread_mutex_lock(&m));
+	if (round % 3 == 0) {
+		ok(pthread_cancel(victim));
+		idle(round % 89 * 50);
+	}
+	ok(release(c));
+	if (round % 3 == 1) {
+		idle(round % 89 * 50);
+		ok(pthread_cancel(victim));
+	}
+	ok(pthread_mutex_unlock(&m));
+	if (round % 3 == 2) {
+		idle(round % 97 * 50);
+		ok(pthread_cancel(victim));
+	}
+}
+
+/* `victim` waits in front of `heir`. Exactly one of them returns from its wait. */
+static int inherit(int round)
+{
+	pthread_t victim, heir;
+	int cancelled;
+
+	waiting = returned = 0;
+	victim = start_waiting(1);
+	heir = start_waiting(2);
+	release_and_cancel(round, victim, pthread_cond_signal);
+	cancelled = finish(victim) == PTHREAD_CANCELED;
+	if (cancelled && !returned) {
+		ok((long)finish(heir)); /* hangs if the signal is lost */
+		CHECK_IS(returned, 1);
+		return cancelled;
+	}
+	ok(pthread_mutex_lock(&m));
+	if (!cancelled && ours()) /* glibc may wake more than it must */
+		CHECK_IS(returned, 1);
+	ok(pthread_cond_signal(c));
+	ok(pthread_mutex_unlock(&m));
+	ok((long)finish(heir));
+	return cancelled;
+}
+
+static void broadcast(int round)
+{
+	pthread_t victim, heir;
+
+	waiting = returned = 0;
+	victim = start_waiting(1);
+	heir = start_waiting(2);
+	release_and_cancel(round, victim, pthread_cond_broadcast);
+	finish(victim);
+	ok((long)finish(heir));
+}
+
+/* The waiter was released, then cancelled; then the condition variable vanishes. Its cleanup may not look there. */
+static int vanish(int round)
+{
+	pthread_t victim;
+
+	c = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(c != MAP_FAILED);
+	waiting = returned = 0;
+	victim = start_waiting(1);
+	ok(pthread_mutex_lock(&m));
+	ok(round % 2 ? pthread_cond_signal(c) : pthread_cond_broadcast(c));
+	idle(round % 89 * 20);
+	ok(pthread_cancel(victim));
+	ok(pthread_cond_destroy(c));
+	ok(munmap(c, 4096));
+	ok(pthread_mutex_unlock(&m));
+	return finish(victim) == PTHREAD_CANCELED;
+}
+
+int main(void)
+{
+	static pthread_cond_t lasting = PTHREAD_COND_INITIALIZER;
+	int rounds = 12000, cancelled = 0;
+
+	c = &lasting;
+	for (int i = 0; i < rounds; i++)
+		cancelled += inherit(i);
+	CHECK(cancelled > 0 && cancelled < rounds); /* both ends of the race were seen */
+	for (int i = 0; i < rounds / 10; i++)
+		broadcast(i);
+	cancelled = 0;
+	for (int i = 0; i < rounds / 2; i++)
+		cancelled += vanish(i);
+	CHECK(cancelled > 0);
+	return 0;
+}

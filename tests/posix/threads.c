@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* 100,000 threads that live for one critical section and one signal each: nothing of a thread is ever used up. */
+#include "tests/posix/check.h"
+
+#define THREADS 100000
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static long lived;
+
+static void *live(void *arg)
+{
+	(void)arg;
+	ok(pthread_mutex_lock(&m));
+	lived++;
+	ok(pthread_cond_signal(&c));
+	ok(pthread_mutex_unlock(&m));
+	return NULL;
+}
+
+int main(void)
+{
+	for (int i = 0; i < THREADS / 2; i++) {
+		pthread_t a = start(live, NULL), b = start(live, NULL);
+
+		if (i % 100 == 0) {
+			ok(pthread_mutex_lock(&m));
+			while (lived < 2 * (i + 1))
+				ok(pthread_cond_wait(&c, &m));
+			ok(pthread_mutex_unlock(&m));
+		}
+		finish(a);
+		finish(b);
+	}
+	CHECK_IS(lived, THREADS);
+	return 0;
+}
