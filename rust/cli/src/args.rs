@@ -42,6 +42,7 @@ pub enum Command {
 ///
 /// The program's input, output, exit status and signals are its own; nothing is written unless --stats asks for it.
 #[derive(Debug, Args)]
+#[command(override_usage = "flexguard run [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 #[command(after_long_help = sections::help(sections::RUN))]
 pub struct Run {
     /// The lock that stands in for the program's mutexes; `flexguard list` shows them
@@ -66,7 +67,9 @@ pub struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StatsFormat {
+    /// One `name: value` a line
     Text,
+    /// One object with the same names
     Json,
 }
 
@@ -162,11 +165,11 @@ pub struct BenchShm {
     pub rounds: Rounds,
 
     /// Measured seconds of each run
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = |s: &str| seconds(s, 0.001, 3600.0))]
     pub seconds: f64,
 
     /// Seconds that each run warms up before it measures
-    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = |s: &str| seconds(s, 0.0, 600.0))]
     pub warmup: f64,
 
     /// Cycles that each thread spends between its critical sections
@@ -174,7 +177,7 @@ pub struct BenchShm {
     pub cycles_between: u64,
 
     /// Cache lines that each critical section reads and writes
-    #[arg(long, value_name = "LINES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=65536))]
+    #[arg(long, value_name = "LINES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub lines: u32,
 
     #[command(flatten)]
@@ -188,6 +191,7 @@ pub struct BenchShm {
 ///
 /// Every round runs the program once under every lock, in an order that rotates. Its output is kept back, and shown only if it fails.
 #[derive(Debug, Args)]
+#[command(override_usage = "flexguard bench exec [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 #[command(after_long_help = sections::help(sections::BENCH_EXEC))]
 pub struct BenchExec {
     /// Locks to compare; ratios are to the first
@@ -208,7 +212,7 @@ pub struct BenchExec {
     pub score: Option<regex::Regex>,
 
     /// Give up on a run that takes longer
-    #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = positive_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = |s: &str| seconds(s, 0.001, 1e7))]
     pub timeout: f64,
 
     #[command(flatten)]
@@ -254,17 +258,10 @@ pub struct Man {
     pub directory: PathBuf,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str, least: f64, most: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(s) if s.is_finite() && (0.0..=86400.0).contains(&s) => Ok(s),
-        _ => Err("not a number of seconds from 0 to 86400".into()),
-    }
-}
-
-fn positive_seconds(text: &str) -> Result<f64, String> {
-    match seconds(text)? {
-        0.0 => Err("must be more than 0".into()),
-        s => Ok(s),
+        Ok(s) if (least..=most).contains(&s) => Ok(s),
+        _ => Err(format!("not a number of seconds from {least} to {most}")),
     }
 }
 

@@ -164,7 +164,7 @@ impl Child {
                     }
                 }
                 _ if libc::WIFSTOPPED(status) => {
-                    return Ok(Change::Stopped(libc::WSTOPSIG(status)))
+                    return Ok(Change::Stopped(libc::WSTOPSIG(status)));
                 }
                 _ => break,
             }
@@ -175,10 +175,8 @@ impl Child {
             Status::Exited(libc::WEXITSTATUS(status) as u8)
         };
         // SAFETY: wait4 filled it in.
-        Ok(Change::Ended(End {
-            status,
-            usage: unsafe { usage.assume_init() },
-        }))
+        let usage = unsafe { usage.assume_init() };
+        Ok(Change::Ended(End { status, usage }))
     }
 
     fn kill(&self, signal: i32) {

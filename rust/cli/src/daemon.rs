@@ -11,7 +11,7 @@ use flexguard_monitor::{Options, SocketName, Stats};
 use serde::Serialize;
 
 use crate::args;
-use crate::attach::{self, Served, SOCKET_ENV};
+use crate::attach::{self, SOCKET_ENV, Served};
 use crate::child::Status;
 use crate::failure::{Context, Failure, Result};
 use crate::output;
@@ -63,9 +63,9 @@ fn serve(args: &args::Monitor, socket: SocketName) -> Result<Status> {
     let served =
         Served::load(options).map_err(|e| attach::failure("cannot start the monitor", &e))?;
     output::announce(&line(args, "ready", &socket, None)?);
-    notify("READY=1")?;
+    notify("READY=1");
     while !served.has_stopped() && !told_to_end() {}
-    notify("STOPPING=1")?;
+    notify("STOPPING=1");
     let stats = served.monitor.stats().ok();
     served
         .end()
@@ -102,10 +102,10 @@ fn line(
     Ok(text)
 }
 
-/// Tells the service manager, if there is one (sd_notify's protocol: one datagram).
-fn notify(message: &str) -> Result<()> {
+/// Tells the service manager, if there is one (sd_notify's protocol: one datagram). One that does not listen is no reason to end.
+fn notify(message: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|n| !n.is_empty()) else {
-        return Ok(());
+        return;
     };
     let sent = (|| -> io::Result<()> {
         let address = match name.as_bytes() {
@@ -116,5 +116,9 @@ fn notify(message: &str) -> Result<()> {
             .send_to_addr(message.as_bytes(), &address)
             .map(|_| ())
     })();
-    sent.context("cannot tell the service manager (NOTIFY_SOCKET)")
+    if let Err(e) = sent {
+        output::note(&format!(
+            "flexguard: cannot tell the service manager ({message} to NOTIFY_SOCKET): {e}\n"
+        ));
+    }
 }

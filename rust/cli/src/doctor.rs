@@ -204,7 +204,7 @@ fn daemon() -> Check {
         }
         Err(e) => {
             return Check::new(name, State::Absent, e.to_string())
-                .advise("correct FLEXGUARD_SOCKET, or unset it")
+                .advise("correct FLEXGUARD_SOCKET, or unset it");
         }
     };
     match Stats::query(&socket) {

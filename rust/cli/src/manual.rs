@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use clap::CommandFactory;
-use clap_mangen::roff::{bold, roman, Roff};
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::{self, Cli};
 use crate::child::Status;
@@ -76,6 +76,7 @@ fn page(words: &[&str], sections: &[Section]) -> Result<(String, Vec<u8>)> {
         .after_long_help("")
         .version(env!("CARGO_PKG_VERSION"));
     let has_subcommands = command.get_subcommands().any(|c| !c.is_hide_set());
+    let synopsis = synopsis(command.clone());
     let man = Man::new(command)
         .source(concat!("FlexGuard ", env!("CARGO_PKG_VERSION")))
         .manual("FlexGuard Manual");
@@ -84,7 +85,7 @@ fn page(words: &[&str], sections: &[Section]) -> Result<(String, Vec<u8>)> {
     let rendered = (|| {
         man.render_title(&mut page)?;
         man.render_name_section(&mut page)?;
-        man.render_synopsis_section(&mut page)?;
+        synopsis.to_writer(&mut page)?;
         man.render_description_section(&mut page)?;
         man.render_options_section(&mut page)?;
         if has_subcommands {
@@ -95,6 +96,15 @@ fn page(words: &[&str], sections: &[Section]) -> Result<(String, Vec<u8>)> {
     })();
     rendered.context(format_args!("cannot write the page {name}"))?;
     Ok((name, page))
+}
+
+/// As `--help` has it.
+fn synopsis(mut command: clap::Command) -> Roff {
+    let usage = command.render_usage().to_string();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text([roman(usage.trim_start_matches("Usage:").trim())]);
+    roff
 }
 
 fn roff(sections: &[Section]) -> Roff {

@@ -173,11 +173,13 @@ mod tests {
     #[test]
     fn a_path_that_the_loader_would_split_is_refused() {
         for path in ["/my locks/a.so", "/a:b/a.so"] {
-            assert!(prepended(path, None)
-                .unwrap_err()
-                .report()
-                .to_string()
-                .contains("splits LD_PRELOAD"));
+            assert!(
+                prepended(path, None)
+                    .unwrap_err()
+                    .report()
+                    .to_string()
+                    .contains("splits LD_PRELOAD")
+            );
         }
     }
 }

@@ -68,32 +68,68 @@ pub const RUN: &[Section] = &[
         title: "SUMMARY",
         items: &[
             ("lock", "The lock that was used."),
-            ("monitor", "active: loaded for this run. active (shared daemon): its counters cover the whole machine. absent: with the reason."),
-            ("preempted-critical-sections", "How often a thread lost its CPU inside a critical section: the sum of the next two."),
+            (
+                "monitor",
+                "active: loaded for this run. active (shared daemon): its counters cover the whole machine. absent: with the reason.",
+            ),
+            (
+                "preempted-critical-sections",
+                "How often a thread lost its CPU inside a critical section: the sum of the next two.",
+            ),
             ("preempted-holders", "... while it held a lock."),
-            ("preempted-next-waiters", "... while it was next in a lock's queue."),
-            ("mode-transitions", "How often the locks turned from spinning to blocking."),
-            ("missed", "Preemptions in a critical section that could not be counted."),
+            (
+                "preempted-next-waiters",
+                "... while it was next in a lock's queue.",
+            ),
+            (
+                "mode-transitions",
+                "How often the locks turned from spinning to blocking.",
+            ),
+            (
+                "missed",
+                "Preemptions in a critical section that could not be counted.",
+            ),
             ("switches", "Context switches that the monitor looked at."),
-            ("registered-processes", "Processes whose locks reported to the monitor. 0: the locks were not used, or not replaced."),
-            ("elapsed-seconds, user-seconds, system-seconds", "Wall time and CPU time."),
+            (
+                "registered-processes",
+                "Processes whose locks reported to the monitor. 0: the locks were not used, or not replaced.",
+            ),
+            (
+                "elapsed-seconds, user-seconds, system-seconds",
+                "Wall time and CPU time.",
+            ),
             ("max-rss-kib", "The largest resident set."),
-            ("voluntary-switches, involuntary-switches", "Context switches of the program."),
-            ("unknown", "The value of whatever only an active monitor could have counted."),
+            (
+                "voluntary-switches, involuntary-switches",
+                "Context switches of the program.",
+            ),
+            (
+                "unknown",
+                "The value of whatever only an active monitor could have counted.",
+            ),
         ],
     },
     Section {
         title: "SIGNALS",
         items: &[
             ("sent to the command", "are passed on to the program."),
-            ("sent by the terminal", "reach the program directly; the command outlives it to print the summary."),
-            ("SIGKILL", "ends the command alone: the program continues, without a monitor of its own."),
+            (
+                "sent by the terminal",
+                "reach the program directly; the command outlives it to print the summary.",
+            ),
+            (
+                "SIGKILL",
+                "ends the command alone: the program continues, without a monitor of its own.",
+            ),
         ],
     },
     Section {
         title: "EXIT STATUS",
         items: &[
-            ("as the program", "Its exit status; or the command ends by the signal that ended the program."),
+            (
+                "as the program",
+                "Its exit status; or the command ends by the signal that ended the program.",
+            ),
             OWN_EXIT[0],
             ("126", "The program cannot be executed."),
             ("127", "There is no such program."),
@@ -103,22 +139,43 @@ pub const RUN: &[Section] = &[
     Section {
         title: "ENVIRONMENT",
         items: &[
-            ("LD_PRELOAD", "The program's: the lock is put in front of what is there."),
+            (
+                "LD_PRELOAD",
+                "The program's: the lock is put in front of what is there.",
+            ),
             SOCKET_ITEM,
             PREFIX_ITEM,
         ],
     },
     Section {
         title: "FILES",
-        items: &[SOCKET_FILE, ("PREFIX/lib/flexguard/NAME.so", "The lock called NAME, as the program loads it.")],
+        items: &[
+            SOCKET_FILE,
+            (
+                "PREFIX/lib/flexguard/NAME.so",
+                "The lock called NAME, as the program loads it.",
+            ),
+        ],
     },
     Section {
         title: "EXAMPLES",
         items: &[
-            ("flexguard run --stats -- pbzip2 -k file", "Run pbzip2 and end with the summary."),
-            ("flexguard run --stats=json --stats-file s.json -- ./job", "Keep the summary for a script."),
-            ("flexguard run --lock posix --stats -- ./job", "The same program with glibc's own mutexes."),
-            ("flexguard run --monitor require -- ./job", "Rather fail than run without the monitor."),
+            (
+                "flexguard run --stats -- pbzip2 -k file",
+                "Run pbzip2 and end with the summary.",
+            ),
+            (
+                "flexguard run --stats=json --stats-file s.json -- ./job",
+                "Keep the summary for a script.",
+            ),
+            (
+                "flexguard run --lock posix --stats -- ./job",
+                "The same program with glibc's own mutexes.",
+            ),
+            (
+                "flexguard run --monitor require -- ./job",
+                "Rather fail than run without the monitor.",
+            ),
         ],
     },
 ];
@@ -240,8 +297,14 @@ const JSON_COMMON: [(&str, &str); 9] = [
     ("complete", "Whether every round of every lock is in."),
     ("command", "The command line."),
     ("date", "When it started (UTC)."),
-    ("version, commit", "Of FlexGuard; the commit only in a working tree."),
-    ("machine", "cpu, hardware_contexts, memory_kib, kernel, load_average when it started."),
+    (
+        "version, commit",
+        "Of FlexGuard; the commit only in a working tree.",
+    ),
+    (
+        "machine",
+        "cpu, hardware_contexts, memory_kib, kernel, load_average when it started.",
+    ),
     ("monitor", "active, shared and a description."),
     ("settings", "Every option's value."),
     (
@@ -255,12 +318,30 @@ pub const BENCH_SHM: &[Section] = &[
         title: "COLUMNS",
         items: &[
             ("threads, lock", "What ran."),
-            ("ops/ms", "Critical sections per millisecond, all threads together: median, and (min-max) of the rounds."),
-            ("ratio", "Throughput over that of the first lock at the same thread count."),
-            ("cs ns, p99", "Time to take the lock, run the critical section and release: mean and 99th percentile."),
-            ("fairness", "Dice's factor: the share of the busier half of the threads; 0.5 is fair, 1 unfair."),
-            ("longest wait", "The longest time that any thread waited for the lock, in any round."),
-            ("preempted", "Critical sections in which the thread lost its CPU, a round. Machine-wide with a shared daemon."),
+            (
+                "ops/ms",
+                "Critical sections per millisecond, all threads together: median, and (min-max) of the rounds.",
+            ),
+            (
+                "ratio",
+                "Throughput over that of the first lock at the same thread count.",
+            ),
+            (
+                "cs ns, p99",
+                "Time to take the lock, run the critical section and release: mean and 99th percentile.",
+            ),
+            (
+                "fairness",
+                "Dice's factor: the share of the busier half of the threads; 0.5 is fair, 1 unfair.",
+            ),
+            (
+                "longest wait",
+                "The longest time that any thread waited for the lock, in any round.",
+            ),
+            (
+                "preempted",
+                "Critical sections in which the thread lost its CPU, a round. Machine-wide with a shared daemon.",
+            ),
         ],
     },
     Section {
@@ -282,21 +363,45 @@ pub const BENCH_SHM: &[Section] = &[
             JSON_COMMON[8],
             (
                 "results[].rounds[]",
-                "What was measured, in the order of the rounds: worker (the object that fg-bench printed), \
+                "What was measured, in the order of the rounds: round (from 0), worker (the object that fg-bench printed), \
                  preempted_critical_sections, mode_transitions.",
             ),
-            ("failures[]", "Runs that failed: round, threads, lock, reason."),
+            (
+                "failures[]",
+                "Runs that failed: round, threads, lock, reason.",
+            ),
         ],
     },
     BENCH_EXIT,
-    Section { title: "ENVIRONMENT", items: &[PREFIX_ITEM, SOCKET_ITEM] },
-    Section { title: "FILES", items: &[("PREFIX/libexec/flexguard/fg-bench", "Runs one round of one lock."), SOCKET_FILE] },
+    Section {
+        title: "ENVIRONMENT",
+        items: &[PREFIX_ITEM, SOCKET_ITEM],
+    },
+    Section {
+        title: "FILES",
+        items: &[
+            (
+                "PREFIX/libexec/flexguard/fg-bench",
+                "Runs one round of one lock.",
+            ),
+            SOCKET_FILE,
+        ],
+    },
     Section {
         title: "EXAMPLES",
         items: &[
-            ("flexguard bench shm", "The default: 1 to 8 threads, posix, futex and flexguard."),
-            ("flexguard bench shm --locks all --threads 8 --rounds 3", "A quick look at every lock."),
-            ("flexguard bench shm -o result.json", "Keep what was measured."),
+            (
+                "flexguard bench shm",
+                "The default: 1 to 8 threads, posix, futex and flexguard.",
+            ),
+            (
+                "flexguard bench shm --locks all --threads 8 --rounds 3",
+                "A quick look at every lock.",
+            ),
+            (
+                "flexguard bench shm -o result.json",
+                "Keep what was measured.",
+            ),
         ],
     },
 ];
@@ -307,11 +412,20 @@ pub const BENCH_EXEC: &[Section] = &[
         items: &[
             ("lock", "What ran."),
             ("time s", "Wall time: median, and (min-max) of the rounds."),
-            ("ratio", "Of the first lock's time to this one's, or of this one's score to the first lock's: above 1 is faster."),
+            (
+                "ratio",
+                "Of the first lock's time to this one's, or of this one's score to the first lock's: above 1 is faster.",
+            ),
             ("score", "With --score: what the program printed."),
             ("cpu s", "User and system CPU time."),
-            ("preempted critical sections", "How often a thread lost its CPU in one, a round."),
-            ("spin->block transitions", "How often the locks turned from spinning to blocking, a round."),
+            (
+                "preempted critical sections",
+                "How often a thread lost its CPU in one, a round.",
+            ),
+            (
+                "spin->block transitions",
+                "How often the locks turned from spinning to blocking, a round.",
+            ),
         ],
     },
     Section {
@@ -331,16 +445,25 @@ pub const BENCH_EXEC: &[Section] = &[
                  first lock), preempted_critical_sections, mode_transitions.",
             ),
             JSON_COMMON[8],
-            ("results[].rounds[]", "What was measured, in the order of the rounds."),
+            (
+                "results[].rounds[]",
+                "What was measured, in the order of the rounds.",
+            ),
             ("failures[]", "Runs that failed: round, lock, reason."),
         ],
     },
     BENCH_EXIT,
-    Section { title: "ENVIRONMENT", items: &[PREFIX_ITEM, SOCKET_ITEM] },
+    Section {
+        title: "ENVIRONMENT",
+        items: &[PREFIX_ITEM, SOCKET_ITEM],
+    },
     Section {
         title: "EXAMPLES",
         items: &[
-            ("flexguard bench exec -- ./job", "glibc's mutexes against FlexGuard, 7 rounds."),
+            (
+                "flexguard bench exec -- ./job",
+                "glibc's mutexes against FlexGuard, 7 rounds.",
+            ),
             (
                 "flexguard bench exec --score 'events per second: *([0-9.]+)' -- sysbench mutex run",
                 "Compare what the program says of itself.",

@@ -153,15 +153,15 @@ fn table(entries: &[Entry], scored: bool) -> String {
     for e in entries {
         let mut row = vec![
             e.lock.clone(),
-            spread::show(e.elapsed_seconds, 2),
-            spread::show(e.ratio, 2),
+            spread::show(e.elapsed_seconds),
+            spread::show(e.ratio),
         ];
         if scored {
-            row.push(spread::show(e.score, 1));
+            row.push(spread::show(e.score));
         }
-        row.push(spread::show_median(e.cpu_seconds, 2));
-        row.push(spread::show(e.preempted_critical_sections, 0));
-        row.push(spread::show(e.mode_transitions, 0));
+        row.push(spread::show_median(e.cpu_seconds));
+        row.push(spread::show_count(e.preempted_critical_sections));
+        row.push(spread::show_count(e.mode_transitions));
         table.row(row);
     }
     table.render()
@@ -201,12 +201,16 @@ mod tests {
     fn the_last_score_counts() {
         let regex = Regex::new("ops: ([0-9.]+)").unwrap();
         assert_eq!(find_score(&regex, "ops: 1\nops: 2.5\n"), Ok(2.5));
-        assert!(find_score(&regex, "nothing")
-            .unwrap_err()
-            .contains("matches nothing"));
-        assert!(find_score(&regex, "ops: ..")
-            .unwrap_err()
-            .contains("no number"));
+        assert!(
+            find_score(&regex, "nothing")
+                .unwrap_err()
+                .contains("matches nothing")
+        );
+        assert!(
+            find_score(&regex, "ops: ..")
+                .unwrap_err()
+                .contains("no number")
+        );
     }
 
     fn sample(round: u32, elapsed_seconds: f64, score: Option<f64>) -> Sample {

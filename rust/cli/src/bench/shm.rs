@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::args;
-use crate::bench::runner::{with_tail, Capture, Run};
+use crate::bench::runner::{Capture, Run, with_tail};
 use crate::bench::session::{self, Session, Setup, Step};
 use crate::bench::spread::{self, Spread};
 use crate::bench::table::Table;
@@ -211,13 +211,13 @@ fn table(entries: &[Entry]) -> String {
         table.row(vec![
             e.threads.to_string(),
             e.lock.clone(),
-            spread::show(e.throughput_ops_per_ms, 0),
-            spread::show_median(e.ratio, 2),
-            spread::show_median(e.cs_mean_ns, 0),
-            spread::show_median(e.cs_p99_ns, 0),
-            spread::show_median(e.fairness_factor, 2),
+            spread::show(e.throughput_ops_per_ms),
+            spread::show_median(e.ratio),
+            spread::show_median(e.cs_mean_ns),
+            spread::show_median(e.cs_p99_ns),
+            spread::show_median(e.fairness_factor),
             e.longest_wait_ns.map_or("-".into(), |s| duration(s.max)),
-            spread::show_median(e.preempted_critical_sections, 0),
+            spread::show_count(e.preempted_critical_sections),
         ]);
     }
     table.render()

@@ -25,8 +25,9 @@ impl Spread {
         })
     }
 
-    /// `median (min-max)`, each with so many digits after the point.
-    pub fn show(&self, digits: usize) -> String {
+    /// `median (min-max)`, with as many digits as the median deserves: a collapsed lock must not look like 0.
+    fn show(&self) -> String {
+        let digits = digits(self.median);
         format!(
             "{:.digits$} ({:.digits$}-{:.digits$})",
             self.median, self.min, self.max
@@ -34,14 +35,29 @@ impl Spread {
     }
 }
 
+/// Digits after the point that give three significant ones, none for whole counts.
+fn digits(value: f64) -> usize {
+    if value == 0.0 {
+        return 0;
+    }
+    (2 - value.abs().log10().floor() as i32).clamp(0, 6) as usize
+}
+
 /// What a table shows for something that may not have been measured.
-pub fn show(spread: Option<Spread>, digits: usize) -> String {
-    spread.map_or("-".into(), |s| s.show(digits))
+pub fn show(spread: Option<Spread>) -> String {
+    spread.map_or("-".into(), |s| s.show())
 }
 
 /// The median alone.
-pub fn show_median(spread: Option<Spread>, digits: usize) -> String {
-    spread.map_or("-".into(), |s| format!("{:.digits$}", s.median))
+pub fn show_median(spread: Option<Spread>) -> String {
+    spread.map_or("-".into(), |s| format!("{:.*}", digits(s.median), s.median))
+}
+
+/// For counts of events: no fractions.
+pub fn show_count(spread: Option<Spread>) -> String {
+    spread.map_or("-".into(), |s| {
+        format!("{:.0} ({:.0}-{:.0})", s.median, s.min, s.max)
+    })
 }
 
 #[cfg(test)]
@@ -77,8 +93,17 @@ mod tests {
         );
         assert_eq!(Spread::of([]), None);
         assert_eq!(Spread::of([f64::NAN]), None);
-        assert_eq!(show(None, 1), "-");
-        assert_eq!(show(Spread::of([1.0, 2.0]), 1), "1.5 (1.0-2.0)");
+    }
+
+    #[test]
+    fn three_digits_are_shown() {
+        let shown = |values: &[f64]| show(Spread::of(values.iter().copied()));
+        assert_eq!(shown(&[]), "-");
+        assert_eq!(shown(&[1.0, 2.0]), "1.50 (1.00-2.00)");
+        assert_eq!(shown(&[0.0123]), "0.0123 (0.0123-0.0123)");
+        assert_eq!(shown(&[12345.6]), "12346 (12346-12346)");
+        assert_eq!(shown(&[0.0]), "0 (0-0)");
+        assert_eq!(show_count(Spread::of([1.0, 2.0])), "2 (1-2)");
     }
 
     proptest! {

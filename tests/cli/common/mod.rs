@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+//! What the tests of the command share.
+#![allow(dead_code)] // each test program uses its part
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub const FLEXGUARD: &str = env!("CARGO_BIN_EXE_flexguard");
+
+/// The installation under test: FLEXGUARD_PREFIX, or the tree's own build/.
+pub fn prefix() -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build");
+    let prefix = std::env::var_os("FLEXGUARD_PREFIX").map_or(built, PathBuf::from);
+    let index = prefix.join("share/flexguard/LOCKS");
+    assert!(
+        index.is_file(),
+        "{} is missing: run `make` first, or set FLEXGUARD_PREFIX",
+        index.display()
+    );
+    prefix.canonicalize().expect("the prefix is a directory")
+}
+
+/// The command, in an environment where no daemon of the machine can be found and nothing is preloaded.
+pub fn flexguard() -> Command {
+    let mut command = Command::new(FLEXGUARD);
+    clean(&mut command);
+    command
+}
+
+pub fn clean(command: &mut Command) {
+    command
+        .env("FLEXGUARD_PREFIX", prefix())
+        .env("FLEXGUARD_SOCKET", "/nonexistent/monitor.sock")
+        .env_remove("LD_PRELOAD")
+        .env_remove("NOTIFY_SOCKET");
+}
+
+pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
+    flexguard().args(args).output().expect("the command starts")
+}
+
+pub fn sh(options: &[&str], script: &str) -> Output {
+    run([&["run"], options, &["--", "sh", "-c", script]].concat())
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The `name: value` lines of a summary.
+pub fn summary(text: &str) -> BTreeMap<String, String> {
+    text.lines()
+        .filter_map(|l| l.split_once(": "))
+        .map(|(k, v)| (k.into(), v.into()))
+        .collect()
+}
+
+pub fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"))
+}
+
+/// Whether the monitor can be loaded here. If not, says so where the test harness cannot swallow it; where BPF is required, fails.
+pub fn bpf(test: &str) -> bool {
+    let probe = flexguard_monitor::probe();
+    if probe.usable() {
+        return true;
+    }
+    let why = format!("{:?}", probe.hook);
+    assert!(
+        std::env::var("FLEXGUARD_REQUIRE_BPF").as_deref() != Ok("1"),
+        "{test} needs BPF: {why}"
+    );
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED: {test}: BPF cannot load here: {why}"
+    );
+    false
+}
+
+pub fn as_root() -> bool {
+    // SAFETY: a query.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The command without any capability, whoever runs the test.
+pub fn unprivileged() -> Command {
+    if !as_root() {
+        return flexguard();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-all", "--inh-caps=-all", FLEXGUARD]);
+    clean(&mut command);
+    command
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard monitor`: one daemon for the machine, and the runs beside it.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, ChildStdout, Stdio};
+
+use common::*;
+
+struct Daemon {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    socket: String,
+    dir: tempfile::TempDir,
+}
+
+impl Daemon {
+    /// Started, and ready. None where BPF cannot load.
+    fn start(test: &str, options: &[&str]) -> Option<Self> {
+        if !bpf(test) {
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("m.sock").to_str().unwrap().to_owned();
+        let mut command = flexguard();
+        command
+            .args(["monitor", "--socket", &socket])
+            .args(options)
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Some(Self {
+            child,
+            out,
+            socket,
+            dir,
+        })
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn end(mut self, signal: i32) {
+        kill(&self.child, signal);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        assert!(
+            !self.dir.path().join("m.sock").exists(),
+            "the socket is still there"
+        );
+    }
+}
+
+fn kill(child: &Child, signal: i32) {
+    // SAFETY: sends a signal to a process that this test started.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}
+
+#[test]
+fn a_daemon_says_when_it_is_ready_and_ends_orderly() {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let Some(mut daemon) = Daemon::start(
+            "a_daemon_says_when_it_is_ready_and_ends_orderly",
+            &["--json"],
+        ) else {
+            return;
+        };
+        let ready = json(&daemon.line());
+        assert_eq!(
+            (ready["state"].as_str(), ready["socket"].as_str()),
+            (Some("ready"), Some(daemon.socket.as_str()))
+        );
+        daemon.end(signal);
+    }
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    if !bpf("the_service_manager_is_told") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let manager = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+    let told = || {
+        let mut message = [0; 64];
+        let length = manager.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..length]).into_owned()
+    };
+    let mut command = flexguard();
+    command
+        .env("NOTIFY_SOCKET", dir.path().join("notify"))
+        .arg("monitor")
+        .arg("--socket")
+        .arg(dir.path().join("m.sock"));
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    assert_eq!(told(), "READY=1");
+    kill(&child, libc::SIGTERM);
+    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn runs_beside_a_daemon_need_no_privilege_and_are_counted_by_it() {
+    let Some(mut daemon) = Daemon::start(
+        "runs_beside_a_daemon_need_no_privilege_and_are_counted_by_it",
+        &["--json"],
+    ) else {
+        return;
+    };
+    daemon.line();
+    let worker = prefix().join("libexec/flexguard/fg-bench");
+    let output = unprivileged()
+        .env("FLEXGUARD_SOCKET", &daemon.socket)
+        .args([
+            "run",
+            "--lock",
+            "futex",
+            "--monitor",
+            "require",
+            "--stats",
+            "--",
+        ])
+        .arg(&worker)
+        .args([
+            "shm",
+            "--lock",
+            "posix",
+            "--threads",
+            "2",
+            "--seconds",
+            "0.1",
+            "--warmup",
+            "0",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let summary = summary(&stderr(&output));
+    assert_eq!(summary["monitor"], "active (shared daemon)");
+    assert!(
+        summary["registered-processes"].parse::<u64>().unwrap() >= 1,
+        "{summary:?}"
+    );
+
+    let status = run(["monitor", "--status", "--json", "--socket", &daemon.socket]);
+    let status = json(&stdout(&status));
+    assert_eq!(status["state"], "running");
+    assert!(
+        status["registered_processes"].as_u64().unwrap() >= 1,
+        "{status}"
+    );
+    assert!(status["switches"].as_u64().unwrap() > 0, "{status}");
+
+    let output = flexguard()
+        .arg("doctor")
+        .env("FLEXGUARD_SOCKET", &daemon.socket)
+        .output()
+        .unwrap();
+    assert!(
+        stdout(&output).contains("answers on"),
+        "{}",
+        stdout(&output)
+    );
+    daemon.end(libc::SIGTERM);
+}
+
+#[test]
+fn a_program_run_beside_a_daemon_takes_the_commands_place() {
+    let Some(mut daemon) = Daemon::start(
+        "a_program_run_beside_a_daemon_takes_the_commands_place",
+        &["--json"],
+    ) else {
+        return;
+    };
+    daemon.line();
+    let child = flexguard()
+        .env("FLEXGUARD_SOCKET", &daemon.socket)
+        .args(["run", "--", "sh", "-c", "echo $$"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    assert_eq!(
+        stdout(&child.wait_with_output().unwrap()).trim(),
+        pid.to_string()
+    );
+    daemon.end(libc::SIGTERM);
+}
+
+#[test]
+fn a_second_daemon_is_refused() {
+    let Some(mut daemon) = Daemon::start("a_second_daemon_is_refused", &["--json"]) else {
+        return;
+    };
+    daemon.line();
+    let output = run(["monitor", "--socket", &daemon.socket]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("already listens"),
+        "{}",
+        stderr(&output)
+    );
+    daemon.end(libc::SIGTERM);
+}
+
+#[test]
+fn a_daemon_without_privilege_says_what_to_do() {
+    let output = unprivileged()
+        .args(["monitor", "--socket", "@flexguard-test-unprivileged"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("CAP_BPF"), "{}", stderr(&output));
+}
+
+#[test]
+fn status_of_nobody_says_how_to_start_one() {
+    let output = run(["monitor", "--status"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("flexguard monitor"),
+        "{}",
+        stderr(&output)
+    );
+}

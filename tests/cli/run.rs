@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard run`: the program's own exit, output and environment; and what is said when it cannot start.
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+
+use common::*;
+
+/// The command execs the program in one of these, and stays to wait for it in the other.
+const BOTH_WAYS: [&[&str]; 2] = [
+    &["--monitor", "off"],
+    &["--monitor", "off", "--stats-file", "/dev/null"],
+];
+
+#[test]
+fn exit_status_is_the_programs() {
+    for way in BOTH_WAYS {
+        for code in [0, 1, 3, 125, 255] {
+            assert_eq!(
+                sh(way, &format!("exit {code}")).status.code(),
+                Some(code),
+                "{way:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_program_s_signal_ends_the_command_too() {
+    for way in BOTH_WAYS {
+        for signal in [
+            libc::SIGTERM,
+            libc::SIGSEGV,
+            libc::SIGABRT,
+            libc::SIGKILL,
+            libc::SIGPIPE,
+            libc::SIGUSR1,
+            libc::SIGRTMIN(),
+        ] {
+            let output = sh(way, &format!("kill -{signal} $$"));
+            assert_eq!(output.status.signal(), Some(signal), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn only_the_program_may_dump_core() {
+    let output = sh(BOTH_WAYS[1], "ulimit -c 0; kill -SEGV $$");
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+    assert!(!output.status.core_dumped());
+}
+
+#[test]
+fn what_cannot_start_is_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let not_executable = dir.path().join("data");
+    fs::write(&not_executable, "data").unwrap();
+    let cases = [
+        (vec!["/no/such/program"], 127, "no such program"),
+        (vec!["no-such-program-anywhere"], 127, "in PATH"),
+        (
+            vec![not_executable.to_str().unwrap()],
+            126,
+            "cannot execute",
+        ),
+        (vec!["/"], 126, "cannot execute"),
+    ];
+    for way in BOTH_WAYS {
+        for (program, code, words) in &cases {
+            let output = run([&["run"], way, &["--"], program.as_slice()].concat());
+            assert_eq!(
+                output.status.code(),
+                Some(*code),
+                "{program:?}: {}",
+                stderr(&output)
+            );
+            assert!(stderr(&output).contains(words), "{}", stderr(&output));
+            assert!(
+                stderr(&output).lines().count() >= 2,
+                "no advice: {}",
+                stderr(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn an_unknown_lock_is_refused_with_the_nearest() {
+    let output = run(["run", "--lock", "flexgaurd", "true"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("'flexguard'") && stderr(&output).contains("flexguard list"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    for args in [
+        &["run"][..],
+        &["run", "--bogus", "true"],
+        &["run", "--monitor", "perhaps", "true"],
+        &["no-such-command"],
+        &[],
+    ] {
+        assert_eq!(run(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn an_incomplete_installation_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = flexguard()
+        .args(["run", "true"])
+        .env("FLEXGUARD_PREFIX", dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("LOCKS") && stderr(&output).contains("make"),
+        "{}",
+        stderr(&output)
+    );
+
+    fs::create_dir_all(dir.path().join("share/flexguard")).unwrap();
+    fs::write(
+        dir.path().join("share/flexguard/LOCKS"),
+        "mine\tmine\tspin\ta lock\n",
+    )
+    .unwrap();
+    let output = flexguard()
+        .args(["run", "--lock", "mine", "true"])
+        .env("FLEXGUARD_PREFIX", dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("mine.so"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_prefix_that_the_loader_would_split_is_refused() {
+    let dir = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
+    std::os::unix::fs::symlink(prefix(), dir.path().join("p")).unwrap();
+    let output = flexguard()
+        .args(["run", "true"])
+        .env("FLEXGUARD_PREFIX", dir.path().join("p"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("LD_PRELOAD") && stderr(&output).contains("symbolic link"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn the_lock_goes_in_front_of_what_is_preloaded() {
+    let lock = prefix().join("lib/flexguard/mcs.so");
+    let other = prefix().join("lib/flexguard/futex.so");
+    for way in BOTH_WAYS {
+        let args = [
+            &["run", "--lock", "mcs"],
+            way,
+            &["--", "sh", "-c", "printf %s \"$LD_PRELOAD\""],
+        ]
+        .concat();
+        let output = flexguard()
+            .args(&args)
+            .env("LD_PRELOAD", &other)
+            .output()
+            .unwrap();
+        assert_eq!(
+            stdout(&output),
+            format!("{}:{}", lock.display(), other.display())
+        );
+        assert_eq!(stdout(&run(&args)), lock.display().to_string());
+    }
+}
+
+#[test]
+fn posix_preloads_nothing() {
+    for way in BOTH_WAYS {
+        let output = sh(
+            &[&["--lock", "posix"], way].concat(),
+            "echo \"${LD_PRELOAD-unset}\"",
+        );
+        assert_eq!(stdout(&output), "unset\n");
+    }
+}
+
+#[test]
+fn without_a_monitor_the_locks_are_told_to_look_for_none() {
+    for way in BOTH_WAYS {
+        assert_eq!(
+            stdout(&sh(way, "echo \"[${FLEXGUARD_SOCKET-unset}]\"")),
+            "[]\n"
+        );
+    }
+}
+
+#[test]
+fn no_descriptor_of_ours_reaches_the_program() {
+    let list = ["ls", "/proc/self/fd"];
+    let directly = std::process::Command::new("ls")
+        .arg(list[1])
+        .output()
+        .unwrap();
+    for monitor in ["off", "auto"] {
+        let output = run([
+            &[
+                "run",
+                "--monitor",
+                monitor,
+                "--stats-file",
+                "/dev/null",
+                "--",
+            ],
+            &list[..],
+        ]
+        .concat());
+        assert_eq!(stdout(&output), stdout(&directly), "--monitor {monitor}");
+    }
+}
+
+#[test]
+fn output_passes_untouched() {
+    let bytes: Vec<u8> = (0..=255u8).cycle().take(100_000).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("bytes");
+    fs::write(&file, &bytes).unwrap();
+    for way in BOTH_WAYS {
+        let output = run([&["run"], way, &["--", "cat", file.to_str().unwrap()]].concat());
+        assert!(output.stdout == bytes, "stdout was changed");
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn signals_are_inherited_as_they_were() {
+    // SIGPIPE ignored, SIGUSR2 blocked, SIGCHLD ignored: `env` sets the dispositions and the mask before it runs the command.
+    for way in BOTH_WAYS {
+        let mut command = std::process::Command::new("env");
+        command.args([
+            "--ignore-signal=PIPE",
+            "--ignore-signal=CHLD",
+            "--block-signal=USR2",
+            FLEXGUARD,
+            "run",
+        ]);
+        clean(&mut command);
+        let output = command
+            .args(way)
+            .args(["--", "grep", "^Sig[BI]", "/proc/self/status"])
+            .output()
+            .unwrap();
+        let status = summary(&stdout(&output).replace('\t', " "));
+        let bit = |set: &str, signal: i32| {
+            u64::from_str_radix(status[set].trim(), 16).unwrap() >> (signal - 1) & 1
+        };
+        assert_eq!(bit("SigBlk", libc::SIGUSR2), 1, "{way:?} {status:?}");
+        assert_eq!(bit("SigBlk", libc::SIGTERM), 0, "{way:?} {status:?}");
+        assert_eq!(bit("SigIgn", libc::SIGPIPE), 1, "{way:?} {status:?}");
+        assert_eq!(bit("SigIgn", libc::SIGCHLD), 1, "{way:?} {status:?}");
+        let asked = ["^Sig[BI]", "/proc/self/status"];
+        let directly = std::process::Command::new("grep")
+            .args(asked)
+            .output()
+            .unwrap();
+        let output = run([&["run"], way, &["--", "grep"], &asked].concat());
+        assert_eq!(stdout(&output), stdout(&directly), "{way:?}");
+    }
+}
+
+const KEYS: [&str; 15] = [
+    "lock",
+    "monitor",
+    "preempted-critical-sections",
+    "preempted-holders",
+    "preempted-next-waiters",
+    "mode-transitions",
+    "missed",
+    "switches",
+    "registered-processes",
+    "elapsed-seconds",
+    "user-seconds",
+    "system-seconds",
+    "max-rss-kib",
+    "voluntary-switches",
+    "involuntary-switches",
+];
+
+#[test]
+fn the_summary_has_every_key_once() {
+    let output = sh(
+        &["--lock", "futex", "--monitor", "off", "--stats"],
+        "echo out; exit 7",
+    );
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(stdout(&output), "out\n");
+    let text = stderr(&output);
+    let keys: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.split_once(": "))
+        .map(|(k, _)| k)
+        .collect();
+    assert_eq!(keys, KEYS, "{text}");
+    let summary = summary(&text);
+    assert_eq!(summary["lock"], "futex");
+    assert_eq!(summary["monitor"], "absent (turned off by --monitor off)");
+    assert_eq!(summary["preempted-critical-sections"], "unknown");
+}
+
+#[test]
+fn the_summary_for_machines_has_the_same_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("s.json");
+    let output = sh(
+        &[
+            "--monitor",
+            "off",
+            "--stats=json",
+            "--stats-file",
+            file.to_str().unwrap(),
+        ],
+        "true",
+    );
+    assert_eq!(
+        (output.status.code(), stderr(&output)),
+        (Some(0), String::new())
+    );
+    let summary = json(&fs::read_to_string(&file).unwrap());
+    for key in KEYS {
+        assert!(summary.get(key).is_some(), "{key}: {summary}");
+    }
+    assert_eq!(summary["switches"], serde_json::Value::Null);
+    assert!(summary["elapsed-seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_summary_that_cannot_be_kept_stops_the_run_before_it_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("ran");
+    let output = sh(
+        &["--monitor", "off", "--stats-file", "/no/such/dir/s"],
+        &format!("touch {}", mark.display()),
+    );
+    assert_eq!(output.status.code(), Some(125));
+    assert!(!mark.exists());
+}
+
+#[test]
+fn require_without_privilege_says_what_to_do() {
+    let output = unprivileged()
+        .args(["run", "--monitor", "require", "--", "echo", "ran"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
+    let text = stderr(&output);
+    assert!(
+        text.contains("CAP_BPF") && text.contains("flexguard monitor"),
+        "{text}"
+    );
+}
+
+#[test]
+fn auto_without_privilege_runs_and_says_it_only_in_the_summary() {
+    let output = unprivileged()
+        .args(["run", "--", "echo", "ran"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        (
+            output.status.code(),
+            stdout(&output).as_str(),
+            stderr(&output).as_str()
+        ),
+        (Some(0), "ran\n", "")
+    );
+    let output = unprivileged()
+        .args(["run", "--stats", "--", "echo", "ran"])
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output), "ran\n");
+    let monitor = &summary(&stderr(&output))["monitor"];
+    assert!(
+        monitor.starts_with("absent (") && monitor.contains("CAP_BPF"),
+        "{monitor}"
+    );
+}
+
+#[test]
+fn a_kernel_without_btf_is_named() {
+    let output = flexguard()
+        .args(["run", "--monitor", "require", "true"])
+        .env("FLEXGUARD_BTF", "/nonexistent")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("BTF"), "{}", stderr(&output));
+    let output = flexguard()
+        .args(["run", "--stats", "true"])
+        .env("FLEXGUARD_BTF", "/nonexistent")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        summary(&stderr(&output))["monitor"].contains("BTF"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// fg-bench under `posix` is a program that uses pthread mutexes.
+#[test]
+fn a_pthread_program_is_seen_by_its_own_monitor() {
+    if !bpf("a_pthread_program_is_seen_by_its_own_monitor") {
+        return;
+    }
+    let worker = prefix().join("libexec/flexguard/fg-bench");
+    let program = [
+        worker.to_str().unwrap(),
+        "shm",
+        "--lock",
+        "posix",
+        "--threads",
+        "8",
+        "--seconds",
+        "0.5",
+    ];
+    let output = run([
+        &[
+            "run",
+            "--lock",
+            "futex",
+            "--monitor",
+            "require",
+            "--stats",
+            "--",
+        ][..],
+        &program,
+    ]
+    .concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let summary = summary(&stderr(&output));
+    let count = |key: &str| summary[key].parse::<u64>().unwrap();
+    assert_eq!(summary["monitor"], "active");
+    assert!(count("registered-processes") >= 1, "{summary:?}");
+    assert!(count("switches") > 0, "{summary:?}");
+    assert_eq!(
+        count("preempted-critical-sections"),
+        count("preempted-holders") + count("preempted-next-waiters")
+    );
+    assert!(!summary.contains_key("hint"), "{summary:?}");
+}
+
+#[test]
+fn a_program_that_registers_nothing_gets_a_hint() {
+    if !bpf("a_program_that_registers_nothing_gets_a_hint") {
+        return;
+    }
+    let output = run(["run", "--stats", "--", "env", "-i", "true"]);
+    let text = stderr(&output);
+    let summary = summary(&text);
+    // env itself is preloaded, and may or may not use a lock.
+    if summary["registered-processes"] == "0" {
+        assert!(summary["hint"].contains("statically linked"), "{text}");
+    } else {
+        assert!(!summary.contains_key("hint"), "{text}");
+    }
+}
