@@ -46,11 +46,13 @@
 
 char dual_license[] SEC("license") = "Dual MIT/GPL";
 
-/* Created with BPF_F_RDONLY: the descriptor itself cannot write, so it can be handed to any client as it is, and not
- * even the monitor's user half has a writable mapping. Every word on the page is written below. */
+/* Frozen by the user half once it is loaded (BPF_MAP_FREEZE): from then on no process can write it or map it writable,
+ * through whatever descriptor, so the descriptor can be handed to any client; BPF programs still can write. So every
+ * word on the page is written below, the heartbeat included. (A BPF_F_RDONLY descriptor would not do: the kernel
+ * refuses MAP_SHARED on it, for reading too.) */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_RDONLY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct fg_shared_page);

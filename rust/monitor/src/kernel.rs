@@ -80,6 +80,8 @@ impl Kernel {
             counts: map(&object, "counts")?,
             object,
         };
+        // Before anybody can have it: no process, this one included, can write the page from here on.
+        kernel.shared.freeze().map_err(bpf("freezing the shared page"))?;
         for hook in HOOKS {
             let link = kernel
                 .program(hook)
@@ -101,7 +103,7 @@ impl Kernel {
             .expect("the object defines this program")
     }
 
-    /// The descriptor that clients map. It was created read-only: whoever holds it, nobody can write through it.
+    /// The descriptor that clients map. Its map is frozen: whoever holds the descriptor, nobody can write through it.
     pub fn shared_fd(&self) -> BorrowedFd<'_> {
         self.shared.as_fd()
     }

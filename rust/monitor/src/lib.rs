@@ -26,7 +26,7 @@ mod stats;
 mod stop;
 
 pub use error::Error;
-pub use monitor::{Monitor, Options};
+pub use monitor::{Monitor, Options, Registered};
 pub use probe::{Hook, Probe, probe};
 pub use socket::SocketName;
 pub use stats::Stats;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! The monitor as one object.
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
+use crate::error::os;
 use crate::kernel::Kernel;
 use crate::server::{Server, Tally};
 use crate::socket::Listener;
@@ -15,6 +17,15 @@ pub struct Options {
     pub socket: SocketName,
     /// Ask the kernel to keep the programs' run time (needs CAP_SYS_ADMIN, costs two clock reads a switch).
     pub run_time_stats: bool,
+}
+
+/// What one process has registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Of its thread blocks from the thread pointer, one for each image.
+    pub block_offsets: Vec<i64>,
+    /// Windows of all its images.
+    pub windows: usize,
 }
 
 /// A running monitor. Send and Sync: serve in one thread, look at the statistics in another.
@@ -76,6 +87,18 @@ impl Monitor {
             run_time_ns: run_time.ns,
             run_count: run_time.count,
         })
+    }
+
+    /// What the process behind `pidfd` has registered, itself or by inheritance; None: nothing.
+    pub fn registration(&self, pidfd: BorrowedFd<'_>) -> Result<Option<Registered>, Error> {
+        let record = self
+            .kernel
+            .record(pidfd)
+            .map_err(os("looking a process up"))?;
+        Ok(record.map(|record| Registered {
+            block_offsets: record.block_offsets().to_vec(),
+            windows: record.windows().len(),
+        }))
     }
 
     /// Where it listens.

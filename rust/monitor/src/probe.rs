@@ -107,7 +107,7 @@ struct Capabilities(u64);
 
 impl Capabilities {
     fn effective() -> Capabilities {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         Capabilities(
             line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+//! Who is counted, and as what. A victim spins in a known state on the CPU of a hog, so every switch away from it is a
+//! preemption in that state.
+
+use flexguard_monitor::Stats;
+
+use crate::harness::{Running, start};
+
+/// Enough that no accident looks like a rule.
+const PREEMPTIONS: u64 = 30;
+
+#[derive(Debug, Clone, Copy)]
+enum Expect {
+    Holder,
+    NextWaiter,
+    Nothing,
+    /// A holder except for the few instructions around its loop.
+    MostlyHolder,
+}
+
+/// Runs one victim beside the hog, kills it with SIGKILL, and holds what was counted against what it was.
+fn check(running: &Running, role: &str, expect: Expect) {
+    let before = running.stats();
+    let mut victim = running.helper(role);
+    assert_eq!(victim.hear(), "ready");
+    let first = running.stats().registered_preemptions;
+    running.wait_until(role, |stats| {
+        stats.registered_preemptions >= first + PREEMPTIONS
+    });
+    victim.kill();
+
+    let after = running.stats();
+    let all = after.registered_preemptions - before.registered_preemptions;
+    let holders = after.preempted_holders - before.preempted_holders;
+    let waiters = after.preempted_next_waiters - before.preempted_next_waiters;
+    match expect {
+        Expect::Holder => assert_eq!((holders, waiters), (all, 0), "{role}: {after:?}"),
+        Expect::NextWaiter => assert_eq!((holders, waiters), (0, all), "{role}: {after:?}"),
+        Expect::Nothing => assert_eq!((holders, waiters), (0, 0), "{role}: {after:?}"),
+        Expect::MostlyHolder => assert!(
+            holders >= PREEMPTIONS / 2 && waiters == 0,
+            "{role}: {after:?}"
+        ),
+    }
+    assert_eq!(
+        after.num_preempted_cs, 0,
+        "{role}: the counter did not return to 0 after kill -9"
+    );
+    assert_eq!(after.missed, 0, "{role}");
+    let transitions = after.mode_transitions - before.mode_transitions;
+    assert_eq!(
+        transitions,
+        holders + waiters,
+        "{role}: one victim alone makes every one a transition: {after:?}"
+    );
+}
+
+fn check_all(cases: &[(&str, Expect)]) {
+    let Some(running) = start() else { return };
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    for &(role, expect) in cases {
+        check(&running, role, expect);
+    }
+}
+
+#[test]
+fn held_locks() {
+    check_all(&[
+        ("spin idle", Expect::Nothing),
+        ("spin held", Expect::Holder),
+        ("spin held twice", Expect::Holder),
+        ("spin foreign unlock", Expect::Nothing),
+        ("spin second image", Expect::MostlyHolder),
+    ]);
+}
+
+#[test]
+fn queues() {
+    check_all(&[
+        ("spin granted", Expect::NextWaiter),
+        ("spin waiting", Expect::Nothing),
+        ("spin left", Expect::Nothing),
+        ("spin granted and held", Expect::Holder),
+        ("spin granted and owner", Expect::Holder),
+    ]);
+}
+
+#[test]
+fn intents() {
+    check_all(&[
+        ("spin owner", Expect::Holder),
+        ("spin not owner", Expect::Nothing),
+        ("spin nobody", Expect::Nothing),
+    ]);
+}
+
+#[test]
+fn windows() {
+    check_all(&[
+        ("spin window", Expect::MostlyHolder),
+        ("spin window elsewhere", Expect::Nothing),
+        ("spin window true", Expect::MostlyHolder),
+        ("spin window false", Expect::Nothing),
+    ]);
+}
+
+#[test]
+fn threads() {
+    check_all(&[
+        ("thread", Expect::MostlyHolder),
+        ("old-thread", Expect::MostlyHolder),
+    ]);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_critical_and_said_to_be_unreadable() {
+    let Some(running) = start() else { return };
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    check(&running, "spin node nowhere", Expect::Nothing);
+    assert!(running.stats().unreadable >= PREEMPTIONS);
+}
+
+/// Two victims of one CPU take turns: while one runs the other is off CPU, so the counter stays above 0 and locks stay
+/// in one mode.
+#[test]
+fn one_holder_replacing_another_is_no_transition() {
+    let Some(running) = start() else { return };
+    let mut victims = [running.helper("spin held"), running.helper("spin held")];
+    for victim in &mut victims {
+        assert_eq!(victim.hear(), "ready");
+    }
+    let before = running.stats();
+    let enough = |stats: &Stats| stats.preempted_holders >= before.preempted_holders + PREEMPTIONS;
+    let after = running.wait_until("preempted holders", enough);
+    let transitions = after.mode_transitions - before.mode_transitions;
+    assert!(
+        transitions < PREEMPTIONS / 2,
+        "{transitions} transitions: {before:?} {after:?}"
+    );
+    for victim in &mut victims {
+        victim.kill();
+    }
+    assert_eq!(running.stats().num_preempted_cs, 0);
+}

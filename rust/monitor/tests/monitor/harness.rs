@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+//! A monitor in this process, clients, and helper processes.
+
+use std::env;
+use std::io::{BufRead, BufReader, IoSliceMut, Read, Write};
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use flexguard_abi::*;
+use flexguard_monitor::{Error, Monitor, Options, SocketName, Stats, Stop};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+pub const ROLE_ENV: &str = "FLEXGUARD_TEST_ROLE";
+/// Far beyond what anything here takes on a busy machine: reaching it is a failure, not a slow run.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A monitor that serves in a thread of this process.
+pub struct Running {
+    pub monitor: Arc<Monitor>,
+    pub name: String,
+    stop: Stop,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+/// Starts a monitor, or says that the test is skipped.
+pub fn start() -> Option<Running> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("@flexguard-test-{}-{number}", std::process::id());
+    let socket = SocketName::parse(name.as_ref()).unwrap();
+    match Monitor::start(Options {
+        socket,
+        run_time_stats: false,
+    }) {
+        Ok(monitor) => Some(Running::serve(monitor, name)),
+        Err(error) => {
+            skip(&error);
+            None
+        }
+    }
+}
+
+fn skip(error: &Error) {
+    if env::var_os("FLEXGUARD_REQUIRE_BPF").is_some_and(|value| value == "1") {
+        panic!("BPF is required here: {error}");
+    }
+    // Not eprintln: the test harness hides what a passing test prints.
+    let line = format!(
+        "SKIPPED: {}: {error}\n",
+        thread::current().name().unwrap_or("?")
+    );
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+impl Running {
+    fn serve(monitor: Monitor, name: String) -> Running {
+        let monitor = Arc::new(monitor);
+        let stop = Stop::new().unwrap();
+        let thread = thread::spawn({
+            let (monitor, stop) = (monitor.clone(), stop.clone());
+            move || monitor.serve(&stop)
+        });
+        Running {
+            monitor,
+            name,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.monitor.stats().unwrap()
+    }
+
+    pub fn connect(&self) -> UnixStream {
+        connect(&self.name)
+    }
+
+    /// Sends `bytes` and returns the status of the answer.
+    pub fn status_of(&self, bytes: &[u8]) -> i32 {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        reply(&mut stream).status as i32
+    }
+
+    /// Waits until the statistics are as wanted.
+    pub fn wait_until(&self, what: &str, wanted: impl Fn(&Stats) -> bool) -> Stats {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let stats = self.stats();
+            if wanted(&stats) {
+                return stats;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "waited in vain for {what}: {stats:?}"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Runs this executable again in another role, with this monitor's socket in its environment.
+    pub fn helper(&self, role: &str) -> Helper {
+        Helper::start(role, &self.name)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.stop();
+        let served = self.thread.take().unwrap().join();
+        if !thread::panicking() {
+            served.unwrap().unwrap();
+        }
+    }
+}
+
+pub fn connect(name: &str) -> UnixStream {
+    let address = SocketAddr::from_abstract_name(&name[1..]).unwrap();
+    let stream = UnixStream::connect_addr(&address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+pub fn reply(stream: &mut UnixStream) -> fg_reply {
+    let mut reply = fg_reply::new_zeroed();
+    stream.read_exact(reply.as_mut_bytes()).unwrap();
+    reply
+}
+
+pub fn registration(block_offset: i64, windows: &[fg_window]) -> Vec<u8> {
+    let head = fg_registration {
+        magic: FG_ABI_MAGIC,
+        version: FG_ABI_VERSION,
+        size: (size_of::<fg_registration>() + size_of_val(windows)) as u32,
+        windows: windows.len() as u32,
+        block_offset,
+        reserved: 0,
+    };
+    [head.as_bytes(), windows.as_bytes()].concat()
+}
+
+/// Registers this process as a client does; returns the descriptor of the shared page.
+pub fn register(name: &str, block_offset: i64, windows: &[fg_window]) -> OwnedFd {
+    let mut stream = connect(name);
+    stream
+        .write_all(&registration(block_offset, windows))
+        .unwrap();
+    let mut reply = [0; size_of::<fg_reply>()];
+    let mut parts = [IoSliceMut::new(&mut reply)];
+    let mut space = nix::cmsg_space!(RawFd);
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let message =
+        recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut parts, Some(&mut space), flags).unwrap();
+    let fds: Vec<RawFd> = message
+        .cmsgs()
+        .unwrap()
+        .flat_map(|control| {
+            if let ControlMessageOwned::ScmRights(fds) = control {
+                fds
+            } else {
+                vec![]
+            }
+        })
+        .collect();
+    let reply = fg_reply::read_from_bytes(&reply).unwrap();
+    assert_eq!(
+        (reply.magic, reply.version, reply.status),
+        (FG_ABI_MAGIC, FG_ABI_VERSION, 0)
+    );
+    assert_eq!(fds.len(), 1);
+    // SAFETY: the kernel has just installed it for us; nobody else knows it.
+    unsafe { OwnedFd::from_raw_fd(fds[0]) }
+}
+
+/// A helper process. Dropping it kills it with SIGKILL and reaps it.
+pub struct Helper {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Helper {
+    pub fn start(role: &str, socket: &str) -> Helper {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args([
+                "--ignored",
+                "--exact",
+                "helper",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .env(ROLE_ENV, role)
+            .env("FLEXGUARD_SOCKET", socket)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Helper { child, lines }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// The next line that the role itself says (see victim::say), without its mark.
+    pub fn hear(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(
+                self.lines.read_line(&mut line).unwrap(),
+                0,
+                "the helper has ended early"
+            );
+            if let Some((_, said)) = line.trim_end().split_once("SAYS ") {
+                return said.to_owned();
+            }
+        }
+    }
+
+    /// Lets the role go on from victim::wait_for_go.
+    pub fn go(&mut self) {
+        self.child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(b"go\n")
+            .unwrap();
+    }
+
+    /// kill -9, and reaped.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn pidfd(pid: i32) -> OwnedFd {
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    assert!(
+        fd >= 0,
+        "pidfd_open({pid}): {}",
+        std::io::Error::last_os_error()
+    );
+    // SAFETY: the kernel has just opened it for us; nobody else knows it.
+    unsafe { OwnedFd::from_raw_fd(fd as i32) }
+}

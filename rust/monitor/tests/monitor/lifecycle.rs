@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+//! What becomes of a registration when its process forks, execs, dies, or hangs up; and of the page when the monitor goes.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flexguard_abi::*;
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::harness::{PATIENCE, Running, pidfd, register, start};
+use crate::victim::block_offset;
+
+fn is_registered(running: &Running, pid: i32) -> bool {
+    running
+        .monitor
+        .registration(pidfd(pid).as_fd())
+        .unwrap()
+        .is_some()
+}
+
+/// Waits until the process runs the program `name`.
+fn wait_for_program(pid: i32, name: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while fs::read_to_string(format!("/proc/{pid}/comm"))
+        .unwrap()
+        .trim()
+        != name
+    {
+        assert!(Instant::now() < deadline, "{pid} never became {name}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn two_images_and_twice_the_same() {
+    let Some(running) = start() else { return };
+    let window = |begin| fg_window {
+        begin,
+        end: begin + 8,
+        ..Default::default()
+    };
+    let me = pidfd(std::process::id() as i32);
+    let mine = || running.monitor.registration(me.as_fd()).unwrap();
+    assert_eq!(mine(), None);
+    register(&running.name, -128, &[window(0x1000)]);
+    register(&running.name, -256, &[window(0x2000), window(0x3000)]);
+    let both = mine().unwrap();
+    assert_eq!(
+        (both.block_offsets.as_slice(), both.windows),
+        (&[-128, -256][..], 3)
+    );
+    register(&running.name, -128, &[window(0x1000)]);
+    assert_eq!(mine(), Some(both));
+    assert_eq!(running.stats().registered_processes, 1);
+}
+
+#[test]
+fn fork_inherits() {
+    let Some(running) = start() else { return };
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    let mut parent = running.helper("fork");
+    let child: i32 = parent.hear().parse().unwrap();
+    assert!(is_registered(&running, child));
+    assert_eq!(running.stats().inherited_processes, 1);
+    // The parent sleeps, so these are the child's.
+    let before = running.stats().preempted_holders;
+    running.wait_until("the child's preemptions", |stats| {
+        stats.preempted_holders >= before + 10
+    });
+    parent.go();
+    assert_eq!(parent.hear(), "done");
+    running.wait_until("the counter to be 0", |stats| stats.num_preempted_cs == 0);
+}
+
+#[test]
+fn exec_drops() {
+    let Some(running) = start() else { return };
+    let mut helper = running.helper("exec");
+    assert_eq!(helper.hear(), "ready");
+    assert!(is_registered(&running, helper.pid()));
+    helper.go();
+    wait_for_program(helper.pid(), "cat");
+    assert!(!is_registered(&running, helper.pid()));
+}
+
+#[test]
+fn a_spawned_program_is_not_registered() {
+    let Some(running) = start() else { return };
+    let mut helper = running.helper("spawn");
+    let child: i32 = helper.hear().parse().unwrap();
+    wait_for_program(child, "cat");
+    assert!(is_registered(&running, helper.pid()));
+    assert!(!is_registered(&running, child));
+    assert_eq!(
+        running.stats().inherited_processes,
+        1,
+        "the child had it until it called exec"
+    );
+}
+
+/// Its record might have come after an exec that should have dropped it.
+#[test]
+fn who_hangs_up_before_the_answer_is_not_registered() {
+    let Some(running) = start() else { return };
+    let mut helper = running.helper("hang-up");
+    assert_eq!(helper.hear(), "ready");
+    running.wait_until("the refusal", |stats| stats.rejected_registrations == 1);
+    assert!(!is_registered(&running, helper.pid()));
+}
+
+fn map_page(fd: &OwnedFd, protection: ProtFlags) -> Result<NonNull<fg_shared>, Errno> {
+    let length = (FG_PAGE as usize).try_into().unwrap();
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let page = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, 0) }?;
+    Ok(page.cast())
+}
+
+fn read_page(page: NonNull<fg_shared>) -> fg_shared {
+    // SAFETY: a mapped page of at least this size; a torn read does no harm to the fields compared.
+    unsafe { page.read_volatile() }
+}
+
+fn now_ns() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    Duration::from(now).as_nanos() as u64
+}
+
+#[test]
+fn the_page_is_read_only_and_its_heart_beats() {
+    let Some(running) = start() else { return };
+    let fd = register(&running.name, block_offset(), &[]);
+    let write = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    assert_eq!(map_page(&fd, write), Err(Errno::EPERM));
+    let page = map_page(&fd, ProtFlags::PROT_READ).unwrap();
+    // SAFETY: the page is mapped; making it writable must fail.
+    let made_writable = unsafe { nix::sys::mman::mprotect(page.cast(), FG_PAGE as usize, write) };
+    assert_eq!(made_writable, Err(Errno::EACCES));
+
+    let first = read_page(page);
+    assert_eq!((first.magic, first.version), (FG_ABI_MAGIC, FG_ABI_VERSION));
+    assert!(now_ns() - first.heartbeat_ns < FG_HEARTBEAT_DEAD_NS as u64);
+    let deadline = Instant::now() + PATIENCE;
+    while read_page(page).heartbeat_ns == first.heartbeat_ns {
+        assert!(Instant::now() < deadline, "no second beat");
+        thread::sleep(Duration::from_millis(10));
+    }
+    drop(running);
+    assert_eq!(read_page(page).heartbeat_ns, 0, "no goodbye");
+    // SAFETY: mapped above, and not used any more.
+    unsafe { munmap(page.cast(), FG_PAGE as usize) }.unwrap();
+}
+
+/// A client that may use bpf(2) itself gains nothing by it.
+#[test]
+fn the_page_cannot_be_written_through_bpf_either() {
+    let Some(running) = start() else { return };
+    let fd = register(&running.name, block_offset(), &[]);
+    let (key, value) = ([0u8; 4], [0u8; FG_PAGE as usize]);
+    let (key, value) = (key.as_ptr().cast(), value.as_ptr().cast());
+    // SAFETY: key and value are as long as the map's.
+    let result = unsafe { libbpf_sys::bpf_map_update_elem(fd.as_raw_fd(), key, value, 0) };
+    assert_eq!(result, -libc::EPERM);
+}

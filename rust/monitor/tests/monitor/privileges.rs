@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+//! How little privilege is enough: none for a client, CAP_BPF and CAP_PERFMON for the monitor.
+
+use std::env;
+use std::process::Command;
+
+use flexguard_monitor::{Error, Hook, Monitor, Options, SocketName, probe};
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+
+use crate::harness::{Helper, ROLE_ENV, register, start};
+use crate::victim::{block_offset, say};
+
+const NOBODY: u32 = 65534;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+fn become_nobody() {
+    setgroups(&[]).unwrap();
+    setresgid(
+        Gid::from_raw(NOBODY),
+        Gid::from_raw(NOBODY),
+        Gid::from_raw(NOBODY),
+    )
+    .unwrap();
+    setresuid(
+        Uid::from_raw(NOBODY),
+        Uid::from_raw(NOBODY),
+        Uid::from_raw(NOBODY),
+    )
+    .unwrap();
+}
+
+fn keep_capabilities(capabilities: &[u32]) {
+    let bits = capabilities
+        .iter()
+        .fold(0u64, |bits, capability| bits | 1 << capability);
+    let (low, high) = (bits as u32, (bits >> 32) as u32);
+    // struct __user_cap_header_struct (version 3, this thread) and twice struct __user_cap_data_struct
+    let header = [0x2008_0522u32, 0];
+    let data = [low, low, 0, high, high, 0];
+    // SAFETY: both arrays have the layout that capset(2) reads.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr()) };
+    assert_eq!(result, 0, "capset: {}", std::io::Error::last_os_error());
+}
+
+pub fn play_unprivileged(socket: &str) {
+    become_nobody();
+    drop(register(socket, block_offset(), &[]));
+    let refused = Monitor::start(Options {
+        socket: fresh_name("unprivileged"),
+        run_time_stats: false,
+    });
+    say(&format!(
+        "{}",
+        matches!(refused, Err(Error::NoPrivilege { .. }))
+    ));
+}
+
+/// In a process that is nobody but for the two capabilities: everything a monitor does.
+pub fn play_least_privilege() {
+    // SAFETY: no pointers are passed.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }, 0);
+    become_nobody();
+    keep_capabilities(&[CAP_BPF, CAP_PERFMON]);
+    let socket = fresh_name("least");
+    let monitor = Monitor::start(Options {
+        socket: socket.clone(),
+        run_time_stats: true,
+    })
+    .unwrap();
+    let stop = flexguard_monitor::Stop::new().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| monitor.serve(&stop).unwrap());
+        drop(register(&socket.to_string(), block_offset(), &[]));
+        stop.stop();
+    });
+    say(&format!(
+        "{} registered",
+        monitor.stats().unwrap().registered_processes
+    ));
+}
+
+fn fresh_name(what: &str) -> SocketName {
+    SocketName::parse(format!("@flexguard-test-{what}-{}", std::process::id()).as_ref()).unwrap()
+}
+
+fn is_root() -> bool {
+    Uid::effective().is_root()
+}
+
+#[test]
+fn a_client_needs_no_privilege_and_a_monitor_does() {
+    let Some(running) = start() else { return };
+    if !is_root() {
+        return; // nobody to become
+    }
+    assert_eq!(running.helper("unprivileged").hear(), "true");
+    assert_eq!(running.stats().registered_processes, 1);
+}
+
+#[test]
+fn two_capabilities_are_enough_for_the_monitor() {
+    if start().is_none() || !is_root() {
+        return;
+    }
+    assert_eq!(Helper::start("least-privilege", "").hear(), "1 registered");
+}
+
+#[test]
+fn a_kernel_without_btf_is_said_so() {
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "helper", "--nocapture"])
+        .env(ROLE_ENV, "no-btf")
+        .env("FLEXGUARD_SOCKET", "")
+        .env("FLEXGUARD_BTF", "/nonexistent")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("SAYS no BTF"), "{said}");
+}
+
+pub fn play_no_btf() {
+    let error = Monitor::start(Options {
+        socket: fresh_name("btf"),
+        run_time_stats: false,
+    })
+    .unwrap_err();
+    assert!(matches!(error, Error::NoBtf { .. }), "{error:?}");
+    assert!(error.to_string().contains("/nonexistent"), "{error}");
+    assert!(error.hint().is_some());
+    let probe = probe();
+    assert!(!probe.btf);
+    assert!(
+        matches!(
+            probe.hook,
+            Hook::Fails {
+                errno: Some(libc::ENOENT),
+                ..
+            }
+        ),
+        "{:?}",
+        probe.hook
+    );
+    say("no BTF");
+}
+
+#[test]
+fn the_probe_agrees_with_what_happens() {
+    let probe = probe();
+    assert_eq!(probe.usable(), start().is_some(), "{probe:?}");
+    assert!(!probe.kernel_release.is_empty());
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+//! What the socket answers to good, bad and hostile clients.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use flexguard_abi::*;
+use flexguard_monitor::{Error, SocketName, Stats};
+
+use crate::harness::{register, registration, reply, start};
+use crate::victim::block_offset;
+
+fn window() -> fg_window {
+    fg_window {
+        begin: 0x1000,
+        end: 0x1010,
+        ..Default::default()
+    }
+}
+
+/// The message with one 32-bit word of it replaced.
+fn with_word(mut message: Vec<u8>, index: usize, word: u32) -> Vec<u8> {
+    message[4 * index..][..4].copy_from_slice(&word.to_le_bytes());
+    message
+}
+
+#[test]
+fn bad_messages_are_refused_with_the_reason_and_good_ones_still_served() {
+    let Some(running) = start() else { return };
+    let good = registration(-128, &[window()]);
+    let too_many = registration(-128, &[window(); FG_MAX_WINDOWS as usize + 1]);
+    let oversized = [good.clone(), vec![0; 8]].concat();
+    let cases = [
+        ("garbage", b"GET / HTTP/1.1\r\n\r\n".to_vec(), libc::EPROTO),
+        ("a long garbage", vec![0xa5; 1 << 16], libc::EPROTO),
+        (
+            "another version",
+            with_word(good.clone(), 1, FG_ABI_VERSION + 1),
+            libc::EPROTONOSUPPORT,
+        ),
+        ("a wrong size", with_word(good.clone(), 2, 71), libc::EINVAL),
+        (
+            "a huge size",
+            with_word(good.clone(), 2, u32::MAX),
+            libc::EINVAL,
+        ),
+        ("an unaligned offset", registration(-125, &[]), libc::EINVAL),
+        (
+            "an offset above the thread pointer",
+            registration(128, &[]),
+            libc::EINVAL,
+        ),
+        ("too many windows", too_many, libc::ENOSPC),
+        (
+            "a register that does not exist",
+            with_word(good.clone(), 8 + 8, FG_REG_COUNT),
+            libc::EINVAL,
+        ),
+        ("bytes after the message", oversized, libc::EINVAL),
+    ];
+    let count = cases.len() as u64;
+    for (what, message, status) in cases {
+        assert_eq!(running.status_of(&message), status, "{what}");
+    }
+    assert_eq!(running.stats().rejected_registrations, count);
+    assert_eq!(running.stats().registered_processes, 0);
+    assert_eq!(running.status_of(&good), 0);
+    assert_eq!(running.stats().registered_processes, 1);
+}
+
+#[test]
+fn a_truncated_message_is_refused_at_its_end() {
+    let Some(running) = start() else { return };
+    let good = registration(-128, &[window()]);
+    for length in [0, 1, 31, 32, good.len() - 1] {
+        let mut stream = running.connect();
+        stream.write_all(&good[..length]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(
+            reply(&mut stream).status as i32,
+            libc::EINVAL,
+            "{length} bytes"
+        );
+    }
+}
+
+#[test]
+fn a_message_may_come_in_pieces() {
+    let Some(running) = start() else { return };
+    let mut stream = running.connect();
+    for piece in registration(-128, &[window()]).chunks(7) {
+        stream.write_all(piece).unwrap();
+    }
+    assert_eq!(reply(&mut stream).status, 0);
+}
+
+#[test]
+fn slow_clients_are_dropped_and_stall_nobody() {
+    let Some(running) = start() else { return };
+    let good = registration(-128, &[window()]);
+    let mut slow = running.connect();
+    slow.write_all(&good[..40]).unwrap();
+    let begun = Instant::now();
+    assert_eq!(running.status_of(&good), 0);
+    assert!(
+        begun.elapsed() < Duration::from_millis(900),
+        "an honest client waited for a slow one"
+    );
+    // A drip does not extend the time.
+    let mut dripped = 40;
+    let answered = loop {
+        std::thread::sleep(Duration::from_millis(100));
+        if slow.write_all(&good[dripped..dripped + 1]).is_err() {
+            break Instant::now();
+        }
+        dripped += 1;
+        assert!(
+            dripped < good.len() - 1,
+            "the slow client was never dropped"
+        );
+    };
+    assert!(answered - begun < Duration::from_secs(3));
+    assert_eq!(reply(&mut slow).status as i32, libc::ETIMEDOUT);
+}
+
+#[test]
+fn a_crowd_of_silent_clients_stalls_nobody() {
+    let Some(running) = start() else { return };
+    let good = registration(-128, &[window()]);
+    let mut crowd: Vec<_> = (0..200).map(|_| running.connect()).collect();
+    let begun = Instant::now();
+    assert_eq!(running.status_of(&good), 0);
+    assert!(begun.elapsed() < Duration::from_millis(900));
+    // The oldest went first, told why.
+    assert_eq!(reply(&mut crowd[0]).status as i32, libc::EBUSY);
+    assert_eq!(crowd[0].read(&mut [0]).unwrap(), 0, "it was not hung up on");
+}
+
+#[test]
+fn the_windows_of_all_images_together_are_bounded() {
+    let Some(running) = start() else { return };
+    let windows = |from: u64, n: u64| -> Vec<fg_window> {
+        (from..from + n)
+            .map(|i| fg_window {
+                begin: i * 0x100,
+                end: i * 0x100 + 8,
+                ..Default::default()
+            })
+            .collect()
+    };
+    register(&running.name, -128, &windows(1, 40));
+    assert_eq!(
+        running.status_of(&registration(-256, &windows(100, 40))),
+        libc::ENOSPC
+    );
+    assert_eq!(running.status_of(&registration(-256, &windows(100, 24))), 0);
+}
+
+#[test]
+fn statistics_are_served_and_a_monitor_that_is_not_there_is_said_so() {
+    let Some(running) = start() else { return };
+    let name = SocketName::parse(running.name.as_ref()).unwrap();
+    register(&running.name, block_offset(), &[]);
+    let stats = Stats::query(&name).unwrap();
+    assert_eq!(stats.registered_processes, 1);
+    assert!(stats.switches > 0);
+    drop(running);
+    assert!(matches!(Stats::query(&name), Err(Error::NotListening(_))));
+}

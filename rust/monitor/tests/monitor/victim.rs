@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+//! The roles of the helper process: programs whose state at every instant is known, because it never changes.
+
+use std::arch::asm;
+use std::cell::UnsafeCell;
+use std::env;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+
+use flexguard_abi::*;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::{ForkResult, Pid, fork, gettid};
+use zerocopy::FromZeros;
+
+use crate::harness::{connect, register, registration};
+use crate::privileges;
+
+#[repr(C, align(64))]
+struct Block(UnsafeCell<fg_thread_block>);
+
+impl Block {
+    const fn new() -> Block {
+        let zero = fg_thread_block {
+            held: 0,
+            self_: 0,
+            node: 0,
+            pending: 0,
+            spins: 0,
+            parks: 0,
+            reserved: [0; 3],
+        };
+        Block(UnsafeCell::new(zero))
+    }
+}
+
+// Constant initialisers and nothing to drop: plain TLS, at the same offset from the thread pointer in every thread.
+thread_local! {
+    static BLOCK: Block = const { Block::new() };
+    static SECOND_BLOCK: Block = const { Block::new() };
+}
+
+pub fn play(role: &str) {
+    let socket = env::var("FLEXGUARD_SOCKET").unwrap();
+    match role.split_once(' ').unwrap_or((role, "")) {
+        ("hog", _) => hog(),
+        ("spin", kind) => spin_as(&socket, kind),
+        ("thread", _) => spin_in_a_thread(&socket),
+        ("old-thread", _) => spin_in_an_old_thread(&socket),
+        ("fork", _) => spin_in_a_child(&socket),
+        ("exec", _) => exec(&socket),
+        ("spawn", _) => spawn(&socket),
+        ("hang-up", _) => hang_up(&socket),
+        ("unprivileged", _) => privileges::play_unprivileged(&socket),
+        ("least-privilege", _) => privileges::play_least_privilege(),
+        ("no-btf", _) => privileges::play_no_btf(),
+        _ => panic!("no such role: {role}"),
+    }
+}
+
+pub fn say(what: &str) {
+    let mut out = io::stdout().lock();
+    writeln!(out, "SAYS {what}").unwrap();
+    out.flush().unwrap();
+}
+
+pub fn wait_for_go() {
+    io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+fn thread_pointer() -> u64 {
+    let tp: u64;
+    // SAFETY: on x86-64 Linux the word at the thread pointer is its own address.
+    unsafe { asm!("mov {}, fs:0", out(reg) tp, options(nostack, readonly, preserves_flags)) };
+    tp
+}
+
+fn offset_of(block: &Block) -> i64 {
+    block.0.get() as i64 - thread_pointer() as i64
+}
+
+pub fn block_offset() -> i64 {
+    BLOCK.with(offset_of)
+}
+
+fn with_block(change: impl FnOnce(&mut fg_thread_block)) {
+    // SAFETY: only this thread writes its block, and it holds no other reference to it.
+    BLOCK.with(|block| change(unsafe { &mut *block.0.get() }));
+}
+
+/// To the first CPU we may use: victim and hog meet there.
+fn pin() {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let first = (0..CpuSet::count())
+        .find(|&cpu| allowed.is_set(cpu).unwrap())
+        .unwrap();
+    let mut one = CpuSet::new();
+    one.set(first).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+}
+
+/// Counts `n` down with `cx` in rcx. Returns the addresses between which it does so: its window is (begin, end].
+fn spin(cx: u64, n: u64) -> (u64, u64) {
+    let (begin, end): (u64, u64);
+    // SAFETY: touches nothing but its operands.
+    unsafe {
+        asm!(
+            "lea {begin}, [rip + 22f]",
+            "lea {end}, [rip + 33f]",
+            "22: nop",
+            "23: sub {n}, 1",
+            "jnz 23b",
+            "33: nop",
+            begin = out(reg) begin,
+            end = out(reg) end,
+            n = inout(reg) n => _,
+            in("rcx") cx,
+            options(nostack, nomem),
+        );
+    }
+    (begin, end)
+}
+
+fn spin_for_ever() -> ! {
+    loop {
+        spin(0, u64::MAX);
+    }
+}
+
+fn hog() {
+    pin();
+    say("ready");
+    spin_for_ever();
+}
+
+/// `pending` points to a word that names `owner`.
+fn intend(self_: u32, owner: u32) {
+    let word = Box::leak(Box::new(owner));
+    with_block(|block| {
+        block.self_ = self_;
+        block.pending = word as *const u32 as u64;
+    });
+}
+
+fn queue(state: fg_node_state) {
+    let node = Box::leak(Box::new(fg_queue_node {
+        state,
+        ..fg_queue_node::new_zeroed()
+    }));
+    with_block(|block| block.node = node as *const fg_queue_node as u64);
+}
+
+/// Takes on a state, registers, and stays in that state for ever.
+fn spin_as(socket: &str, kind: &str) {
+    let tid = gettid().as_raw() as u32;
+    let mut cx = 0;
+    let mut offset = block_offset();
+    let (begin, end) = spin(0, 1);
+    let condition = fg_window {
+        begin,
+        end,
+        mask: 0xff,
+        value: 7,
+        reg: FG_REG_CX,
+        pad: 0,
+    };
+    let mut windows = vec![];
+    match kind {
+        "idle" => {}
+        "held" => with_block(|block| block.held = 1),
+        "held twice" => with_block(|block| block.held = 2),
+        "foreign unlock" => with_block(|block| block.held = -1),
+        "granted" => queue(FG_NODE_GRANTED),
+        "waiting" => queue(FG_NODE_WAITING),
+        "left" => queue(FG_NODE_LEFT),
+        "granted and held" => {
+            queue(FG_NODE_GRANTED);
+            with_block(|block| block.held = 1);
+        }
+        "granted and owner" => {
+            queue(FG_NODE_GRANTED);
+            intend(tid, tid);
+        }
+        // The bits outside FG_OWNER_MASK are the lock's own.
+        "owner" => intend(tid, tid | !FG_OWNER_MASK),
+        "not owner" => intend(tid, tid + 1),
+        "nobody" => intend(0, 0),
+        "node nowhere" => with_block(|block| block.node = 8),
+        "second image" => {
+            // SAFETY: only this thread writes its block, and no other reference to it exists.
+            SECOND_BLOCK.with(|block| unsafe { (*block.0.get()).held = 1 });
+            drop(register(socket, offset, &[]));
+            offset = SECOND_BLOCK.with(offset_of);
+        }
+        "window" => windows.push(fg_window {
+            reg: FG_REG_NONE,
+            ..condition
+        }),
+        "window elsewhere" => windows.push(fg_window {
+            begin: end,
+            end: end + 64,
+            reg: FG_REG_NONE,
+            ..condition
+        }),
+        "window true" => {
+            windows.push(condition);
+            cx = 0x107;
+        }
+        "window false" => {
+            windows.push(condition);
+            cx = 0x708;
+        }
+        _ => panic!("no such kind: {kind}"),
+    }
+    pin();
+    drop(register(socket, offset, &windows));
+    say("ready");
+    loop {
+        spin(cx, u64::MAX);
+    }
+}
+
+/// Another thread than the one that registered holds the lock.
+fn spin_in_a_thread(socket: &str) {
+    pin();
+    drop(register(socket, block_offset(), &[]));
+    let holder = thread::spawn(|| {
+        with_block(|block| block.held = 1);
+        say("ready");
+        spin_for_ever()
+    });
+    holder.join().unwrap();
+}
+
+/// A thread that is older than the registration holds the lock.
+fn spin_in_an_old_thread(socket: &str) {
+    let socket = socket.to_owned();
+    pin();
+    let main = thread::current();
+    thread::spawn(move || {
+        with_block(|block| block.held = 1);
+        main.unpark();
+        spin_for_ever()
+    });
+    thread::park();
+    drop(register(&socket, block_offset(), &[]));
+    say("ready");
+    loop {
+        thread::park();
+    }
+}
+
+/// A forked child is born holding the lock.
+fn spin_in_a_child(socket: &str) {
+    pin();
+    with_block(|block| block.held = 1);
+    drop(register(socket, block_offset(), &[]));
+    // SAFETY: the child calls nothing that could need a lock of another thread: it only spins.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => spin_for_ever(),
+        ForkResult::Parent { child } => {
+            say(&child.to_string());
+            wait_for_go();
+            nix::sys::signal::kill(child, nix::sys::signal::SIGKILL).unwrap();
+            nix::sys::wait::waitpid(child, None).unwrap();
+            say("done");
+            wait_for_go();
+        }
+    }
+}
+
+fn exec(socket: &str) {
+    drop(register(socket, block_offset(), &[]));
+    say("ready");
+    wait_for_go();
+    let error = Command::new("cat").exec();
+    panic!("exec: {error}");
+}
+
+/// Spawns a program the way most programs do (posix_spawn: a vfork child that execs).
+fn spawn(socket: &str) {
+    drop(register(socket, block_offset(), &[]));
+    let mut child = Command::new("cat").spawn().unwrap();
+    say(&child.id().to_string());
+    child.wait().unwrap();
+}
+
+/// Sends a valid registration and is gone before it can be answered.
+fn hang_up(socket: &str) {
+    let mut stream = connect(socket);
+    stream
+        .write_all(&registration(block_offset(), &[]))
+        .unwrap();
+    drop(stream);
+    say("ready");
+    wait_for_go();
+}
