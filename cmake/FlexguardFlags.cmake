@@ -9,6 +9,8 @@ endif()
 # NDEBUG is never defined: an assert in a test must not vanish in the build that is tested.
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
+set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}") # tests and adapters around C++ locks
+set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_C_FLAGS_DEBUG}")
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS ON)
