@@ -83,8 +83,10 @@ static inline long elsewhere(void *(*run)(void *), void *arg)
 /* Waits until *word is at least `value`. Without the functions under test. */
 static inline void await(int *word, int value)
 {
+	const struct timespec moment = {0, 20000};
+
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value)
-		nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+		nanosleep(&moment, NULL);
 }
 
 static inline void tell(int *word, int value)

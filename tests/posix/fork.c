@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Parent and child both go on after a fork: with mutexes held, contended, and waited for. */
+#include <sys/wait.h>
+
+#include "tests/posix/check.h"
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+
+/* Runs `child` in a child, which must end well; the parent goes on at once. */
+static pid_t fork_off(void (*child)(void))
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm(WATCHDOG_SECONDS);
+		child();
+		_exit(0);
+	}
+	return pid;
+}
+
+static void reap(pid_t pid)
+{
+	int status;
+
+	CHECK_IS(waitpid(pid, &status, 0), pid);
+	CHECK_IS(status, 0);
+}
+
+static long counter;
+
+static void *count(void *arg)
+{
+	for (int i = 0; i < 2000; i++) {
+		ok(pthread_mutex_lock(&m));
+		counter++;
+		ok(pthread_mutex_unlock(&m));
+	}
+	return arg;
+}
+
+/* Two threads of this process contend, so that waiters are queued and parked. */
+static void contend(void)
+{
+	pthread_t other;
+
+	counter = 0;
+	other = start(count, NULL);
+	count(NULL);
+	finish(other);
+	CHECK_IS(counter, 4000);
+}
+
+static void unlock_and_go_on(void)
+{
+	CHECK_IS(pthread_mutex_trylock(&m), EBUSY);
+	ok(pthread_mutex_unlock(&m));
+	contend();
+	reap(fork_off(contend)); /* and a grandchild */
+	contend();
+}
+
+static void held(void)
+{
+	pid_t child;
+
+	for (int i = 0; i < 10; i++) {
+		contend();
+		ok(pthread_mutex_lock(&m));
+		child = fork_off(unlock_and_go_on);
+		CHECK_IS(pthread_mutex_trylock(&m), EBUSY); /* the child's is another */
+		ok(pthread_mutex_unlock(&m));
+		contend();
+		reap(child);
+	}
+}
+
+/* Owners are tids, and the child's only thread has a new one: as in glibc it owns what it locks, not what it inherits.
+ */
+static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
+		       free_one = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+
+static void not_the_owner(void)
+{
+	CHECK_IS(pthread_mutex_unlock(&recursive), EPERM);
+	CHECK_IS(pthread_mutex_trylock(&recursive), EBUSY);
+	ok(pthread_mutex_lock(&free_one));
+	CHECK_IS(pthread_mutex_lock(&free_one), EDEADLK);
+	ok(pthread_mutex_unlock(&free_one));
+	init_kind(&recursive, PTHREAD_MUTEX_RECURSIVE); /* the usual way out */
+	ok(pthread_mutex_lock(&recursive));
+	ok(pthread_mutex_unlock(&recursive));
+}
+
+static void owned(void)
+{
+	ok(pthread_mutex_lock(&recursive));
+	reap(fork_off(not_the_owner));
+	ok(pthread_mutex_unlock(&recursive));
+}
+
+/* Handlers take the mutex around the fork, while another thread uses it all the time. */
+static int stop;
+
+static void before(void)
+{
+	ok(pthread_mutex_lock(&m));
+}
+
+static void after(void)
+{
+	ok(pthread_mutex_unlock(&m));
+}
+
+static void *use(void *arg)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		ok(pthread_mutex_lock(&m));
+		counter++;
+		ok(pthread_cond_signal(&c));
+		ok(pthread_mutex_unlock(&m));
+	}
+	return arg;
+}
+
+static void once(void)
+{
+	ok(pthread_mutex_lock(&m));
+	ok(pthread_cond_signal(&c));
+	ok(pthread_mutex_unlock(&m));
+}
+
+static void handlers(void)
+{
+	pthread_t other;
+
+	ok(pthread_atfork(before, after, after));
+	other = start(use, NULL);
+	for (int i = 0; i < 100; i++)
+		reap(fork_off(once));
+	tell(&stop, 1);
+	finish(other);
+}
+
+/* Threads of the parent wait. In the child they do not, and their stacks are somebody else's: a new waiter gets the
+ * only signal, nobody writes where the old ones were. */
+static int waiting, woken;
+
+static void *wait_once(void *arg)
+{
+	ok(pthread_mutex_lock(&m));
+	tell(&waiting, waiting + 1);
+	ok(pthread_cond_wait(&c, &m));
+	tell(&woken, woken + 1);
+	ok(pthread_mutex_unlock(&m));
+	return arg;
+}
+
+static void only_the_living(void)
+{
+	pthread_t waiter;
+
+	if (!ours()) /* glibc's state counts the dead */
+		return;
+	ok(pthread_cond_broadcast(&c));
+	for (int i = 0; i < 10; i++) {
+		waiting = woken = 0;
+		waiter = start(wait_once, NULL);
+		await(&waiting, 1);
+		ok(pthread_mutex_lock(&m));
+		CHECK_IS(pthread_cond_destroy(&c), EBUSY);
+		ok(pthread_cond_signal(&c));
+		ok(pthread_mutex_unlock(&m));
+		finish(waiter);
+	}
+	ok(pthread_cond_destroy(&c));
+}
+
+static void waited_for(void)
+{
+	pthread_t a, b;
+
+	waiting = woken = 0;
+	a = start(wait_once, NULL);
+	b = start(wait_once, NULL);
+	await(&waiting, 2);
+	ok(pthread_mutex_lock(&m));
+	ok(pthread_mutex_unlock(&m));
+	reap(fork_off(only_the_living));
+	CHECK_IS(woken, 0);
+	ok(pthread_cond_broadcast(&c));
+	finish(a);
+	finish(b);
+}
+
+int main(void)
+{
+	held();
+	owned();
+	waited_for();
+	handlers();
+	return 0;
+}

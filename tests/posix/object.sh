@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# object.sh INTERPOSER EXPORTS: what the linker was asked for is what it made.
+set -eu
+so=$1 map=$2 bad=0
+
+is() # what, found, wanted
+{
+	[ "$2" = "$3" ] || { printf '%s: %s is\n%s\nnot\n%s\n' "$so" "$1" "$2" "$3"; bad=1; }
+}
+
+is 'what it needs' "$(readelf -dW "$so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')" libc.so.6
+is 'what it exports' "$(nm -D --defined-only "$so" | awk '{ print $3 }' | sort)" \
+	"$(sed -n '/^global:/,/^local:/s/^\t\([a-z_]*\);$/\1/p' "$map" | sort)"
+flags=$(readelf -dW "$so" | sed -n 's/.*(FLAGS_1)//p; s/.*(FLAGS)//p')
+for flag in BIND_NOW STATIC_TLS NODELETE; do
+	case $flags in
+	*$flag*) ;;
+	*) echo "$so: not $flag: $flags"; bad=1 ;;
+	esac
+done
+is 'executable stack' "$(readelf -lW "$so" | awk '/GNU_STACK/ { print $7 }')" RW
+exit $bad
