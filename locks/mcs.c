@@ -24,17 +24,6 @@ struct fg_lock {
 	struct fg_queue_node *holder;
 };
 
-/* A spinlock's node is not optional: when the pool (262,144 nodes) is exhausted, wait until another thread gives one
- * back. */
-static inline struct fg_queue_node *need_node(struct fg_lock *l)
-{
-	struct fg_queue_node *node;
-
-	while (!(node = fgi_node_get(&l->tail)))
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 50000}, NULL);
-	return node;
-}
-
 static inline void own(struct fg_lock *l, struct fg_queue_node *node)
 {
 	fg_store_relaxed(&node->state, FG_NODE_OWNED);
@@ -43,7 +32,7 @@ static inline void own(struct fg_lock *l, struct fg_queue_node *node)
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	struct fg_queue_node *node = need_node(l);
+	struct fg_queue_node *node = fgi_node_need(&l->tail);
 
 	fgi_publish_node(node);
 	fgi_enqueue(&l->tail, node);
@@ -60,7 +49,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 
 	if (fg_load_relaxed(&l->tail) != 0)
 		return false;
-	node = need_node(l);
+	node = fgi_node_need(&l->tail);
 	if (fgi_take_cas64(&l->tail, fgi_node_word(node)) != 0) {
 		fgi_node_put(node);
 		return false;

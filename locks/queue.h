@@ -26,6 +26,7 @@
 #include <stdbool.h>
 
 #include "src/arch/arch.h"
+#include "src/futex.h"
 #include "src/node.h"
 #include "src/thread.h"
 
@@ -66,14 +67,13 @@ static inline struct fg_queue_node *fgi_queue_join(uint64_t *tail)
  * futex. But a real-time head may have taken its CPU away: so after a slice's worth of turns, sleep a little. */
 __attribute__((noinline, cold)) static struct fg_queue_node *fgi_queue_await_link(struct fg_queue_node *node)
 {
-	const struct timespec nap = {.tv_nsec = 50000};
 	uint64_t next;
 
 	for (unsigned int turn = 0; !(next = fg_load_acquire(&node->next)); turn++) {
 		if (turn < 100000)
 			fg_pause();
 		else
-			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+			fgi_nap(50000);
 	}
 	return (struct fg_queue_node *)(uintptr_t)next;
 }

@@ -28,3 +28,15 @@ int fgi_futex_wake(uint32_t *word, int n)
 	errno = saved;
 	return woken < 0 ? 0 : (int)woken;
 }
+
+void fgi_nap(uint32_t ns)
+{
+	uint32_t word = 0; /* nobody else knows it, so nobody wakes us */
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += ns % 1000000000u;
+	until.tv_sec += ns / 1000000000u + (until.tv_nsec >= 1000000000);
+	until.tv_nsec %= 1000000000;
+	fgi_futex_wait(&word, 0, CLOCK_MONOTONIC, &until);
+}

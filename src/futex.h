@@ -14,4 +14,7 @@ int fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, const str
  * now: then nobody sleeps there, or somebody unrelated is woken spuriously, which every futex user must bear. */
 int fgi_futex_wake(uint32_t *word, int n);
 
+/* Sleeps for about that long. Unlike nanosleep it is not a cancellation point, which no lock call may be. */
+void fgi_nap(uint32_t ns);
+
 #endif

@@ -5,9 +5,11 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "src/atomic.h"
+#include "src/futex.h"
 #include "src/thread.h"
 
 /* The pool.
@@ -168,7 +170,6 @@ static bool room_aside(void)
 	return false;
 }
 
-/* Every node that a thread gets leaves one place free to set it aside. */
 static struct fg_queue_node *obtain(void)
 {
 	struct fg_queue_node *node = mine.free;
@@ -184,13 +185,24 @@ static struct fg_queue_node *obtain(void)
 	if (!fg_load_acquire(&region))
 		return NULL;
 	return_at_exit();
-	while (room_aside() && (node = pop())) {
+	while ((node = pop())) {
 		if (fg_load_acquire(&node->state) == FG_NODE_FREE)
 			return node;
 		fg_store_relaxed(&node->owner, (uint64_t)(uintptr_t)&fg_thread);
-		set_aside(node); /* of a dead thread, still in a queue */
+		if (!set_aside(node)) { /* of a dead thread, still in a queue */
+			push(node);
+			break;
+		}
 	}
-	return room_aside() ? fresh() : NULL;
+	return fresh();
+}
+
+static void prepare(struct fg_queue_node *node, uint64_t *tail)
+{
+	fg_store_relaxed(&node->next, 0);
+	fg_store_relaxed(&node->tail, (uint64_t)(uintptr_t)tail);
+	fg_store_relaxed(&node->owner, (uint64_t)(uintptr_t)&fg_thread);
+	fg_store_relaxed(&node->state, FG_NODE_WAITING);
 }
 
 struct fg_queue_node *fgi_node_get(uint64_t *tail)
@@ -198,12 +210,24 @@ struct fg_queue_node *fgi_node_get(uint64_t *tail)
 	int saved = errno;
 	struct fg_queue_node *node = room_aside() ? obtain() : recover();
 
-	if (node) {
-		fg_store_relaxed(&node->next, 0);
-		fg_store_relaxed(&node->tail, (uint64_t)(uintptr_t)tail);
-		fg_store_relaxed(&node->owner, (uint64_t)(uintptr_t)&fg_thread);
-		fg_store_relaxed(&node->state, FG_NODE_WAITING);
+	if (node && !room_aside()) { /* every node that a thread gets here leaves one place free to set it aside */
+		fgi_node_put(node);
+		node = NULL;
 	}
+	if (node)
+		prepare(node, tail);
+	errno = saved;
+	return node;
+}
+
+struct fg_queue_node *fgi_node_need(uint64_t *tail)
+{
+	int saved = errno;
+	struct fg_queue_node *node;
+
+	while (!(node = obtain()))
+		fgi_nap(FGI_NODE_NAP_NS);
+	prepare(node, tail);
 	errno = saved;
 	return node;
 }
@@ -213,6 +237,12 @@ void fgi_node_put(struct fg_queue_node *node)
 	fg_store_relaxed(&node->state, FG_NODE_FREE);
 	node->free = (uint64_t)(uintptr_t)mine.free;
 	mine.free = node;
+}
+
+void fgi_node_surrender(struct fg_queue_node *node)
+{
+	fg_store_relaxed(&node->state, FG_NODE_FREE); /* push releases it */
+	push(node);
 }
 
 struct fg_queue_node *fgi_node_left_at(const uint64_t *tail)
@@ -257,6 +287,7 @@ void fgi_nodes_after_fork(void)
 	for (uint32_t i = 0; i < used; i++) {
 		struct fg_queue_node *node = &region[i];
 
+		node->state &= ~FGI_NODE_BUSY; /* the neighbour stayed in the parent */
 		/* Waiting or granted: its thread was inside a lock call, so the lock is there. */
 		if (node->state != FG_NODE_FREE && node->state != FG_NODE_OWNED)
 			*(uint64_t *)(uintptr_t)node->tail = 0;
@@ -269,6 +300,7 @@ void fgi_nodes_after_fork(void)
 		if (node->state == FG_NODE_OWNED) {
 			*(uint64_t *)(uintptr_t)node->tail = (uint64_t)(uintptr_t)node;
 			node->next = 0;
+			memset(node->reserved, 0, sizeof(node->reserved)); /* further waiters of its lock hung there */
 			continue;
 		}
 		node->state = FG_NODE_FREE;

@@ -23,11 +23,18 @@
  * a queue. Makes memory usable (mprotect) where the pool must grow; allocates nothing. Keeps errno. */
 struct fg_queue_node *fgi_node_get(uint64_t *tail);
 
+/* The same for a waiter that will not leave the queue out of order, and cannot do without: where there is none, it
+ * waits until another thread gives one back. */
+struct fg_queue_node *fgi_node_need(uint64_t *tail);
+
 /* This thread's node in state LEFT in the queue at `tail`, or NULL. */
 struct fg_queue_node *fgi_node_left_at(const uint64_t *tail);
 
 /* Gives back a node that is in no queue. */
 void fgi_node_put(struct fg_queue_node *node);
+
+/* The same, for any thread to take: by a thread that gets more nodes from others than it gives (locks/clh.c). */
+void fgi_node_surrender(struct fg_queue_node *node);
 
 /* Keeps a node for later that this thread has left in a queue. */
 void fgi_node_set_aside(struct fg_queue_node *node);
@@ -41,8 +48,12 @@ void fgi_nodes_after_fork(void); /* in the child */
 /* How many nodes were ever in use at once (or lost): 64 bytes each. */
 uint32_t fgi_nodes_used(void);
 
-#define FGI_NODES (1u << 18) /* 16 MiB of address space */
-#define FGI_NODES_STEP 1024u /* made usable at a time: 64 KiB */
-#define FGI_NODES_ASIDE 8u   /* places that a thread may have left and not yet lost */
+/* A state may carry this bit for a moment: a neighbour in the queue has locked the node (locks/clh-tp.c). */
+#define FGI_NODE_BUSY 0x100u
+
+#define FGI_NODES (1u << 18)   /* 16 MiB of address space */
+#define FGI_NODES_STEP 1024u   /* made usable at a time: 64 KiB */
+#define FGI_NODE_NAP_NS 50000u /* between looks, where there is none */
+#define FGI_NODES_ASIDE 8u     /* places that a thread may have left and not yet lost */
 
 #endif

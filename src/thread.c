@@ -9,6 +9,7 @@
 #include "src/node.h"
 
 __thread struct fg_thread_block fg_thread;
+uint32_t fgi_forks;
 
 uint32_t fgi_thread_init(void)
 {
@@ -23,6 +24,7 @@ static void fork_child(void)
 {
 	if (fg_thread.self)
 		fg_thread.self = (uint32_t)syscall(SYS_gettid);
+	fgi_forks += 2;
 	fgi_nodes_after_fork();
 }
 

@@ -14,6 +14,10 @@ extern __thread struct fg_thread_block fg_thread
 
 uint32_t fgi_thread_init(void);
 
+/* How many forks lie behind this process, times two: lock words that count waiters must forget those whose threads
+ * stayed in the parent (locks/tickets.h). Written by the child's fork handler, when it has one thread. */
+extern uint32_t fgi_forks;
+
 /* This thread's tid: how lock words name it. The first call of a thread also registers the process with the monitor,
  * if no constructor has done so yet. Async-signal-safe, keeps errno. */
 static inline uint32_t fgi_self(void)
