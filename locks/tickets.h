@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Tickets and fork.
+ *
+ * A ticket that was drawn is a promise: its thread will come, take the lock and pass it on. In the child of a fork the
+ * other threads' promises are void, and a lock that waits for them waits for ever. So each lock word with tickets also
+ * says for which process its tickets are good: `forks`, to be compared with fgi_forks (src/thread.h).
+ *
+ *   forks            meaning
+ *   == fgi_forks     good
+ *   fgi_forks | 1    a thread of this process is about to make it good
+ *   otherwise        from before the fork (or newly zeroed memory): only the holder's ticket, if any, counts
+ *
+ * Every operation on the lock asks first; so whoever comes first in the child repairs the lock, then changes it. */
+#ifndef FGI_LOCKS_TICKETS_H
+#define FGI_LOCKS_TICKETS_H
+
+#include <stdbool.h>
+
+#include "src/arch/arch.h"
+#include "src/thread.h"
+
+/* acquire: pairs with the release in fgi_tickets_repair. */
+static inline bool fgi_tickets_good(const uint32_t *forks)
+{
+	return fg_likely(fg_load_acquire(forks) == fg_load_relaxed(&fgi_forks));
+}
+
+/* Sets the next ticket so that nobody is queued but the `holders` (0 or 1). The caller has read `holders` before. */
+__attribute__((noinline, cold, unused)) static void fgi_tickets_repair(uint32_t *forks, uint32_t *next,
+								       const uint32_t *serving, uint32_t holders)
+{
+	uint32_t now = fg_load_relaxed(&fgi_forks), seen;
+
+	while ((seen = fg_load_acquire(forks)) != now) {
+		if (seen != (now | 1) && fg_cas_acquire(forks, seen, now | 1) == seen) {
+			fg_store_relaxed(next, fg_load_relaxed(serving) + holders);
+			fg_store_release(forks, now);
+		} else {
+			fg_pause();
+		}
+	}
+}
+
+#endif
