@@ -65,7 +65,7 @@ struct fg_queue_node {
 	fg_u64 tail;  /* address of the tail word of the queue it is or was last in */
 	fg_u64 free;  /* link of a free list */
 	fg_u64 owner; /* address of its thread's thread block */
-	fg_u64 reserved[3];
+	fg_u64 reserved[3]; /* like pad: for the lock it is queued at; the monitor never looks */
 };
 
 enum fg_node_state {
