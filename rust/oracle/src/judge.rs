@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+//! Compares the monitor's verdicts with the truth, event by event.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Write};
+
+use flexguard_abi::FG_NODE_GRANTED;
+
+use crate::records::*;
+use crate::truth::{Standing, Truth};
+
+/// How many disagreements are told in full.
+const TOLD: usize = 5;
+/// How many events are told before each.
+const BEFORE: usize = 6;
+
+/// What has been compared. A disagreement is a difference at one event.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Switches from a worker.
+    pub departures: u64,
+    /// Of these, the ones that left it runnable.
+    pub preemptions: u64,
+    /// Of these, the ones by an interrupt, at an arbitrary instruction.
+    pub forced: u64,
+    /// Forced, and critical in truth.
+    pub critical: u64,
+    /// By standing; one may be several.
+    pub owners: u64,
+    pub heads: u64,
+    pub cuts: u64,
+    /// Of the critical, the ones that neither `held` nor the state of a node tells: only a window or an intent does.
+    pub hidden: u64,
+    /// Critical in truth, not counted by the monitor.
+    pub false_negatives: u64,
+    /// Counted by the monitor, not critical or not even preempted in truth.
+    pub false_positives: u64,
+    /// Events that the model of the lock cannot explain.
+    pub undecided: u64,
+    /// Events at which num_preempted_cs was not the number of workers that the monitor had counted.
+    pub miscounts: u64,
+    /// Events whose evidence is incomplete.
+    pub incomplete: u64,
+}
+
+impl Tally {
+    /// Nothing to object to.
+    pub fn is_exact(&self) -> bool {
+        let Tally {
+            false_negatives,
+            false_positives,
+            undecided,
+            miscounts,
+            incomplete,
+            ..
+        } = *self;
+        [
+            false_negatives,
+            false_positives,
+            undecided,
+            miscounts,
+            incomplete,
+        ] == [0; 5]
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} preemptions by interrupt ({} in all, {} switches), {} critical ({} owners, {} heads, {} cuts), \
+             {} of them seen by a window or an intent alone; \
+             {} false negatives, {} false positives, {} undecided, {} miscounts, {} incomplete",
+            self.forced,
+            self.preemptions,
+            self.departures,
+            self.critical,
+            self.owners,
+            self.heads,
+            self.cuts,
+            self.hidden,
+            self.false_negatives,
+            self.false_positives,
+            self.undecided,
+            self.miscounts,
+            self.incomplete,
+        )
+    }
+}
+
+pub struct Judge {
+    truth: Truth,
+    /// By worker: off CPU, and counted by the monitor when it left.
+    counted: Vec<bool>,
+    sequence: u64,
+    recent: VecDeque<String>,
+    pub tally: Tally,
+    /// The first disagreements, told in full.
+    pub report: Vec<String>,
+    /// From where the victim's code is loaded: addresses are told relative to it.
+    code: u64,
+}
+
+impl Judge {
+    pub fn new(truth: Truth, workers: usize, code: u64) -> Judge {
+        Judge {
+            truth,
+            counted: vec![false; workers],
+            sequence: 0,
+            recent: VecDeque::new(),
+            tally: Tally::default(),
+            report: Vec::new(),
+            code,
+        }
+    }
+
+    pub fn hear(&mut self, event: &oracle_event) {
+        self.remember(event);
+        if event.sequence != self.sequence {
+            self.tally.incomplete += 1;
+            self.tell("events are missing before this one");
+        }
+        self.sequence = event.sequence + 1;
+        if event.next != ORACLE_NOBODY {
+            self.counted[event.next as usize] = false;
+        }
+        if event.prev != ORACLE_NOBODY {
+            self.departure(event);
+        }
+        let counted = self.counted.iter().filter(|counted| **counted).count();
+        if event.counter as usize != counted {
+            self.tally.miscounts += 1;
+            self.tell(&format!(
+                "num_preempted_cs is {}, counted are {counted}",
+                event.counter
+            ));
+        }
+    }
+
+    fn departure(&mut self, event: &oracle_event) {
+        let runnable = event.flags & ORACLE_RUNNABLE != 0;
+        let forced = event.flags & ORACLE_FORCED != 0;
+        let counted = event.verdict != 0;
+        self.counted[event.prev as usize] = counted;
+        self.tally.departures += 1;
+        self.tally.preemptions += u64::from(runnable);
+        self.tally.forced += u64::from(forced);
+        if event.flags & (ORACLE_UNREADABLE | ORACLE_NO_VERDICT) != 0 {
+            self.tally.incomplete += 1;
+            self.tell("some of the evidence could not be read");
+            return;
+        }
+        match self.truth.leaves(event.prev, event) {
+            Err(why) => {
+                self.tally.undecided += 1;
+                self.tell(&format!("undecided: {}", why.0));
+            }
+            Ok(standing) => {
+                if forced {
+                    self.classify(standing, event);
+                }
+                self.compare(runnable && standing.is_critical(), counted);
+            }
+        }
+    }
+
+    fn classify(&mut self, standing: Standing, event: &oracle_event) {
+        let critical = standing.is_critical();
+        let shown = event.held > 0 || event.own_state == FG_NODE_GRANTED;
+        self.tally.critical += u64::from(critical);
+        self.tally.owners += u64::from(standing.owner);
+        self.tally.heads += u64::from(standing.head);
+        self.tally.cuts += u64::from(standing.cut);
+        self.tally.hidden += u64::from(critical && !shown);
+    }
+
+    fn compare(&mut self, expected: bool, counted: bool) {
+        if expected && !counted {
+            self.tally.false_negatives += 1;
+            self.tell("false negative: critical, but not counted");
+        }
+        if counted && !expected {
+            self.tally.false_positives += 1;
+            self.tell("false positive: counted, but not preempted in a critical section");
+        }
+    }
+
+    /// The workers have gone: nobody may be counted any more.
+    pub fn finish(&mut self, num_preempted_cs: u64) {
+        if num_preempted_cs != 0 {
+            self.tally.miscounts += 1;
+            self.tell(&format!("num_preempted_cs ends as {num_preempted_cs}"));
+        }
+    }
+
+    fn remember(&mut self, event: &oracle_event) {
+        self.recent.push_back(describe(event, self.code));
+        if self.recent.len() > BEFORE + 1 {
+            self.recent.pop_front();
+        }
+    }
+
+    fn tell(&mut self, what: &str) {
+        if self.report.len() < TOLD {
+            let events = self.recent.make_contiguous().join("\n    ");
+            self.report
+                .push(format!("{what}\n    {events}\n    truth: {:?}", self.truth));
+        }
+    }
+}
+
+fn describe(event: &oracle_event, code: u64) -> String {
+    let name = |worker: u32| match worker {
+        ORACLE_NOBODY => "-".to_string(),
+        worker => worker.to_string(),
+    };
+    let mut text = format!(
+        "#{} {} -> {} counter={}",
+        event.sequence,
+        name(event.prev),
+        name(event.next),
+        event.counter
+    );
+    if event.prev == ORACLE_NOBODY {
+        return text;
+    }
+    let words = [&event.lock[..8], &event.lock[8..]]
+        .map(|half| u64::from_ne_bytes(half.try_into().expect("eight bytes")));
+    let _ = write!(
+        text,
+        " flags={:#x} verdict={} ip=+{:#x} held={} node={:#x} (state {}) pending={:#x} lock={:#x},{:#x} nodes=",
+        event.flags,
+        event.verdict,
+        event.ip.wrapping_sub(code),
+        event.held,
+        event.node,
+        event.own_state,
+        event.pending,
+        words[0],
+        words[1],
+    );
+    for (i, node) in event.nodes.iter().enumerate() {
+        if node.state != 0 || node.next != 0 {
+            let _ = write!(text, "[{i}: next={:#x} state={}]", node.next, node.state);
+        }
+    }
+    text
+}

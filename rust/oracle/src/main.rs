@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+//! Measures the Preemption Monitor's detection against an oracle that shares neither code nor idea with it.
+//!
+//! Runs victims (tests/monitor/victim.c) under a monitor of its own, hears every context switch of their workers from
+//! a second BPF program (`witness`), derives from the lock's memory who is critical (`truth`), and compares that with
+//! the monitor's verdict and counter at each switch (`judge`).
+
+mod judge;
+mod records;
+mod truth;
+mod victim;
+mod witness;
+
+use std::cell::RefCell;
+use std::env;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Parser, ValueEnum};
+use flexguard_monitor::{Error, Monitor, Options, SocketName, Stop};
+
+use judge::{Judge, Tally};
+use truth::{Layout, Truth};
+use victim::Victim;
+use witness::{MonitorMaps, Witness};
+
+/// What ctest takes for "this machine cannot run it".
+const SKIPPED: u8 = 77;
+/// Between looks at what has happened; the kernel half has room for seconds of it.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Expect {
+    /// No disagreement at all.
+    Exact,
+    /// The victim's build is broken on purpose, so that critical sections are overlooked.
+    FalseNegatives,
+    /// The same, so that others are taken for critical.
+    FalsePositives,
+}
+
+/// Compares the monitor's verdicts with an oracle's, at each preemption of the victims.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// The lock that the victims were built with
+    #[arg(long)]
+    lock: String,
+    /// Preemptions by interrupt to see of each victim
+    #[arg(long, default_value_t = 10_000)]
+    preemptions: u64,
+    /// How many of them, in percent, must be seen by a window or an intent alone
+    #[arg(long, default_value_t = 0)]
+    hidden: u64,
+    /// Longest time for one victim, in seconds
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    #[arg(long, value_enum, default_value = "exact")]
+    expect: Expect,
+    #[arg(required = true)]
+    victims: Vec<PathBuf>,
+}
+
+/// A monitor that serves in a thread of this process.
+struct Service {
+    monitor: Arc<Monitor>,
+    stop: Stop,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Service {
+    fn start() -> Result<Service, Error> {
+        let name = format!("@flexguard-oracle-{}", std::process::id());
+        let monitor = Arc::new(Monitor::start(Options {
+            socket: SocketName::parse(name.as_ref())?,
+            run_time_stats: false,
+        })?);
+        let stop = Stop::new()?;
+        let serve = {
+            let (monitor, stop) = (monitor.clone(), stop.clone());
+            move || monitor.serve(&stop)
+        };
+        Ok(Service {
+            monitor,
+            stop,
+            thread: Some(thread::spawn(serve)),
+        })
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let service = match Service::start() {
+        Ok(service) => service,
+        Err(error) => return cannot_run(&error),
+    };
+    match run_all(&arguments, &service) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("oracle: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn cannot_run(error: &Error) -> ExitCode {
+    eprintln!("oracle: {error}");
+    if env::var_os("FLEXGUARD_REQUIRE_BPF").is_some_and(|value| value == "1") {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::from(SKIPPED)
+}
+
+fn run_all(arguments: &Arguments, service: &Service) -> Result<()> {
+    let layout = Layout::of(&arguments.lock)
+        .with_context(|| format!("the oracle has no model of {:?}", arguments.lock))?;
+    for program in &arguments.victims {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let begin = Instant::now();
+        let (tally, report) = run(arguments, service, layout, program)?;
+        println!("{name}: {tally}; {:.1} s", begin.elapsed().as_secs_f64());
+        let verdict = assess(arguments, &tally);
+        if verdict.is_err() {
+            report.iter().for_each(|told| println!("  {told}"));
+        }
+        verdict.with_context(|| name.into_owned())?;
+    }
+    Ok(())
+}
+
+fn assess(arguments: &Arguments, tally: &Tally) -> Result<()> {
+    match arguments.expect {
+        Expect::Exact => {
+            ensure!(tally.is_exact(), "the monitor and the oracle disagree");
+            ensure!(
+                tally.hidden * 100 >= tally.forced * arguments.hidden,
+                "too few preemptions inside windows to say anything about them"
+            );
+        }
+        Expect::FalseNegatives => ensure!(tally.false_negatives > 0, "none was overlooked"),
+        Expect::FalsePositives => ensure!(tally.false_positives > 0, "none was counted wrongly"),
+    }
+    Ok(())
+}
+
+/// Watches one victim from its first lock to its end.
+fn run(
+    arguments: &Arguments,
+    service: &Service,
+    layout: Layout,
+    program: &Path,
+) -> Result<(Tally, Vec<String>)> {
+    let socket = service.monitor.socket().to_string();
+    let mut victim = Victim::start(program, last_cpu()?, &socket)?;
+    let truth = Truth::new(layout, victim.nodes);
+    let judge = Rc::new(RefCell::new(Judge::new(
+        truth,
+        victim.workers.len(),
+        victim.code,
+    )));
+    let mut storage = MaybeUninit::uninit();
+    let witness = Witness::attach(&mut storage, &MonitorMaps::find()?, &victim, layout, &judge)?;
+    let deadline = Instant::now() + Duration::from_secs(arguments.seconds);
+    victim.go()?;
+    let mut stopped = false;
+    let status = loop {
+        // In this order: what happened before the end is heard after it was seen to end.
+        let ended = victim.ended()?;
+        witness.listen()?;
+        if let Some(status) = ended {
+            break status;
+        }
+        let seen = judge.borrow().tally.forced;
+        if !stopped && seen >= arguments.preemptions {
+            victim.stop();
+            stopped = true;
+        }
+        if Instant::now() > deadline {
+            bail!("only {seen} preemptions in {} s", arguments.seconds);
+        }
+        thread::sleep(LOOK_EVERY);
+    };
+    ensure!(
+        status.success() && stopped,
+        "the victim ended with {status}"
+    );
+    witness.check_complete()?;
+    drop(witness);
+    let mut judge = Rc::into_inner(judge)
+        .context("the witness has gone")?
+        .into_inner();
+    judge.finish(service.monitor.stats()?.num_preempted_cs);
+    Ok((judge.tally, judge.report))
+}
+
+/// The last CPU that this process may use: the reader then mostly runs on another one.
+fn last_cpu() -> Result<usize> {
+    // SAFETY: a cpu_set_t is plain bits; all zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is as large as we say.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
+    ensure!(result == 0, "sched_getaffinity failed");
+    // SAFETY: every index is below CPU_SETSIZE.
+    (0..libc::CPU_SETSIZE as usize)
+        .rfind(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .context("no CPU to run on")
+}

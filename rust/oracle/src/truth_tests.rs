@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+//! The model on hand-written histories: every way in which the queue can change while a worker runs.
+
+use flexguard_abi::{FG_NODE_OWNED, FG_NODE_WAITING};
+
+use super::*;
+
+const NODES: u64 = 0x1000;
+const A: u32 = 0;
+const B: u32 = 1;
+const C: u32 = 2;
+
+fn at(index: usize) -> u64 {
+    NODES + index as u64 * size_of::<fg_queue_node>() as u64
+}
+
+/// A lock's memory, as the test writes it. Node n is worker n's; 4 and up are their second ones.
+struct Lock {
+    truth: Truth,
+    event: oracle_event,
+    tail_at: usize,
+}
+
+impl Lock {
+    fn new(name: &str) -> Lock {
+        let layout = Layout::of(name).unwrap();
+        Lock {
+            truth: Truth::new(layout, NODES),
+            event: oracle_event::default(),
+            tail_at: layout.tail.unwrap_or(0),
+        }
+    }
+
+    fn word(&mut self, word: u32) -> &mut Lock {
+        self.event.lock[..4].copy_from_slice(&word.to_ne_bytes());
+        self
+    }
+
+    fn tail(&mut self, tail: u64) -> &mut Lock {
+        let at = self.tail_at;
+        self.event.lock[at..at + 8].copy_from_slice(&tail.to_ne_bytes());
+        self
+    }
+
+    fn state(&mut self, node: usize, state: u32) -> &mut Lock {
+        self.event.nodes[node].state = state;
+        self
+    }
+
+    fn link(&mut self, from: usize, to: usize) -> &mut Lock {
+        self.event.nodes[from].next = at(to);
+        self
+    }
+
+    /// Node `node` has joined and stands in this state.
+    fn join(&mut self, node: usize, state: u32) -> &mut Lock {
+        self.event.nodes[node].next = 0;
+        self.state(node, state).tail(at(node))
+    }
+
+    fn leaves(&mut self, worker: u32) -> Standing {
+        self.truth.leaves(worker, &self.event).unwrap()
+    }
+
+    fn undecided(&mut self, worker: u32) -> String {
+        self.truth.leaves(worker, &self.event).unwrap_err().0
+    }
+}
+
+const NOTHING: Standing = Standing {
+    owner: false,
+    head: false,
+    cut: false,
+};
+const OWNER: Standing = Standing {
+    owner: true,
+    ..NOTHING
+};
+const HEAD: Standing = Standing {
+    head: true,
+    ..NOTHING
+};
+const CUT: Standing = Standing {
+    cut: true,
+    ..NOTHING
+};
+
+/// A queue of A, B and C in this order.
+fn three(name: &str) -> Lock {
+    let mut lock = Lock::new(name);
+    assert_eq!(lock.join(0, FG_NODE_WAITING).leaves(A), HEAD);
+    lock.state(0, FG_NODE_GRANTED);
+    assert_eq!(lock.join(1, FG_NODE_WAITING).link(0, 1).leaves(B), NOTHING);
+    assert_eq!(lock.join(2, FG_NODE_WAITING).link(1, 2).leaves(C), NOTHING);
+    lock
+}
+
+#[test]
+fn a_word_belongs_to_who_found_it_free() {
+    let mut lock = Lock::new("tatas");
+    assert_eq!(lock.leaves(A), NOTHING);
+    assert_eq!(lock.word(1).leaves(A), OWNER);
+    assert_eq!(lock.leaves(B), NOTHING);
+    assert_eq!(lock.word(2).leaves(C), NOTHING); // a waiter may mark it
+    assert_eq!(lock.leaves(A), OWNER);
+    assert_eq!(lock.word(0).leaves(A), NOTHING);
+    assert_eq!(lock.word(1).leaves(B), OWNER);
+}
+
+#[test]
+fn a_word_released_by_another_is_undecided() {
+    let mut lock = Lock::new("futex");
+    lock.word(77).leaves(A);
+    assert!(lock.word(0).undecided(B).contains("released"));
+}
+
+#[test]
+fn who_swings_the_tail_is_cut_until_it_links() {
+    let mut lock = Lock::new("mcs");
+    assert_eq!(lock.join(0, FG_NODE_WAITING).leaves(A), HEAD);
+    assert_eq!(lock.join(1, FG_NODE_WAITING).leaves(B), CUT);
+    assert_eq!(lock.join(2, FG_NODE_WAITING).link(1, 2).leaves(C), NOTHING);
+    assert_eq!(lock.leaves(B), CUT);
+    assert_eq!(lock.link(0, 1).leaves(B), NOTHING);
+}
+
+#[test]
+fn the_head_is_passed_on_by_the_grant() {
+    let mut lock = three("mcs");
+    lock.state(0, FG_NODE_OWNED);
+    assert_eq!(lock.leaves(A), HEAD);
+    // Granted, but A has not put its node away yet.
+    assert_eq!(lock.state(1, FG_NODE_GRANTED).leaves(A), NOTHING);
+    assert_eq!(lock.state(0, FG_NODE_FREE).leaves(A), NOTHING);
+    assert_eq!(lock.leaves(B), HEAD);
+}
+
+#[test]
+fn the_head_may_pass_on_and_queue_again() {
+    let mut lock = three("mcs");
+    lock.state(1, FG_NODE_GRANTED);
+    assert_eq!(lock.join(0, FG_NODE_WAITING).leaves(A), CUT);
+    assert_eq!(lock.link(2, 0).leaves(A), NOTHING);
+    assert_eq!(lock.leaves(B), HEAD);
+}
+
+#[test]
+fn a_lonely_head_may_leave_and_come_back() {
+    let mut lock = Lock::new("mcs");
+    assert_eq!(lock.join(0, FG_NODE_OWNED).leaves(A), HEAD);
+    assert_eq!(lock.leaves(A), HEAD);
+    assert_eq!(lock.join(4, FG_NODE_WAITING).leaves(A), HEAD);
+    assert_eq!(lock.tail(0).state(4, FG_NODE_FREE).leaves(A), NOTHING);
+    assert_eq!(lock.join(1, FG_NODE_WAITING).leaves(B), HEAD);
+}
+
+#[test]
+fn who_left_is_skipped() {
+    let mut lock = three("flexguard-sosp25");
+    assert_eq!(lock.state(1, FG_NODE_LEFT).leaves(B), NOTHING);
+    // A skips B's place, is interrupted in between, and stays the head until C is granted.
+    assert_eq!(lock.state(1, FG_NODE_PASSED).leaves(A), HEAD);
+    assert_eq!(lock.join(5, FG_NODE_WAITING).leaves(B), CUT); // B may not use its node yet
+    assert_eq!(lock.link(2, 5).leaves(B), NOTHING);
+    assert_eq!(lock.state(1, FG_NODE_FREE).leaves(A), HEAD);
+    assert_eq!(lock.state(2, FG_NODE_GRANTED).leaves(A), NOTHING);
+    assert_eq!(lock.leaves(C), HEAD);
+}
+
+#[test]
+fn a_skipped_node_may_come_back_behind_its_skipper() {
+    let mut lock = three("flexguard-sosp25");
+    lock.state(1, FG_NODE_LEFT).leaves(B);
+    lock.state(2, FG_NODE_LEFT).leaves(C);
+    // B is out of the queue, C is being skipped.
+    lock.state(1, FG_NODE_FREE).state(2, FG_NODE_PASSED);
+    assert_eq!(lock.leaves(A), HEAD);
+    assert_eq!(lock.join(1, FG_NODE_WAITING).leaves(B), CUT);
+    assert_eq!(lock.link(2, 1).leaves(B), NOTHING);
+    lock.state(2, FG_NODE_FREE).state(1, FG_NODE_GRANTED);
+    assert_eq!(lock.leaves(A), NOTHING);
+    assert_eq!(lock.leaves(B), HEAD);
+}
+
+#[test]
+fn the_head_of_a_deserted_queue_empties_it() {
+    let mut lock = three("flexguard-sosp25");
+    lock.state(1, FG_NODE_LEFT).leaves(B);
+    lock.state(2, FG_NODE_LEFT).leaves(C);
+    lock.state(1, FG_NODE_FREE).state(2, FG_NODE_FREE).tail(0);
+    assert_eq!(lock.leaves(A), NOTHING);
+    assert_eq!(lock.join(1, FG_NODE_WAITING).leaves(B), HEAD);
+}
+
+#[test]
+fn the_head_may_empty_the_queue_and_be_alone_in_it_again() {
+    let mut lock = three("flexguard-sosp25");
+    lock.state(1, FG_NODE_LEFT).leaves(B);
+    lock.state(2, FG_NODE_LEFT).leaves(C);
+    lock.state(1, FG_NODE_FREE).state(2, FG_NODE_FREE);
+    assert_eq!(lock.join(0, FG_NODE_WAITING).leaves(A), HEAD);
+    assert_eq!(lock.join(1, FG_NODE_WAITING).leaves(B), CUT);
+}
+
+#[test]
+fn an_owner_is_critical_beside_the_queue() {
+    let mut lock = three("flexguard-sosp25");
+    let both = Standing {
+        owner: true,
+        ..HEAD
+    };
+    assert_eq!(lock.word(1).leaves(A), both);
+    assert_eq!(lock.state(1, FG_NODE_GRANTED).leaves(A), OWNER);
+    assert_eq!(lock.leaves(B), HEAD);
+    assert_eq!(lock.leaves(C), NOTHING);
+}
+
+#[test]
+fn what_cannot_be_is_undecided() {
+    let mut lock = three("flexguard-sosp25");
+    assert!(lock.tail(0).undecided(B).contains("without being its head"));
+    let mut lock = three("flexguard-sosp25");
+    assert!(
+        lock.state(1, FG_NODE_GRANTED)
+            .undecided(C)
+            .contains("place 1")
+    );
+    let mut lock = three("mcs");
+    assert!(lock.state(0, FG_NODE_LEFT).undecided(B).contains("place 0"));
+    let mut lock = Lock::new("mcs");
+    assert!(lock.tail(at(0) + 8).undecided(A).contains("no node"));
+    assert_eq!(Layout::of("unheard-of"), None);
+}

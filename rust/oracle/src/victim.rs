@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+//! The watched process (tests/monitor/victim.c): started, heard, told to go and to stop.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// A victim that waits to be told to go. Dropping it kills it.
+pub struct Victim {
+    child: Child,
+    pub pid: i32,
+    pub lock: u64,
+    pub nodes: u64,
+    pub workers: Vec<Worker>,
+    /// Where its executable is mapped.
+    pub code: u64,
+}
+
+pub struct Worker {
+    pub tid: i32,
+    pub block: u64,
+}
+
+impl Victim {
+    pub fn start(program: &Path, cpu: usize, socket: &str) -> Result<Victim> {
+        let mut child = Command::new(program)
+            .arg(cpu.to_string())
+            .env("FLEXGUARD_SOCKET", socket)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it was piped");
+        BufReader::new(stdout).read_line(&mut line)?;
+        let heard = Victim::hear(child, &line);
+        heard.with_context(|| format!("the victim introduced itself as {line:?}"))
+    }
+
+    fn hear(child: Child, line: &str) -> Result<Victim> {
+        let mut victim = Victim {
+            child,
+            pid: 0,
+            lock: 0,
+            nodes: 0,
+            workers: Vec::new(),
+            code: 0,
+        };
+        let said: HashMap<_, _> = line
+            .split_whitespace()
+            .filter_map(|word| word.split_once('='))
+            .collect();
+        let value = |name| {
+            said.get(name)
+                .copied()
+                .with_context(|| format!("no {name}"))
+        };
+        victim.pid = value("pid")?.parse()?;
+        victim.lock = address(value("lock")?)?;
+        victim.nodes = address(value("nodes")?)?;
+        for worker in value("workers")?.split(',') {
+            let (tid, block) = worker.split_once(':').context("a worker without block")?;
+            victim.workers.push(Worker {
+                tid: tid.parse()?,
+                block: address(block)?,
+            });
+        }
+        ensure!(value("registered")? == "1", "it is not registered");
+        let maps = fs::read_to_string(format!("/proc/{}/maps", victim.child.id()))?;
+        let first = maps.split('-').next().unwrap_or_default();
+        victim.code = u64::from_str_radix(first, 16)?;
+        Ok(victim)
+    }
+
+    pub fn go(&mut self) -> Result<()> {
+        let stdin = self.child.stdin.as_mut().expect("it was piped");
+        stdin.write_all(b"g").context("starting the workers")
+    }
+
+    /// Asks the workers to end.
+    pub fn stop(&mut self) {
+        self.child.stdin = None;
+    }
+
+    /// Some once it has ended.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn address(text: &str) -> Result<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => Ok(u64::from_str_radix(digits, 16)?),
+        None => bail!("{text:?} is no address"),
+    }
+}

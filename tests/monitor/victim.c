@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+/* What the detection oracle (rust/oracle) watches: threads that fight for one lock on one CPU, and a real-time thread
+ * beside them that takes the CPU away at arbitrary instructions, a few microseconds after it gave it back.
+ *
+ * It says on stdout, in one line, where the oracle has to look, starts at the first byte on stdin and ends at its end.
+ * Compiled once for each lock, compiler and optimisation; see CMakeLists.txt. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include FGI_LOCK_FILE
+#include "src/arch/arch.h"
+#include "src/node.h"
+#include "tests/check.h"
+
+#define WORKERS 4
+#define PREEMPTOR_PRIORITY 10
+#define SLICE_NS 100000u
+#define LONG_WAIT 30000u /* cycles: others have run meanwhile */
+
+struct worker {
+	pthread_t thread;
+	pid_t tid;
+	const struct fg_thread_block *block;
+	uint64_t locked; /* how often it has been inside */
+};
+
+static struct fg_lock lock __attribute__((aligned(FG_CACHE_LINE)));
+static volatile uint64_t inside; /* protected by the lock */
+static struct worker workers[WORKERS];
+static pthread_barrier_t introduced, go, done;
+static atomic_bool stop;
+static int cpu;
+
+static uint32_t random_from(uint32_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
+static void pin(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	CHECK(sched_setaffinity(0, sizeof(set), &set) == 0, "pinning to CPU %d: %m", cpu);
+}
+
+/* The kernel's struct sched_attr, which libc does not declare. */
+struct slice_request {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+/* From 6.12 on a thread may ask for a short slice: then the workers take turns often, and wait for each other in more
+ * ways. Elsewhere the request is taken and means nothing. */
+static void ask_for_short_slices(void)
+{
+	struct slice_request request = {.size = sizeof(request), .policy = SCHED_OTHER, .runtime = SLICE_NS};
+
+	CHECK(syscall(SYS_sched_setattr, 0, &request, 0) == 0, "sched_setattr: %m");
+}
+
+static void loiter(uint32_t turns)
+{
+	while (turns--)
+		__asm__ volatile("" ::: "memory");
+}
+
+static bool enter_timed(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += 20000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	return fgi_timedlock(&lock, CLOCK_MONOTONIC, &until) == 0;
+}
+
+/* Who had to wait rests for a while. Otherwise the workers would soon all stand in the queue for good, each slice would
+ * be spent spinning, and hardly any preemption would hit more than a spinning loop. */
+static void rest(uint32_t dice)
+{
+	const struct timespec pause = {.tv_nsec = 20000 + (dice >> 16) * 8};
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+/* Takes the lock in one of the three ways; mostly the plain one. */
+static bool enter(uint32_t choice)
+{
+	if (choice % 16 == 0)
+		return enter_timed();
+	if (choice % 16 == 1)
+		return fgi_trylock(&lock);
+	fgi_lock(&lock);
+	return true;
+}
+
+static void *work(void *argument)
+{
+	struct worker *me = argument;
+	uint32_t seed;
+
+	pin();
+	ask_for_short_slices();
+	me->tid = (pid_t)syscall(SYS_gettid);
+	me->block = &fg_thread;
+	seed = (uint32_t)me->tid * 2654435761u | 1;
+	pthread_barrier_wait(&introduced);
+	pthread_barrier_wait(&go);
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		uint32_t dice = random_from(&seed);
+		uint64_t begin = fg_cycles();
+
+		if (enter(dice)) {
+			inside++;
+			loiter(dice >> 8 & 15);
+			fgi_unlock(&lock);
+			me->locked++;
+		}
+		loiter(dice >> 12 & 15);
+		if (fg_cycles() - begin > LONG_WAIT)
+			rest(dice);
+	}
+	/* Sleeping: a thread that is exiting cannot be told by its tid any more. */
+	pthread_barrier_wait(&done);
+	return NULL;
+}
+
+static void *preempt(void *unused)
+{
+	const struct sched_param priority = {.sched_priority = PREEMPTOR_PRIORITY};
+	uint32_t seed = 0x9e3779b9;
+
+	(void)unused;
+	pin();
+	CHECK(sched_setscheduler(0, SCHED_FIFO, &priority) == 0, "becoming a real-time thread: %m");
+	pthread_barrier_wait(&introduced);
+	pthread_barrier_wait(&go);
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		struct timespec pause = {.tv_nsec = 5000 + random_from(&seed) % 55000};
+
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	}
+	return NULL;
+}
+
+/* The first node of the pool; its whole page is in memory from here on, so that the oracle can read it. */
+static const struct fg_queue_node *first_node(void)
+{
+	static uint64_t no_queue;
+	struct fg_queue_node *node = fgi_node_get(&no_queue);
+
+	CHECK(node != NULL);
+	fgi_node_put(node);
+	return node;
+}
+
+static void introduce(void)
+{
+	printf("victim pid=%d registered=%d lock=%p nodes=%p workers=", (int)getpid(),
+	       fgi_monitor_page != &fgi_no_monitor, (void *)&lock, (const void *)first_node());
+	for (int i = 0; i < WORKERS; i++)
+		printf("%s%d:%p", i ? "," : "", (int)workers[i].tid, (const void *)workers[i].block);
+	putchar('\n');
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t locked = 0;
+	pthread_t preemptor;
+	char byte;
+
+	cpu = argc > 1 ? atoi(argv[1]) : 0;
+	pthread_barrier_init(&introduced, NULL, WORKERS + 2);
+	pthread_barrier_init(&go, NULL, WORKERS + 2);
+	pthread_barrier_init(&done, NULL, WORKERS + 1);
+	preemptor = check_thread(preempt, NULL);
+	for (int i = 0; i < WORKERS; i++)
+		workers[i].thread = check_thread(work, &workers[i]);
+	pthread_barrier_wait(&introduced);
+	introduce();
+	if (read(0, &byte, 1) != 1)
+		_exit(0); /* nobody watches */
+	pthread_barrier_wait(&go);
+	while (read(0, &byte, 1) > 0)
+		;
+	atomic_store(&stop, true);
+	pthread_barrier_wait(&done);
+	for (int i = 0; i < WORKERS; i++) {
+		check_join(workers[i].thread);
+		locked += workers[i].locked;
+	}
+	check_join(preemptor);
+	CHECK(locked == inside, "%llu times locked, but the counter is %llu: the lock does not exclude",
+	      (unsigned long long)locked, (unsigned long long)inside);
+	return 0;
+}
