@@ -93,7 +93,7 @@ static inline void pass_head(struct fg_lock *l, struct fg_queue_node *head)
 	fgi_node_put(head);
 }
 
-__attribute__((noinline)) static void lock_slow(struct fg_lock *l)
+__attribute__((noinline)) static void wait_in_queue(struct fg_lock *l)
 {
 	struct fg_queue_node *node = fgi_node_need(&l->queue);
 
@@ -114,7 +114,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		lock_slow(l);
+		wait_in_queue(l);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
