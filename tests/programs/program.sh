@@ -40,10 +40,9 @@ says() {
 }
 
 # Spinlocks that collapse by nature get as many threads as the machine has contexts.
-case $lock in
-tatas | mcs) threads=2 ;;
-*) threads=8 ;;
-esac
+threads=8
+awk -F '\t' -v lock="$lock" '$1 == lock && $3 == "spin" { spin = 1 } END { exit !spin }' "$prefix/share/flexguard/LOCKS" &&
+	threads=2
 
 case $program in
 kccachetest)
