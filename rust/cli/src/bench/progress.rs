@@ -7,17 +7,23 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 pub struct Progress(ProgressBar);
 
+/// Until something has finished nobody knows how long it takes.
+const AT_FIRST: &str = "[{pos}/{len}] {wide_msg}";
+const THEN: &str = "[{pos}/{len}] {wide_msg} {eta_precise} left";
+
 impl Progress {
     pub fn new(steps: usize) -> Self {
-        let bar = ProgressBar::new(steps as u64);
-        // The template is constant; should it be wrong, the plain bar still shows the progress.
-        if let Ok(style) =
-            ProgressStyle::with_template("[{pos}/{len}] {wide_msg} {eta_precise} left")
-        {
-            bar.set_style(style);
+        let progress = Self(ProgressBar::new(steps as u64));
+        progress.look(AT_FIRST);
+        progress.0.enable_steady_tick(Duration::from_secs(1));
+        progress
+    }
+
+    /// Should a template be wrong, the plain bar still shows the progress.
+    fn look(&self, template: &str) {
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.0.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_secs(1));
-        Self(bar)
     }
 
     pub fn start(&self, what: String) {
@@ -25,6 +31,9 @@ impl Progress {
     }
 
     pub fn done(&self) {
+        if self.0.position() == 0 {
+            self.look(THEN);
+        }
         self.0.inc(1);
     }
 
