@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of fg-bench share. C and C++: an adapter around a C++ lock includes it too. */
+/* What the parts of a worker share. C and C++: an adapter around a C++ lock includes it too. */
 #ifndef FGB_BENCH_H
 #define FGB_BENCH_H
 
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "bench/histogram.h"
+#include "bench/status.h"
 #include "src/arch/arch.h"
 #include "src/atomic.h"
 
@@ -54,21 +55,15 @@ struct fgb_lock {
 	const struct fgb_loops *loops; /* an alias shares them with the lock that it stands for */
 };
 
-/* All locks, in the order of locks/LOCKS, then those of bench/locks/. One without a name ends them. CMake generates
- * the table. */
+extern const struct fgb_loops fgb_loops; /* of the lock that this worker carries */
+
+/* The names of the lock that this worker carries; one without a name ends them. CMake generates the table. */
 extern const struct fgb_lock fgb_locks[];
 const struct fgb_lock *fgb_find_lock(const char *name);
 
 /* The subcommands. Each returns the exit status: 0, FGB_FAILED, ... */
 int fgb_shm_main(int argc, char **argv);
 int fgb_uncontended_main(int argc, char **argv);
-
-enum {
-	FGB_FAILED = 1,   /* the system refused something */
-	FGB_USAGE = 2,    /* the command line is wrong */
-	FGB_VIOLATED = 3, /* the lock let two threads in */
-	FGB_STUCK = 4,    /* a thread never got the lock */
-};
 
 #ifdef __cplusplus
 }

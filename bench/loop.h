@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The measured loops, compiled once per lock so that the lock inlines. CMake generates a unit per lock:
+/* The measured loops, compiled once per lock so that the lock inlines. CMake generates a unit for each:
  *
  *   #define FGI_LOCK_FILE "locks/tatas.c"     a lock of ours, or an adapter of bench/locks/
- *   #define FGB_OBJECT fgb_loops_tatas
  *   #include "bench/loop.h"
  *
  * Time is read where it costs nothing. The wait between two sections is measured in cycles anyway: its first reading
@@ -77,8 +76,4 @@ __attribute__((noinline)) static void fgb_pairs(uint64_t n)
 	}
 }
 
-#ifdef __cplusplus
-extern "C"
-#endif
-	const struct fgb_loops FGB_OBJECT;
-const struct fgb_loops FGB_OBJECT = {fgb_shm, fgb_pairs};
+const struct fgb_loops fgb_loops = {fgb_shm, fgb_pairs};

@@ -11,10 +11,7 @@ static int parse_lock(const char *text, const struct fgb_lock **to)
 	*to = fgb_find_lock(text);
 	if (*to)
 		return 0;
-	fprintf(stderr, "fg-bench: unknown lock '%s'; known are:", text);
-	for (const struct fgb_lock *l = fgb_locks; l->name; l++)
-		fprintf(stderr, " %s", l->name);
-	fputc('\n', stderr);
+	fprintf(stderr, "fg-bench: unknown lock '%s' (see fg-bench --list)\n", text);
 	return FGB_USAGE;
 }
 

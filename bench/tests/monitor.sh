@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Every worker registers with the Preemption Monitor, whatever its lock: else a benchmark would silently measure a lock
+# without it.
+#
+#   monitor.sh PREFIX
+set -u
+prefix=$1
+if ! "$prefix/bin/flexguard" run --monitor require -- true; then
+	[ "${FLEXGUARD_REQUIRE_BPF:-}" = 1 ] && exit 1
+	exit 77
+fi
+failed=0
+for lock in $("$prefix/libexec/flexguard/fg-bench" --list); do
+	out=$("$prefix/bin/flexguard" run --lock "$lock" --monitor require -- \
+		"$prefix/libexec/flexguard/fg-bench" shm --lock "$lock" --threads 1 --seconds 0.01 --warmup 0)
+	[[ $out == *'"monitor":true'* ]] || { echo "$lock: not registered: $out"; failed=1; }
+done
+exit $failed
