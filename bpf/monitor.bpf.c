@@ -25,14 +25,17 @@
  * when the thread is switched out and cleared when it is switched in, both on the CPU that does it, under its run-queue
  * lock. kill -9 needs no special case: a runnable thread is switched in to die. Out and in of one switch are added up
  * before the counter is touched, so that one critical thread replacing another never shows the waiters a false 0.
+ * A switch-in can go unseen: kernels have been watched leaving out the tracepoint, for every tracer, once in a
+ * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So whoever
+ * is switched out, whatever for, is uncounted first: an error lasts until the thread's next switch at most.
  *
  * What it never does: allocate in sched_switch. An allocation under the run-queue lock may want to wake a kernel
  * thread, that is, take the run-queue lock. Thread records are made by the fork hook for the threads and children of
  * registered processes, and by a task iterator (fg_adopt) for the threads that are older than the registration. A
  * critical thread without a record is `missed`, and not counted, because nobody could uncount it.
  *
- * What it costs a bystander: one per-CPU increment, two loads and one storage look-up if any process ever registered;
- * one more look-up, of next, only while somebody is counted.
+ * What it costs a bystander: a per-CPU increment; if any process ever registered, one storage look-up in a switch that
+ * leaves it runnable; and only while somebody is counted, one more for prev and one for next.
  */
 #include <stdbool.h>
 
@@ -215,19 +218,21 @@ static __always_inline enum fg_kind judge(struct task_struct *task, const struct
 
 /* ---- counting -------------------------------------------------------------------------------------------------- */
 
-/* Returns 1 if the thread was counted; it no longer is. */
-static __always_inline int uncount(struct task_struct *task)
+/* Returns 1 if the thread was counted; it no longer is. While the counter is 0 nobody is, so nobody is looked up. */
+static __always_inline int uncount(struct task_struct *task, const struct fg_shared *page)
 {
-	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct fg_thread_record *thread;
 
+	if (!READ_ONCE(page->num_preempted_cs) || (task->flags & PF_KTHREAD))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread || thread->counted_as == FG_KIND_NONE)
 		return 0;
 	thread->counted_as = FG_KIND_NONE;
 	return 1;
 }
 
-/* Returns 1 if the thread is newly counted. It may be counted already: on 6.1 a storage look-up can fail when the CPU
- * was interrupted in the middle of a storage update, so that its last switch-in went unseen. */
+/* Returns 1 if the thread is now counted. */
 static __always_inline int count_as(struct task_struct *task, enum fg_kind kind, struct fg_shared *page)
 {
 	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -240,8 +245,6 @@ static __always_inline int count_as(struct task_struct *task, enum fg_kind kind,
 		__sync_fetch_and_add(&page->preempted_holders, 1);
 	else
 		__sync_fetch_and_add(&page->preempted_next_waiters, 1);
-	if (thread->counted_as != FG_KIND_NONE)
-		return 0;
 	thread->counted_as = kind;
 	return 1;
 }
@@ -256,27 +259,19 @@ static __always_inline void adjust(struct fg_shared *page, int delta)
 	}
 }
 
-static __always_inline int switched_in(struct task_struct *next, struct fg_shared *page)
-{
-	if (!READ_ONCE(page->num_preempted_cs) || (next->flags & PF_KTHREAD))
-		return 0; /* the counter is 0: nobody is counted, next included */
-	return uncount(next);
-}
-
+/* Returns 1 if prev is to be counted. */
 static __always_inline int switched_out(struct task_struct *prev, bool preempt, unsigned int prev_state,
 					struct fg_shared *page, struct fg_cpu_counts *count)
 {
 	struct fg_process_record *process;
 	enum fg_kind kind;
 
-	if (prev->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER))
+	if (prev->flags & (PF_KTHREAD | PF_EXITING | PF_IO_WORKER | PF_USER_WORKER))
 		return 0;
-	if (prev->flags & PF_EXITING) /* see count_as: the last chance to correct an unseen switch-in */
-		return READ_ONCE(page->num_preempted_cs) ? -uncount(prev) : 0;
 	if (!still_runnable(prev, preempt, prev_state))
 		return 0;
 	process = bpf_task_storage_get(&processes, prev->group_leader, 0, 0);
-	if (!process)
+	if (!process || !process->n_images)
 		return 0;
 	count->registered_preemptions++;
 	kind = judge(prev, process, count);
@@ -288,15 +283,17 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 {
 	struct fg_cpu_counts *count = cpu_counts();
 	struct fg_shared *page = shared_page();
-	int came_back;
+	int delta;
 
 	if (!count || !page)
 		return 0;
 	count->switches++;
 	if (!anybody)
 		return 0;
-	came_back = switched_in(next, page);
-	adjust(page, switched_out(prev, preempt, prev_state, page, count) - came_back);
+	/* prev ran until now: if it is still counted, its switch-in went unseen. */
+	delta = -uncount(next, page) - uncount(prev, page);
+	delta += switched_out(prev, preempt, prev_state, page, count);
+	adjust(page, delta);
 	return 0;
 }
 
@@ -340,8 +337,9 @@ int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	return 0;
 }
 
-/* Run by the user half after it has written a process record, over the threads of that process: gives a record to
- * those that are older than the registration. Younger ones get it from fg_fork, which sees the process record. */
+/* Run by the user half over the threads of a process that registers, when it has written a process record without
+ * images: gives a record to the threads that are there. Later ones get it from fg_fork, which sees the process record.
+ * Only then the images are added, so that no thread is judged that could not be counted. */
 SEC("iter/task")
 int fg_adopt(struct bpf_iter__task *ctx)
 {

@@ -38,6 +38,7 @@ pub struct Kernel {
     run_time: Option<OwnedFd>,
     shared: MapHandle,
     processes: MapHandle,
+    threads: MapHandle,
     counts: MapHandle,
     object: Object,
 }
@@ -77,11 +78,15 @@ impl Kernel {
             },
             shared: map(&object, "shared")?,
             processes: map(&object, "processes")?,
+            threads: map(&object, "threads")?,
             counts: map(&object, "counts")?,
             object,
         };
         // Before anybody can have it: no process, this one included, can write the page from here on.
-        kernel.shared.freeze().map_err(bpf("freezing the shared page"))?;
+        kernel
+            .shared
+            .freeze()
+            .map_err(bpf("freezing the shared page"))?;
         for hook in HOOKS {
             let link = kernel
                 .program(hook)
@@ -126,17 +131,30 @@ impl Kernel {
 
     /// Adds an image to the record of the process behind `pidfd`; true if it is the first one of this process.
     pub fn register(&self, pidfd: BorrowedFd<'_>, image: &Registration) -> Result<bool, Errno> {
-        let key = pidfd.as_raw_fd().to_ne_bytes();
         let old = self.record(pidfd)?;
         let mut record = old.unwrap_or_else(fg_process_record::new_zeroed);
         record.add(image)?;
-        if old != Some(record) {
-            self.processes
-                .update(&key, record.as_bytes(), MapFlags::ANY)
-                .map_err(errno)?;
+        if old == Some(record) {
+            return Ok(false);
         }
-        self.adopt_threads(pidfd)?;
-        Ok(old.is_none())
+        let first = old.is_none_or(|old| old.n_images == 0);
+        if first {
+            // An empty record first: see fg_adopt.
+            self.write_record(pidfd, &fg_process_record::new_zeroed())?;
+            self.adopt_threads(pidfd)?;
+        }
+        self.write_record(pidfd, &record)?;
+        Ok(first)
+    }
+
+    fn write_record(&self, pidfd: BorrowedFd<'_>, record: &fg_process_record) -> Result<(), Errno> {
+        self.processes
+            .update(
+                &pidfd.as_raw_fd().to_ne_bytes(),
+                record.as_bytes(),
+                MapFlags::ANY,
+            )
+            .map_err(errno)
     }
 
     /// Forgets the process behind `pidfd`.
@@ -156,7 +174,8 @@ impl Kernel {
         Ok(Some(record.0))
     }
 
-    /// Runs fg_adopt over the threads of the process behind `pidfd`.
+    /// Runs fg_adopt over the threads of the process behind `pidfd`. ESRCH: the iterator cannot see that process, which
+    /// lives in a PID namespace that is not below ours.
     fn adopt_threads(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
         let mut info = libbpf_sys::bpf_iter_link_info::default();
         info.task.pid_fd = pidfd.as_raw_fd() as u32;
@@ -183,7 +202,11 @@ impl Kernel {
             .map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)))?
             > 0
         {}
-        Ok(())
+        let leader = self
+            .threads
+            .lookup(&pidfd.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            .map_err(errno)?;
+        leader.map(drop).ok_or(Errno::ESRCH)
     }
 
     /// The shared page as it is now.

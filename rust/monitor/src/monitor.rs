@@ -78,6 +78,7 @@ impl Monitor {
             preempted_next_waiters: page.preempted_next_waiters,
             mode_transitions: page.mode_transitions,
             missed: page.missed,
+            lost_records: counts.lost_records,
             unreadable: counts.unreadable,
             switches: counts.switches,
             registered_preemptions: counts.registered_preemptions,
@@ -95,10 +96,12 @@ impl Monitor {
             .kernel
             .record(pidfd)
             .map_err(os("looking a process up"))?;
-        Ok(record.map(|record| Registered {
-            block_offsets: record.block_offsets().to_vec(),
-            windows: record.windows().len(),
-        }))
+        Ok(record
+            .filter(|record| record.n_images > 0)
+            .map(|record| Registered {
+                block_offsets: record.block_offsets().to_vec(),
+                windows: record.windows().len(),
+            }))
     }
 
     /// Where it listens.

@@ -55,14 +55,16 @@ impl Server<'_> {
     pub fn run(&self, stop: &Stop) -> Result<(), Error> {
         let mut clients: VecDeque<Client> = VecDeque::with_capacity(MAX_CLIENTS);
         let mut next_beat = Instant::now();
+        let mut accepting = true;
         loop {
             let now = Instant::now();
             if now >= next_beat {
                 self.kernel.beat(true)?;
                 next_beat = now + HEARTBEAT;
+                accepting = true;
             }
             clients.retain(|client| !self.expired(client, now));
-            let ready = wait(stop, self.listener, &clients, next_beat)?;
+            let ready = wait(stop, self.listener, accepting, &clients, next_beat)?;
             if ready.stop {
                 return Ok(());
             }
@@ -71,8 +73,8 @@ impl Server<'_> {
                 index += 1;
                 !ready.clients[index - 1] || !self.finished(client)
             });
-            if ready.listener {
-                self.accept(&mut clients);
+            if ready.listener && accepting {
+                accepting = self.accept(&mut clients);
             }
         }
     }
@@ -85,7 +87,8 @@ impl Server<'_> {
         expired
     }
 
-    fn accept(&self, clients: &mut VecDeque<Client>) {
+    /// Takes in who waits; false if the system has no room for them until the next beat.
+    fn accept(&self, clients: &mut VecDeque<Client>) -> bool {
         loop {
             let mut client = match self
                 .listener
@@ -94,13 +97,10 @@ impl Server<'_> {
                 .and_then(|(stream, _)| Client::new(stream))
             {
                 Ok(client) => client,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(error) => {
-                    if error.kind() != ErrorKind::WouldBlock {
-                        // Out of descriptors, most likely: without the oldest client the next turn can go on.
-                        tracing::warn!(%error, "cannot accept a client");
-                        clients.pop_front();
-                    }
-                    return;
+                    tracing::warn!(%error, "cannot accept a client");
+                    return false;
                 }
             };
             if self.finished(&mut client) {
@@ -118,6 +118,7 @@ impl Server<'_> {
     /// Reads what there is; true when the conversation is over.
     fn finished(&self, client: &mut Client) -> bool {
         let parsed = match client.read() {
+            Ok(true) if client.received.is_empty() => return true, // somebody looked whether we live
             Ok(end) => match message::parse(&client.received) {
                 Parsed::Incomplete if end => Parsed::Invalid(Errno::EINVAL),
                 parsed => parsed,
@@ -221,12 +222,18 @@ struct Ready {
 fn wait(
     stop: &Stop,
     listener: &Listener,
+    accepting: bool,
     clients: &VecDeque<Client>,
     next_beat: Instant,
 ) -> Result<Ready, Error> {
+    let connections = if accepting {
+        PollFlags::POLLIN
+    } else {
+        PollFlags::empty()
+    };
     let mut fds = vec![
         PollFd::new(stop.as_fd(), PollFlags::POLLIN),
-        PollFd::new(listener.socket.as_fd(), PollFlags::POLLIN),
+        PollFd::new(listener.socket.as_fd(), connections),
     ];
     fds.extend(
         clients

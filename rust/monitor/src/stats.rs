@@ -36,6 +36,8 @@ pub struct Stats {
     pub mode_transitions: u64,
     /// Critical preemptions that could not be counted, for want of a record.
     pub missed: u64,
+    /// Records for which the kernel had no memory.
+    pub lost_records: u64,
     /// Preemptions at which a thread block, or what it points to, was not in memory.
     pub unreadable: u64,
     /// Context switches seen.

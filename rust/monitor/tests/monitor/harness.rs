@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use flexguard_abi::*;
 use flexguard_monitor::{Error, Monitor, Options, SocketName, Stats, Stop};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
+use nix::unistd::Pid;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 pub const ROLE_ENV: &str = "FLEXGUARD_TEST_ROLE";
@@ -32,6 +34,11 @@ pub struct Running {
 
 /// Starts a monitor, or says that the test is skipped.
 pub fn start() -> Option<Running> {
+    load().map(|(monitor, name)| Running::serve(monitor, name))
+}
+
+/// Starts a monitor that does not serve yet, or says that the test is skipped.
+pub fn load() -> Option<(Monitor, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("@flexguard-test-{}-{number}", std::process::id());
@@ -40,7 +47,7 @@ pub fn start() -> Option<Running> {
         socket,
         run_time_stats: false,
     }) {
-        Ok(monitor) => Some(Running::serve(monitor, name)),
+        Ok(monitor) => Some((monitor, name)),
         Err(error) => {
             skip(&error);
             None
@@ -61,7 +68,7 @@ fn skip(error: &Error) {
 }
 
 impl Running {
-    fn serve(monitor: Monitor, name: String) -> Running {
+    pub fn serve(monitor: Monitor, name: String) -> Running {
         let monitor = Arc::new(monitor);
         let stop = Stop::new().unwrap();
         let thread = thread::spawn({
@@ -183,13 +190,15 @@ pub fn register(name: &str, block_offset: i64, windows: &[fg_window]) -> OwnedFd
 
 /// A helper process. Dropping it kills it with SIGKILL and reaps it.
 pub struct Helper {
-    child: Child,
+    /// The harness that has forked the role and waits for it.
+    harness: Child,
+    role: Pid,
     lines: BufReader<ChildStdout>,
 }
 
 impl Helper {
     pub fn start(role: &str, socket: &str) -> Helper {
-        let mut child = Command::new(env::current_exe().unwrap())
+        let mut harness = Command::new(env::current_exe().unwrap())
             .args([
                 "--ignored",
                 "--exact",
@@ -203,12 +212,18 @@ impl Helper {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Helper { child, lines }
+        let lines = BufReader::new(harness.stdout.take().unwrap());
+        let mut helper = Helper {
+            harness,
+            role: Pid::this(),
+            lines,
+        };
+        helper.role = Pid::from_raw(helper.hear().parse().unwrap());
+        helper
     }
 
     pub fn pid(&self) -> i32 {
-        self.child.id() as i32
+        self.role.as_raw()
     }
 
     /// The next line that the role itself says (see victim::say), without its mark.
@@ -228,7 +243,7 @@ impl Helper {
 
     /// Lets the role go on from victim::wait_for_go.
     pub fn go(&mut self) {
-        self.child
+        self.harness
             .stdin
             .as_mut()
             .unwrap()
@@ -236,17 +251,23 @@ impl Helper {
             .unwrap();
     }
 
+    /// Waits for its own end.
+    pub fn wait(&mut self) {
+        self.harness.wait().unwrap();
+    }
+
     /// kill -9, and reaped.
     pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        kill(self.role, Signal::SIGKILL).unwrap();
+        self.wait();
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // The role dies with it.
+        let _ = self.harness.kill();
+        let _ = self.harness.wait();
     }
 }
 

@@ -17,6 +17,6 @@ mod victim;
 #[ignore = "the helper process of the other tests"]
 fn helper() {
     if let Ok(role) = std::env::var(harness::ROLE_ENV) {
-        victim::play(&role);
+        victim::play_alone(&role);
     }
 }

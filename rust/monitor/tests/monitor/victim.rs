@@ -10,11 +10,13 @@ use std::process::Command;
 use std::thread;
 
 use flexguard_abi::*;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, gettid};
 use zerocopy::FromZeros;
 
-use crate::harness::{connect, register, registration};
+use crate::harness::register;
 use crate::privileges;
 
 #[repr(C, align(64))]
@@ -41,7 +43,29 @@ thread_local! {
     static SECOND_BLOCK: Block = const { Block::new() };
 }
 
-pub fn play(role: &str) {
+/// Plays the role in a process that has no other threads than the role's own: the test harness's would be preempted,
+/// too, and be counted among the registered ones.
+pub fn play_alone(role: &str) {
+    // SAFETY: the harness's main thread only waits for this one, so the child finds no lock held by it.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            die_with_parent();
+            let played = std::panic::catch_unwind(|| play(role));
+            std::process::exit(if played.is_ok() { 0 } else { 101 });
+        }
+        ForkResult::Parent { child } => {
+            say(&child.to_string());
+            waitpid(child, None).unwrap();
+        }
+    }
+}
+
+/// Or a helper would outlive a test that fails.
+fn die_with_parent() {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).unwrap();
+}
+
+fn play(role: &str) {
     let socket = env::var("FLEXGUARD_SOCKET").unwrap();
     match role.split_once(' ').unwrap_or((role, "")) {
         ("hog", _) => hog(),
@@ -49,9 +73,9 @@ pub fn play(role: &str) {
         ("thread", _) => spin_in_a_thread(&socket),
         ("old-thread", _) => spin_in_an_old_thread(&socket),
         ("fork", _) => spin_in_a_child(&socket),
+        ("pid-namespace", _) => spin_in_a_pid_namespace(&socket),
         ("exec", _) => exec(&socket),
         ("spawn", _) => spawn(&socket),
-        ("hang-up", _) => hang_up(&socket),
         ("unprivileged", _) => privileges::play_unprivileged(&socket),
         ("least-privilege", _) => privileges::play_least_privilege(),
         ("no-btf", _) => privileges::play_no_btf(),
@@ -258,41 +282,58 @@ fn spin_in_a_child(socket: &str) {
     drop(register(socket, block_offset(), &[]));
     // SAFETY: the child calls nothing that could need a lock of another thread: it only spins.
     match unsafe { fork() }.unwrap() {
-        ForkResult::Child => spin_for_ever(),
+        ForkResult::Child => {
+            die_with_parent();
+            spin_for_ever()
+        }
         ForkResult::Parent { child } => {
             say(&child.to_string());
             wait_for_go();
-            nix::sys::signal::kill(child, nix::sys::signal::SIGKILL).unwrap();
-            nix::sys::wait::waitpid(child, None).unwrap();
+            kill(child, Signal::SIGKILL).unwrap();
+            waitpid(child, None).unwrap();
             say("done");
             wait_for_go();
         }
     }
 }
 
+/// As in a container: its PID there is 1, and no number it could tell would mean anything to the monitor.
+fn spin_in_a_pid_namespace(socket: &str) {
+    unshare(CloneFlags::CLONE_NEWPID).unwrap();
+    // SAFETY: the child only uses its own memory and descriptors; no other thread of this process does anything.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            die_with_parent();
+            assert_eq!(std::process::id(), 1);
+            wait_for_go();
+            spin_as(socket, "held");
+        }
+        ForkResult::Parent { child } => {
+            say(&child.to_string());
+            waitpid(child, None).unwrap();
+        }
+    }
+}
+
+/// Says so once it runs, and stays until its input ends.
+fn another_program() -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo SAYS another program; read line"]);
+    command
+}
+
 fn exec(socket: &str) {
     drop(register(socket, block_offset(), &[]));
     say("ready");
     wait_for_go();
-    let error = Command::new("cat").exec();
+    let error = another_program().exec();
     panic!("exec: {error}");
 }
 
 /// Spawns a program the way most programs do (posix_spawn: a vfork child that execs).
 fn spawn(socket: &str) {
     drop(register(socket, block_offset(), &[]));
-    let mut child = Command::new("cat").spawn().unwrap();
+    let mut child = another_program().spawn().unwrap();
     say(&child.id().to_string());
     child.wait().unwrap();
-}
-
-/// Sends a valid registration and is gone before it can be answered.
-fn hang_up(socket: &str) {
-    let mut stream = connect(socket);
-    stream
-        .write_all(&registration(block_offset(), &[]))
-        .unwrap();
-    drop(stream);
-    say("ready");
-    wait_for_go();
 }
