@@ -12,6 +12,15 @@ static pthread_cond_t *c;
 static int waiting, released;
 static long deadline_ns; /* 0: none */
 
+/* Overwrites the stack of the wait that has just ended: whoever still looked there would stumble. */
+__attribute__((noinline)) static void scribble(void)
+{
+	volatile char stack[2048];
+
+	for (size_t i = 0; i < sizeof(stack); i++)
+		stack[i] = (char)0xff;
+}
+
 static void *wait_once(void *arg)
 {
 	struct timespec t = from_now(CLOCK_MONOTONIC, deadline_ns);
@@ -22,6 +31,7 @@ static void *wait_once(void *arg)
 	ok(pthread_mutex_lock(&m));
 	tell(&waiting, waiting + 1);
 	result = deadline_ns ? pthread_cond_clockwait(cond, &m, CLOCK_MONOTONIC, &t) : pthread_cond_wait(cond, &m);
+	scribble();
 	CHECK(result == 0 || (result == ETIMEDOUT && deadline_ns));
 	tell(&released, released + 1);
 	ok(pthread_mutex_unlock(&m));
@@ -56,12 +66,35 @@ static void round_of(int n, bool signals)
 	CHECK_IS(released, n);
 }
 
+/* The mutex is free, so waiters go off while the broadcast goes through the others; some just time out. */
+static void in_passing(int n, bool timeouts)
+{
+	static pthread_cond_t lasting = PTHREAD_COND_INITIALIZER;
+	pthread_t threads[WAITERS];
+
+	c = &lasting;
+	waiting = released = 0;
+	deadline_ns = timeouts ? 4000000 : 0;
+	for (int i = 0; i < n; i++)
+		threads[i] = start(wait_once, NULL);
+	await(&waiting, n);
+	ok(pthread_mutex_lock(&m)); /* so the last one waits, too */
+	ok(pthread_mutex_unlock(&m));
+	ok(pthread_cond_broadcast(c));
+	for (int i = 0; i < n; i++)
+		finish(threads[i]);
+	CHECK_IS(released, n);
+}
+
 int main(void)
 {
 	int many = at_most(WAITERS);
 
 	for (int i = 0; i < 20; i++)
 		round_of(many, i % 2);
+	for (int i = 0; i < 100; i++)
+		in_passing(many, i % 2);
+	deadline_ns = 0;
 	for (int i = 0; i < 1000; i++)
 		round_of(1 + i % 2, i % 3 == 0);
 	for (int i = 0; i < 2000; i++) { /* the deadlines pass about when the broadcast comes */

@@ -98,13 +98,32 @@ static void broadcast(int round)
 	ok((long)finish(heir));
 }
 
-/* The waiter was released, then cancelled; then the condition variable vanishes. Its cleanup may not look there. */
+/* Somebody who waits elsewhere, and has no business with any of it. */
+static pthread_mutex_t bystander_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t bystander_cond = PTHREAD_COND_INITIALIZER;
+static int bystander_waits, bystander_may_go;
+
+static void *bystander(void *arg)
+{
+	ok(pthread_mutex_lock(&bystander_mutex));
+	tell(&bystander_waits, 1);
+	do
+		ok(pthread_cond_wait(&bystander_cond, &bystander_mutex));
+	while (!ours() && !bystander_may_go); /* glibc may wake it for nothing */
+	CHECK(bystander_may_go);
+	ok(pthread_mutex_unlock(&bystander_mutex));
+	return arg;
+}
+
+/* The waiter was released, then cancelled; then the condition variable vanishes. Its cleanup may not look there. The
+ * condition variables are all over the page, so that some have a static lock in common with the bystander's. */
 static int vanish(int round)
 {
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_t victim;
 
-	c = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(c != MAP_FAILED);
+	CHECK(page != MAP_FAILED);
+	c = (pthread_cond_t *)(void *)(page + round % 500 * 8);
 	waiting = returned = 0;
 	victim = start_waiting(1);
 	ok(pthread_mutex_lock(&m));
@@ -112,7 +131,7 @@ static int vanish(int round)
 	idle(round % 89 * 20);
 	ok(pthread_cancel(victim));
 	ok(pthread_cond_destroy(c));
-	ok(munmap(c, 4096));
+	ok(munmap(page, 4096));
 	ok(pthread_mutex_unlock(&m));
 	return finish(victim) == PTHREAD_CANCELED;
 }
@@ -120,6 +139,7 @@ static int vanish(int round)
 int main(void)
 {
 	static pthread_cond_t lasting = PTHREAD_COND_INITIALIZER;
+	pthread_t other;
 	int rounds = at_most(3) == 3 ? 12000 : 1200, cancelled = 0; /* three threads contend: long for spinners */
 
 	c = &lasting;
@@ -129,8 +149,15 @@ int main(void)
 	for (int i = 0; i < rounds / 10; i++)
 		broadcast(i);
 	cancelled = 0;
+	other = start(bystander, NULL);
+	await(&bystander_waits, 1);
 	for (int i = 0; i < rounds / 2; i++)
 		cancelled += vanish(i);
 	CHECK(cancelled > 0);
+	ok(pthread_mutex_lock(&bystander_mutex));
+	bystander_may_go = 1;
+	ok(pthread_cond_signal(&bystander_cond));
+	ok(pthread_mutex_unlock(&bystander_mutex));
+	finish(other);
 	return 0;
 }

@@ -101,7 +101,7 @@ static void *hasty(void *arg)
 	(void)arg;
 	ok(pthread_mutex_lock(&m));
 	for (int i = 0; !over; i++) {
-		struct timespec soon = from_now(CLOCK_MONOTONIC, i % 50 * 1000);
+		struct timespec soon = from_now(CLOCK_MONOTONIC, i % 2 * (i % 50) * 1000);
 
 		if (pthread_cond_clockwait(&c, &m, CLOCK_MONOTONIC, &soon) == 0)
 			tell(&released, released + 1);
@@ -124,8 +124,13 @@ static void race(void)
 			ok(pthread_mutex_unlock(&m));
 			await(&steady_waits, 1);
 		}
+		if (sent % 4)
+			ok(pthread_mutex_unlock(&m)); /* hasty comes and goes while the signal is sent */
+		for (volatile int delay = sent % 61 * 10; delay > 0; delay--)
+			;
 		ok(pthread_cond_signal(&c));
-		ok(pthread_mutex_unlock(&m));
+		if (sent % 4 == 0)
+			ok(pthread_mutex_unlock(&m));
 		await(&released, sent);
 		if (ours())
 			CHECK_IS(__atomic_load_n(&released, __ATOMIC_ACQUIRE), sent);

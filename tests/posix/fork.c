@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Parent and child both go on after a fork: with mutexes held, contended, and waited for. */
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "tests/posix/check.h"
@@ -144,8 +145,10 @@ static void handlers(void)
 	finish(other);
 }
 
-/* Threads of the parent wait. In the child they do not, and their stacks are somebody else's: a new waiter gets the
- * only signal, nobody writes where the old ones were. */
+/* Threads of the parent wait. In the child they do not exist: a new waiter gets the only signal, and nobody writes to
+ * the stacks of the others, which the child has unmapped. */
+#define STACK (256 << 10)
+static char *stacks;
 static int waiting, woken;
 
 static void *wait_once(void *arg)
@@ -158,13 +161,10 @@ static void *wait_once(void *arg)
 	return arg;
 }
 
-static void only_the_living(void)
+static void new_waiters(void)
 {
 	pthread_t waiter;
 
-	if (!ours()) /* glibc's state counts the dead */
-		return;
-	ok(pthread_cond_broadcast(&c));
 	for (int i = 0; i < 10; i++) {
 		waiting = woken = 0;
 		waiter = start(wait_once, NULL);
@@ -178,21 +178,51 @@ static void only_the_living(void)
 	ok(pthread_cond_destroy(&c));
 }
 
+static void signal_the_living(void)
+{
+	ok(munmap(stacks, 2 * STACK));
+	ok(pthread_cond_signal(&c));
+	new_waiters();
+}
+
+static void broadcast_to_the_living(void)
+{
+	ok(munmap(stacks, 2 * STACK));
+	ok(pthread_cond_broadcast(&c));
+	new_waiters();
+}
+
+static void join_the_living(void)
+{
+	ok(munmap(stacks, 2 * STACK));
+	new_waiters();
+}
+
 static void waited_for(void)
 {
-	pthread_t a, b;
+	pthread_t threads[2];
+	pthread_attr_t attr;
 
+	stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(stacks != MAP_FAILED);
 	waiting = woken = 0;
-	a = start(wait_once, NULL);
-	b = start(wait_once, NULL);
+	for (int i = 0; i < 2; i++) {
+		ok(pthread_attr_init(&attr));
+		ok(pthread_attr_setstack(&attr, stacks + i * STACK, STACK));
+		ok(pthread_create(&threads[i], &attr, wait_once, NULL));
+	}
 	await(&waiting, 2);
 	ok(pthread_mutex_lock(&m));
 	ok(pthread_mutex_unlock(&m));
-	reap(fork_off(only_the_living));
+	if (ours()) { /* glibc's state counts the dead */
+		reap(fork_off(signal_the_living));
+		reap(fork_off(broadcast_to_the_living));
+		reap(fork_off(join_the_living));
+	}
 	CHECK_IS(woken, 0);
 	ok(pthread_cond_broadcast(&c));
-	finish(a);
-	finish(b);
+	for (int i = 0; i < 2; i++)
+		finish(threads[i]);
 }
 
 int main(void)

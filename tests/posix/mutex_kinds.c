@@ -47,6 +47,7 @@ static void lock_again(pthread_mutex_t *m, int kind)
 
 static void held(pthread_mutex_t *m, int kind)
 {
+	CHECK_IS(m->__data.__lock == 0, ours()); /* glibc's lock word: whose lock is it that we test? */
 	lock_again(m, kind);
 	CHECK_IS(elsewhere(try_it, m), EBUSY);
 	CHECK_IS(elsewhere(lock_late, m), ETIMEDOUT);
@@ -158,6 +159,19 @@ static void exclusion(int kind)
 	ok(pthread_mutex_destroy(&s.m));
 }
 
+/* Without attributes, over whatever was there. */
+static void no_attributes(void)
+{
+	pthread_mutex_t m;
+
+	memset(&m, 0xa5, sizeof(m));
+	ok(pthread_mutex_init(&m, NULL));
+	ok(pthread_mutex_lock(&m));
+	held(&m, PTHREAD_MUTEX_DEFAULT);
+	ok(pthread_mutex_destroy(&m));
+	destroyed(&m);
+}
+
 /* glibc exports its functions under second names, too: they must lock the same lock. */
 static void second_names(void)
 {
@@ -189,6 +203,7 @@ int main(void)
 		operations(kinds[i]);
 		exclusion(kinds[i]);
 	}
+	no_attributes();
 	overflow();
 	second_names();
 	return 0;
