@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* What the time-published locks share (He, Scherer and Scott 2005; section 2.2): waiters publish the time in their
+ * queue nodes again and again, the holder once when it takes the lock. An old time stamp means, probably, that its
+ * thread is off CPU:
+ *
+ *   whose stamp           older than     then
+ *   a waiter's            TP_STALE_NS    it is taken out of the queue instead of being given the lock, and queues anew
+ *   the holder's          TP_SECTION_NS  whoever waits yields its CPU, in turn after turn
+ *
+ * Both are heuristics, as the paper says: a wrong guess costs a waiter its place, or a yield, never correctness. The
+ * clock is CLOCK_MONOTONIC, which is one for all CPUs. */
+#ifndef FGI_LOCKS_TIME_PUBLISHED_H
+#define FGI_LOCKS_TIME_PUBLISHED_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "src/arch/arch.h"
+#include "src/node.h"
+#include "src/patience.h"
+#include "src/thread.h"
+
+/* How long a running waiter may go without publishing. It does so in each turn, of about 0.1 us; an interrupt may come
+ * between. And how long a section lasts at most, unless its thread is off CPU. Both far below a time slice. */
+#define TP_STALE_NS 20000
+#define TP_SECTION_NS 20000
+
+struct fg_lock {
+	uint64_t tail; /* the last node of the queue; NULL: free */
+	uint64_t
+		holder; /* the holder's node, or a former holder's: nodes stay nodes, so the stamp may always be read */
+};
+
+static inline uint64_t *tp_stamp(struct fg_queue_node *node)
+{
+	return &node->reserved[0];
+}
+
+/* relaxed: a time stamp carries no other data. */
+static inline void tp_publish(struct fg_queue_node *node, uint64_t now)
+{
+	fg_store_relaxed(tp_stamp(node), now);
+}
+
+/* A stamp from after `now` was read is fresh. */
+static inline bool tp_stale(struct fg_queue_node *node, uint64_t now, int64_t bound)
+{
+	return (int64_t)(now - fg_load_relaxed(tp_stamp(node))) > bound;
+}
+
+static inline struct fg_queue_node *tp_holder(struct fg_lock *l)
+{
+	return (struct fg_queue_node *)(uintptr_t)fg_load_relaxed(&l->holder);
+}
+
+/* By the owner of the lock alone: itself, or the one it gives the lock to. */
+static inline void tp_set_holder(struct fg_lock *l, struct fg_queue_node *node)
+{
+	fg_store_relaxed(&l->holder, (uint64_t)(uintptr_t)node);
+}
+
+/* One turn of waiting with `node`. Returns the time. */
+static inline uint64_t tp_turn(struct fg_lock *l, struct fg_queue_node *node)
+{
+	struct fg_queue_node *holder = tp_holder(l);
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+	tp_publish(node, now);
+	fg_thread.spins++;
+	if (holder && tp_stale(holder, now, TP_SECTION_NS))
+		sched_yield();
+	else
+		fg_pause();
+	return now;
+}
+
+#endif
