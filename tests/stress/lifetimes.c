@@ -1,17 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads, nodes and processes that end at inconvenient moments (I3, I6), while the mode changes all the time.
  *
- *   lifetimes short-lived | nested | fork */
+ *   lifetimes short-lived | nested | abandoned THREADS | fork */
 #include FGI_LOCK_FILE
 
+#include <sched.h>
 #include <sys/wait.h>
 
 #include "src/arch/arch.h"
+#include "src/futex.h"
 #include "src/node.h"
 #include "tests/stress/hostile_monitor.h"
 
 static struct fg_lock lock;
 static uint64_t counter;
+
+static bool enter_in_time(struct fg_lock *l, uint64_t ns)
+{
+	struct timespec soon;
+
+	clock_gettime(CLOCK_MONOTONIC, &soon);
+	soon.tv_nsec += (long)ns;
+	if (soon.tv_nsec >= 1000000000) {
+		soon.tv_nsec -= 1000000000;
+		soon.tv_sec++;
+	}
+	return fgi_timedlock(l, CLOCK_MONOTONIC, &soon) == 0;
+}
 
 /* ---- 100,000 short-lived threads ---------------------------------------------------------------------------------
  * Each waits for a lock that is mostly held, some give up (and leave a node in the queue), and ends at once: the node
@@ -21,15 +36,7 @@ static uint64_t counter;
 
 static void *short_lived(void *argument)
 {
-	struct timespec soon;
-
-	clock_gettime(CLOCK_MONOTONIC, &soon);
-	soon.tv_nsec += 1000 * (long)((uintptr_t)argument % 20);
-	if (soon.tv_nsec >= 1000000000) {
-		soon.tv_nsec -= 1000000000;
-		soon.tv_sec++;
-	}
-	if (fgi_timedlock(&lock, CLOCK_MONOTONIC, &soon) != 0)
+	if (!enter_in_time(&lock, 1000 * ((uintptr_t)argument % 20)))
 		return (void *)0;
 	counter++;
 	for (int i = 0; i < 50; i++)
@@ -104,14 +111,78 @@ static void test_nested(void)
 	printf("%d nested locks, %u nodes\n", NESTED, fgi_nodes_used());
 }
 
+/* ---- waits that are given up, at every moment of a hand-over ----------------------------------------------------
+ * Two locks whose holders now and then sleep or yield, and waiters whose patience is about as long as a section: so
+ * they leave the queue as its head, its tail, beside others that leave, and just when they are granted the lock. */
+#define ABANDONERS 64 /* at most */
+#define WAITS 400000
+
+static unsigned int abandoners;
+
+static struct {
+	struct fg_lock lock;
+	uint64_t begun, ended;
+} abandoned[2];
+
+static void *abandoner(void *argument)
+{
+	uint64_t seed = 0x9e3779b97f4a7c15u * (uintptr_t)argument, entered = 0;
+
+	for (unsigned int n = 0; n < WAITS / abandoners; n++) {
+		uint64_t r = hostile_random(&seed);
+		unsigned int k = (unsigned int)(r >> 50) % 2;
+
+		if (r % 16 == 0)
+			fgi_lock(&abandoned[k].lock);
+		else if (!enter_in_time(&abandoned[k].lock, (r >> 8) % 60000))
+			continue;
+		CHECK(abandoned[k].begun == abandoned[k].ended, "two threads are in");
+		abandoned[k].begun++;
+		for (unsigned int turn = 0; turn < (r >> 20) % 200; turn++)
+			fg_pause();
+		if ((r >> 30) % 256 == 0)
+			fgi_nap(30000);
+		if ((r >> 30) % 256 == 1)
+			sched_yield();
+		abandoned[k].ended++;
+		CHECK(fg_thread.held == 1, "held %d", fg_thread.held);
+		fgi_unlock(&abandoned[k].lock);
+		entered++;
+	}
+	CHECK(fg_thread.held == 0 && fg_thread.node == 0 && fg_thread.pending == 0, "held %d", fg_thread.held);
+	return (void *)(uintptr_t)entered;
+}
+
+static void test_abandoned(unsigned int threads)
+{
+	pthread_t thread[ABANDONERS];
+	uint64_t entered = 0;
+
+	CHECK(threads >= 1 && threads <= ABANDONERS);
+	abandoners = threads;
+	for (uintptr_t i = 0; i < abandoners; i++)
+		thread[i] = check_thread(abandoner, (void *)(i + 1));
+	for (unsigned int i = 0; i < abandoners; i++)
+		entered += (uintptr_t)check_join(thread[i]);
+	CHECK(entered == abandoned[0].ended + abandoned[1].ended, "lost update");
+	for (int k = 0; k < 2; k++) {
+		CHECK(fgi_trylock(&abandoned[k].lock), "a lock is left locked");
+		fgi_unlock(&abandoned[k].lock);
+	}
+	CHECK(fgi_nodes_used() < 1000, "nodes that were left are lost: %u in use", fgi_nodes_used());
+	printf("%d waits, %lu entered, %u nodes\n", WAITS, (unsigned long)entered, fgi_nodes_used());
+}
+
 /* ---- fork while others wait for what the forking thread holds ---- */
 static uint32_t stop_forking;
 
-static void *contender(void *unused)
+static void *contender(void *patient)
 {
-	(void)unused;
 	while (!fg_load_relaxed(&stop_forking)) {
-		fgi_lock(&lock);
+		if (patient)
+			fgi_lock(&lock);
+		else if (!enter_in_time(&lock, 20000))
+			continue;
 		counter++;
 		fgi_unlock(&lock);
 	}
@@ -148,7 +219,8 @@ static void child(uint64_t before)
 
 static void test_fork(void)
 {
-	pthread_t thread[2] = {check_thread(contender, NULL), check_thread(contender, NULL)};
+	pthread_t thread[3] = {check_thread(contender, &lock), check_thread(contender, NULL),
+			       check_thread(contender, NULL)};
 
 	for (int i = 0; i < 200; i++) {
 		uint64_t before;
@@ -170,19 +242,21 @@ static void test_fork(void)
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed: %x", (unsigned int)status);
 	}
 	fg_store_relaxed(&stop_forking, 1);
-	check_join(thread[0]);
-	check_join(thread[1]);
+	for (int i = 0; i < 3; i++)
+		check_join(thread[i]);
 }
 
 int main(int argc, char **argv)
 {
-	CHECK(argc == 2, "usage: lifetimes short-lived | nested | fork");
+	CHECK(argc >= 2, "usage: lifetimes short-lived | nested | abandoned THREADS | fork");
 	check_watchdog(300);
 	hostile_start();
 	if (!strcmp(argv[1], "short-lived"))
 		test_short_lived();
 	else if (!strcmp(argv[1], "nested"))
 		test_nested();
+	else if (!strcmp(argv[1], "abandoned") && argc == 3)
+		test_abandoned((unsigned int)atoi(argv[2]));
 	else if (!strcmp(argv[1], "fork"))
 		test_fork();
 	else
