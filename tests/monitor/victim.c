@@ -2,7 +2,8 @@
 /* What the detection oracle (rust/oracle) watches: threads that fight for one lock on one CPU, and a real-time thread
  * beside them that takes the CPU away at arbitrary instructions, a few microseconds after it gave it back.
  *
- * It says on stdout, in one line, where the oracle has to look, starts at the first byte on stdin and ends at its end.
+ * It says on stdout, in one line, where the oracle has to look. For each byte on stdin it runs for one burst and says
+ * so in a line; at the end of stdin it ends. A burst is short enough for the oracle's buffer, whenever that is read.
  * Compiled once for each lock, compiler and optimisation; see CMakeLists.txt. */
 #include <pthread.h>
 #include <sched.h>
@@ -22,7 +23,10 @@
 #define WORKERS 4
 #define PREEMPTOR_PRIORITY 10
 #define SLICE_NS 100000u
-#define LONG_WAIT 30000u /* cycles: others have run meanwhile */
+#define BURST 2000         /* preemptions */
+#define LONG_WAIT 30000u   /* cycles: others have run meanwhile */
+#define NAP_EVERY 1500000u /* cycles */
+#define WATCHDOG_S 100
 
 struct worker {
 	pthread_t thread;
@@ -32,10 +36,11 @@ struct worker {
 };
 
 static struct fg_lock lock __attribute__((aligned(FG_CACHE_LINE)));
-static volatile uint64_t inside; /* protected by the lock */
+static volatile uint64_t inside; /* protected by the lock, like the next */
+static uint64_t last_nap;
 static struct worker workers[WORKERS];
-static pthread_barrier_t introduced, go, done;
-static atomic_bool stop;
+static pthread_barrier_t introduced, between_bursts;
+static atomic_bool halt, stop;
 static int cpu;
 
 static uint32_t random_from(uint32_t *state)
@@ -92,11 +97,14 @@ static bool enter_timed(void)
 	return fgi_timedlock(&lock, CLOCK_MONOTONIC, &until) == 0;
 }
 
-/* Who had to wait rests for a while. Otherwise the workers would soon all stand in the queue for good, each slice would
- * be spent spinning, and hardly any preemption would hit more than a spinning loop. */
-static void rest(uint32_t dice)
+/* 20 to 150 us of sleep, in two places.
+ * Now and then inside: such a holder is not critical for the monitor, so the others busy-wait meanwhile. On a single
+ * CPU it is the only time they do: a holder that is off CPU otherwise was preempted, and that makes them block. After a
+ * long wait: otherwise the workers would soon all stand in the queue for good, each slice would be spent spinning, and
+ * hardly any preemption would hit more than a spinning loop. */
+static void nap(uint32_t dice)
 {
-	const struct timespec pause = {.tv_nsec = 20000 + (dice >> 16) * 8};
+	const struct timespec pause = {.tv_nsec = 20000 + (dice & 0xffff) * 2};
 
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
@@ -112,6 +120,28 @@ static bool enter(uint32_t choice)
 	return true;
 }
 
+/* Returns whether the lock was had. */
+static bool visit(uint32_t dice)
+{
+	if (!enter(dice))
+		return false;
+	inside++;
+	loiter(dice >> 8 & 15);
+	if (fg_cycles() - last_nap > NAP_EVERY) {
+		nap(dice);
+		last_nap = fg_cycles();
+	}
+	fgi_unlock(&lock);
+	return true;
+}
+
+/* At the end of a burst nobody is in a call on the lock, and all sleep. */
+static void await_burst(void)
+{
+	pthread_barrier_wait(&between_bursts);
+	pthread_barrier_wait(&between_bursts);
+}
+
 static void *work(void *argument)
 {
 	struct worker *me = argument;
@@ -123,41 +153,64 @@ static void *work(void *argument)
 	me->block = &fg_thread;
 	seed = (uint32_t)me->tid * 2654435761u | 1;
 	pthread_barrier_wait(&introduced);
-	pthread_barrier_wait(&go);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	for (await_burst(); !atomic_load_explicit(&stop, memory_order_relaxed);) {
 		uint32_t dice = random_from(&seed);
 		uint64_t begin = fg_cycles();
 
-		if (enter(dice)) {
-			inside++;
-			loiter(dice >> 8 & 15);
-			fgi_unlock(&lock);
-			me->locked++;
-		}
-		loiter(dice >> 12 & 15);
+		me->locked += visit(dice);
 		if (fg_cycles() - begin > LONG_WAIT)
-			rest(dice);
+			nap(dice);
+		/* Now and then long enough to be preempted here: then the next visit comes some way into a slice. */
+		loiter(dice >> 12 & (dice >> 24 ? 15 : 16383));
+		if (atomic_load_explicit(&halt, memory_order_relaxed))
+			await_burst();
 	}
-	/* Sleeping: a thread that is exiting cannot be told by its tid any more. */
-	pthread_barrier_wait(&done);
 	return NULL;
+}
+
+/* With the monitor's page a waiter never queues behind a preempted head: it blocks. So two of three bursts are blind:
+ * one without a page, where waiters queue and soon leave again, one with a page that never changes, where they stay.
+ * What the monitor sees must not depend on it. */
+static void choose_page(unsigned int burst, const struct fg_shared *registered)
+{
+	static const struct fg_shared quiet = {.heartbeat_ns = INT64_MAX};
+
+	fgi_monitor_attach(burst % 3 == 0 ? registered : burst % 3 == 1 ? NULL : &quiet);
+}
+
+static void disturb(uint32_t *seed)
+{
+	for (int i = 0; i < BURST; i++) {
+		struct timespec pause = {.tv_nsec = 5000 + random_from(seed) % 55000};
+
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	}
 }
 
 static void *preempt(void *unused)
 {
 	const struct sched_param priority = {.sched_priority = PREEMPTOR_PRIORITY};
+	const struct fg_shared *registered = fgi_monitor_page;
 	uint32_t seed = 0x9e3779b9;
+	unsigned int burst = 0;
+	char byte;
 
 	(void)unused;
 	pin();
 	CHECK(sched_setscheduler(0, SCHED_FIFO, &priority) == 0, "becoming a real-time thread: %m");
 	pthread_barrier_wait(&introduced);
-	pthread_barrier_wait(&go);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
-		struct timespec pause = {.tv_nsec = 5000 + random_from(&seed) % 55000};
-
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	pthread_barrier_wait(&between_bursts);
+	while (read(0, &byte, 1) == 1) {
+		choose_page(burst++, registered);
+		atomic_store(&halt, false);
+		pthread_barrier_wait(&between_bursts);
+		disturb(&seed);
+		atomic_store(&halt, true);
+		pthread_barrier_wait(&between_bursts);
+		CHECK(write(1, "burst\n", 6) == 6);
 	}
+	atomic_store(&stop, true);
+	pthread_barrier_wait(&between_bursts);
 	return NULL;
 }
 
@@ -186,29 +239,21 @@ int main(int argc, char **argv)
 {
 	uint64_t locked = 0;
 	pthread_t preemptor;
-	char byte;
 
 	cpu = argc > 1 ? atoi(argv[1]) : 0;
+	check_watchdog(WATCHDOG_S);
 	pthread_barrier_init(&introduced, NULL, WORKERS + 2);
-	pthread_barrier_init(&go, NULL, WORKERS + 2);
-	pthread_barrier_init(&done, NULL, WORKERS + 1);
+	pthread_barrier_init(&between_bursts, NULL, WORKERS + 1);
 	preemptor = check_thread(preempt, NULL);
 	for (int i = 0; i < WORKERS; i++)
 		workers[i].thread = check_thread(work, &workers[i]);
 	pthread_barrier_wait(&introduced);
 	introduce();
-	if (read(0, &byte, 1) != 1)
-		_exit(0); /* nobody watches */
-	pthread_barrier_wait(&go);
-	while (read(0, &byte, 1) > 0)
-		;
-	atomic_store(&stop, true);
-	pthread_barrier_wait(&done);
+	check_join(preemptor);
 	for (int i = 0; i < WORKERS; i++) {
 		check_join(workers[i].thread);
 		locked += workers[i].locked;
 	}
-	check_join(preemptor);
 	CHECK(locked == inside, "%llu times locked, but the counter is %llu: the lock does not exclude",
 	      (unsigned long long)locked, (unsigned long long)inside);
 	return 0;

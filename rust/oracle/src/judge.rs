@@ -11,6 +11,9 @@ use crate::truth::{Standing, Truth};
 
 /// How many disagreements are told in full.
 const TOLD: usize = 5;
+/// At most one in so many departures may be without a reported arrival. Seen on a Linux 6.18 virtual machine, where even
+/// ftrace misses some switches from a task that is none of ours.
+const UNREPORTED_IN: u64 = 1000;
 /// How many events are told before each.
 const BEFORE: usize = 6;
 
@@ -41,26 +44,20 @@ pub struct Tally {
     pub miscounts: u64,
     /// Events whose evidence is incomplete.
     pub incomplete: u64,
+    /// Departures of a worker whose arrival the kernel has reported to nobody. Nothing happened to the lock meanwhile,
+    /// so the truth is known; but the monitor cannot know that this worker was running, and is not asked.
+    pub unreported: u64,
 }
 
 impl Tally {
     /// Nothing to object to.
     pub fn is_exact(&self) -> bool {
-        let Tally {
-            false_negatives,
-            false_positives,
-            undecided,
-            miscounts,
-            incomplete,
-            ..
-        } = *self;
-        [
-            false_negatives,
-            false_positives,
-            undecided,
-            miscounts,
-            incomplete,
-        ] == [0; 5]
+        self.false_negatives == 0
+            && self.false_positives == 0
+            && self.undecided == 0
+            && self.miscounts == 0
+            && self.incomplete == 0
+            && self.unreported * UNREPORTED_IN <= self.departures
     }
 }
 
@@ -70,7 +67,7 @@ impl fmt::Display for Tally {
             f,
             "{} preemptions by interrupt ({} in all, {} switches), {} critical ({} owners, {} heads, {} cuts), \
              {} of them seen by a window or an intent alone; \
-             {} false negatives, {} false positives, {} undecided, {} miscounts, {} incomplete",
+             {} false negatives, {} false positives, {} undecided, {} miscounts, {} incomplete, {} unreported",
             self.forced,
             self.preemptions,
             self.departures,
@@ -84,6 +81,7 @@ impl fmt::Display for Tally {
             self.undecided,
             self.miscounts,
             self.incomplete,
+            self.unreported,
         )
     }
 }
@@ -93,6 +91,8 @@ pub struct Judge {
     /// By worker: off CPU, and counted by the monitor when it left.
     counted: Vec<bool>,
     sequence: u64,
+    /// The worker that is on the CPU.
+    running: u32,
     recent: VecDeque<String>,
     pub tally: Tally,
     /// The first disagreements, told in full.
@@ -107,6 +107,7 @@ impl Judge {
             truth,
             counted: vec![false; workers],
             sequence: 0,
+            running: ORACLE_NOBODY,
             recent: VecDeque::new(),
             tally: Tally::default(),
             report: Vec::new(),
@@ -116,16 +117,20 @@ impl Judge {
 
     pub fn hear(&mut self, event: &oracle_event) {
         self.remember(event);
-        if event.sequence != self.sequence {
+        let arrived = event.prev == self.running;
+        let unreported = self.running == ORACLE_NOBODY;
+        if event.sequence != self.sequence || !arrived && !unreported {
             self.tally.incomplete += 1;
-            self.tell("events are missing before this one");
+            self.tell("a switch before this one is missing");
         }
         self.sequence = event.sequence + 1;
+        self.running = event.next;
         if event.next != ORACLE_NOBODY {
             self.counted[event.next as usize] = false;
         }
         if event.prev != ORACLE_NOBODY {
-            self.departure(event);
+            self.tally.unreported += u64::from(!arrived);
+            self.departure(event, arrived);
         }
         let counted = self.counted.iter().filter(|counted| **counted).count();
         if event.counter as usize != counted {
@@ -137,7 +142,7 @@ impl Judge {
         }
     }
 
-    fn departure(&mut self, event: &oracle_event) {
+    fn departure(&mut self, event: &oracle_event, arrived: bool) {
         let runnable = event.flags & ORACLE_RUNNABLE != 0;
         let forced = event.flags & ORACLE_FORCED != 0;
         let counted = event.verdict != 0;
@@ -159,7 +164,9 @@ impl Judge {
                 if forced {
                     self.classify(standing, event);
                 }
-                self.compare(runnable && standing.is_critical(), counted);
+                if arrived {
+                    self.compare(runnable && standing.is_critical(), counted);
+                }
             }
         }
     }

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
@@ -32,8 +32,6 @@ use witness::{MonitorMaps, Witness};
 
 /// What ctest takes for "this machine cannot run it".
 const SKIPPED: u8 = 77;
-/// Between looks at what has happened; the kernel half has room for seconds of it.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Expect {
@@ -158,7 +156,7 @@ fn assess(arguments: &Arguments, tally: &Tally) -> Result<()> {
     Ok(())
 }
 
-/// Watches one victim from its first lock to its end.
+/// Watches one victim from its first lock to its last.
 fn run(
     arguments: &Arguments,
     service: &Service,
@@ -175,32 +173,22 @@ fn run(
     )));
     let mut storage = MaybeUninit::uninit();
     let witness = Witness::attach(&mut storage, &MonitorMaps::find()?, &victim, layout, &judge)?;
-    let deadline = Instant::now() + Duration::from_secs(arguments.seconds);
-    victim.go()?;
-    let mut stopped = false;
-    let status = loop {
-        // In this order: what happened before the end is heard after it was seen to end.
-        let ended = victim.ended()?;
+    let begin = Instant::now();
+    loop {
+        victim.burst()?;
         witness.listen()?;
-        if let Some(status) = ended {
-            break status;
-        }
+        witness.check_complete()?;
         let seen = judge.borrow().tally.forced;
-        if !stopped && seen >= arguments.preemptions {
-            victim.stop();
-            stopped = true;
+        if seen >= arguments.preemptions {
+            break;
         }
-        if Instant::now() > deadline {
+        if begin.elapsed().as_secs() >= arguments.seconds {
             bail!("only {seen} preemptions in {} s", arguments.seconds);
         }
-        thread::sleep(LOOK_EVERY);
-    };
-    ensure!(
-        status.success() && stopped,
-        "the victim ended with {status}"
-    );
-    witness.check_complete()?;
+    }
     drop(witness);
+    let status = victim.finish()?;
+    ensure!(status.success(), "the victim ended with {status}");
     let mut judge = Rc::into_inner(judge)
         .context("the witness has gone")?
         .into_inner();

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
 /// A victim that waits to be told to go. Dropping it kills it.
 pub struct Victim {
     child: Child,
+    stdout: BufReader<ChildStdout>,
     pub pid: i32,
     pub lock: u64,
     pub nodes: u64,
@@ -34,22 +35,30 @@ impl Victim {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("starting {}", program.display()))?;
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("it was piped");
-        BufReader::new(stdout).read_line(&mut line)?;
-        let heard = Victim::hear(child, &line);
-        heard.with_context(|| format!("the victim introduced itself as {line:?}"))
-    }
-
-    fn hear(child: Child, line: &str) -> Result<Victim> {
+        let stdout = BufReader::new(child.stdout.take().expect("it was piped"));
         let mut victim = Victim {
             child,
+            stdout,
             pid: 0,
             lock: 0,
             nodes: 0,
             workers: Vec::new(),
             code: 0,
         };
+        let line = victim.next_line()?;
+        victim
+            .introduced(&line)
+            .with_context(|| format!("the victim introduced itself as {line:?}"))?;
+        Ok(victim)
+    }
+
+    fn next_line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        Ok(line)
+    }
+
+    fn introduced(&mut self, line: &str) -> Result<()> {
         let said: HashMap<_, _> = line
             .split_whitespace()
             .filter_map(|word| word.split_once('='))
@@ -59,36 +68,36 @@ impl Victim {
                 .copied()
                 .with_context(|| format!("no {name}"))
         };
-        victim.pid = value("pid")?.parse()?;
-        victim.lock = address(value("lock")?)?;
-        victim.nodes = address(value("nodes")?)?;
+        self.pid = value("pid")?.parse()?;
+        self.lock = address(value("lock")?)?;
+        self.nodes = address(value("nodes")?)?;
         for worker in value("workers")?.split(',') {
             let (tid, block) = worker.split_once(':').context("a worker without block")?;
-            victim.workers.push(Worker {
+            self.workers.push(Worker {
                 tid: tid.parse()?,
                 block: address(block)?,
             });
         }
         ensure!(value("registered")? == "1", "it is not registered");
-        let maps = fs::read_to_string(format!("/proc/{}/maps", victim.child.id()))?;
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.child.id()))?;
         let first = maps.split('-').next().unwrap_or_default();
-        victim.code = u64::from_str_radix(first, 16)?;
-        Ok(victim)
+        self.code = u64::from_str_radix(first, 16)?;
+        Ok(())
     }
 
-    pub fn go(&mut self) -> Result<()> {
+    /// Lets it run for one burst. Its workers sleep before and after.
+    pub fn burst(&mut self) -> Result<()> {
         let stdin = self.child.stdin.as_mut().expect("it was piped");
-        stdin.write_all(b"g").context("starting the workers")
+        stdin.write_all(b"b").context("starting a burst")?;
+        let line = self.next_line()?;
+        ensure!(line == "burst\n", "the victim said {line:?} after a burst");
+        Ok(())
     }
 
-    /// Asks the workers to end.
-    pub fn stop(&mut self) {
+    /// Lets it end.
+    pub fn finish(mut self) -> Result<ExitStatus> {
         self.child.stdin = None;
-    }
-
-    /// Some once it has ended.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        Ok(self.child.try_wait()?)
+        Ok(self.child.wait()?)
     }
 }
 

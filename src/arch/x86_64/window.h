@@ -13,8 +13,9 @@
  *   fgi_enqueue                           join a queue: critical until linked to the predecessor, or marked as head
  *
  * Order: every block is a full compiler barrier; locked instructions and XCHG are full barriers on x86, and its plain
- * store is a release. FGI_WINDOW_PAD nops widen every window in the detection test's build, so that many preemptions
- * fall inside; the code is otherwise the same. */
+ * store is a release. FGI_WINDOW_PAD spin hints widen every window in the detection test's build, so that many
+ * preemptions fall inside (a hint takes a hundred times as long as a nop and is as harmless to registers and flags); the
+ * code is otherwise the same. */
 #ifndef FGI_ARCH_WINDOW_H
 #define FGI_ARCH_WINDOW_H
 
@@ -36,7 +37,7 @@ struct fgi_window_entry {
 
 #define FGI_STR_(x) #x
 #define FGI_STR(x) FGI_STR_(x)
-#define FGI_PAD ".rept " FGI_STR(FGI_WINDOW_PAD) "\n nop\n .endr\n"
+#define FGI_PAD ".rept " FGI_STR(FGI_WINDOW_PAD) "\n pause\n .endr\n"
 
 /* `begin` and `end` are local labels: begin stands at the instruction that opens the window (it has not executed while
  * the instruction pointer is there), end at the one that closes it. The numbers are FG_REG_* and EFLAGS' zero flag. */

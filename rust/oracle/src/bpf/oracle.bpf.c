@@ -67,7 +67,7 @@ struct {
 	__type(value, struct oracle_worker);
 } workers SEC(".maps");
 
-/* Room for a second of events or more: a machine with two CPUs does not always run the reader in time. */
+/* Room for a burst of the victim: the reader may be off its CPU for as long as the machine likes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 64 << 20);
@@ -185,7 +185,7 @@ int BPF_PROG(oracle_sched_switch, bool preempt, struct task_struct *prev, struct
 		event->counter = page->num_preempted_cs;
 	if (from.index != ORACLE_NOBODY)
 		testify(event, prev, preempt, &from);
-	/* No wake-up: the reader polls. Waking it from here would want a run-queue lock. */
+	/* No wake-up: the reader comes by itself. Waking it from here would want a run-queue lock. */
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
