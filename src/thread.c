@@ -28,7 +28,8 @@ static void fork_child(void)
 	fgi_nodes_after_fork();
 }
 
-__attribute__((constructor)) static void runtime_start(void)
+/* Before the constructors of locks: the fork handlers that they install run after this one. */
+__attribute__((constructor(101))) static void runtime_start(void)
 {
 	fgi_nodes_start();
 	pthread_atfork(NULL, NULL, fork_child);
