@@ -36,7 +36,7 @@ check: ## every test; ends non-zero on any failure
 	@$(MAKE) --no-print-directory all
 	@scripts/check
 
-bench: all ## the paper's shared-memory-access microbenchmark, all locks
+bench: all ## the paper's shared-memory-access microbenchmark: glibc, futex, flexguard
 	build/bin/flexguard bench shm
 
 install: ## copy what `make` built to $(DESTDIR)$(PREFIX)
