@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The monitor is killed with -9 under load: the programs it served go on, and do not collapse (I7).
+#
+#   monitor-killed.sh PREFIX LOCK
+#
+# The worker checks mutual exclusion itself (exit status 3) and that it ends. Collapse means orders of magnitude, so
+# that is what is looked for: less than a twentieth of what the same lock does when it never had a monitor.
+set -eu
+
+prefix=$1 lock=$2
+scratch=$(mktemp -d)
+monitor=
+cleanup() {
+	[ -z "$monitor" ] || kill -9 "$monitor" 2> "$scratch/ignored" || true
+	rm -rf "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 1' HUP INT TERM
+FLEXGUARD_SOCKET=@flexguard-test-killed.$$
+export FLEXGUARD_SOCKET
+
+load() { # seconds
+	"$prefix/libexec/flexguard/fg-bench" shm --lock "$lock" --threads 8 --seconds "$1" --warmup 0
+}
+throughput() { # file
+	sed -n 's/.*"throughput_ops_per_ms":\([0-9.]*\).*/\1/p' "$1"
+}
+
+mkfifo "$scratch/ready"
+"$prefix/bin/flexguard" monitor --socket "$FLEXGUARD_SOCKET" > "$scratch/ready" 2> "$scratch/log" &
+monitor=$!
+exec 3< "$scratch/ready"
+read -r line <&3 || {
+	cat "$scratch/log"
+	[ "${FLEXGUARD_REQUIRE_BPF:-}" = 1 ] && exit 1
+	exit 77
+}
+case $line in
+*ready*) ;;
+*) echo "the monitor said: $line"; exit 1 ;;
+esac
+
+load 4 > "$scratch/killed" &
+worker=$!
+# Kill it once the worker is registered and critical sections are being preempted.
+tries=0
+until "$prefix/bin/flexguard" monitor --status --socket "$FLEXGUARD_SOCKET" > "$scratch/status" &&
+	grep -q '^preempted-holders: [1-9]' "$scratch/status"; do
+	tries=$((tries + 1))
+	[ $tries -lt 1000 ] || { echo "no critical section was ever preempted"; cat "$scratch/status"; exit 1; }
+done
+kill -9 "$monitor"
+wait "$monitor" 2> "$scratch/ignored" || true
+monitor=
+wait "$worker" || { echo "the worker failed after its monitor was killed: $?"; exit 1; }
+
+load 2 > "$scratch/never" # nobody listens there any more
+killed=$(throughput "$scratch/killed") never=$(throughput "$scratch/never")
+echo "$lock: killed under load $killed ops/ms, never a monitor $never ops/ms"
+awk -v k="$killed" -v n="$never" 'BEGIN { exit !(n > 0 && k > n / 20) }'
