@@ -2,7 +2,7 @@
 //! A monitor in this process, clients, and helper processes.
 
 use std::env;
-use std::io::{BufRead, BufReader, IoSliceMut, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, IoSliceMut, Read, Write};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
@@ -94,7 +94,15 @@ impl Running {
     /// Sends `bytes` and returns the status of the answer.
     pub fn status_of(&self, bytes: &[u8]) -> i32 {
         let mut stream = self.connect();
-        stream.write_all(bytes).unwrap();
+        match stream.write_all(bytes) {
+            // A message may be refused before all of it is said; the answer is there all the same.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                ) => {}
+            written => written.unwrap(),
+        }
         reply(&mut stream).status as i32
     }
 

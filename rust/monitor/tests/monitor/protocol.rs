@@ -3,7 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 use flexguard_abi::*;
 use flexguard_monitor::{Error, SocketName, Stats};
@@ -103,32 +104,31 @@ fn a_message_may_come_in_pieces() {
     assert_eq!(reply(&mut stream).status, 0);
 }
 
+/// The server gives each a second. Did it serve one after the other, the honest one would lose patience.
 #[test]
-fn slow_clients_are_dropped_and_stall_nobody() {
+fn slow_clients_stall_nobody() {
     let Some(running) = start() else { return };
     let good = registration(-128, &[window()]);
-    let mut slow = running.connect();
-    slow.write_all(&good[..40]).unwrap();
-    let begun = Instant::now();
+    let mut slow: Vec<_> = (0..40).map(|_| running.connect()).collect();
+    for stream in &mut slow {
+        let _ = stream.write_all(&good[..40]); // on a very slow machine its second may be over already
+    }
     assert_eq!(running.status_of(&good), 0);
-    assert!(
-        begun.elapsed() < Duration::from_millis(900),
-        "an honest client waited for a slow one"
-    );
-    // A drip does not extend the time.
-    let mut dripped = 40;
-    let answered = loop {
-        std::thread::sleep(Duration::from_millis(100));
-        if slow.write_all(&good[dripped..dripped + 1]).is_err() {
-            break Instant::now();
-        }
-        dripped += 1;
-        assert!(
-            dripped < good.len() - 1,
-            "the slow client was never dropped"
-        );
-    };
-    assert!(answered - begun < Duration::from_secs(3));
+}
+
+/// A drip does not extend the time.
+#[test]
+fn a_slow_client_is_dropped_in_the_middle_of_its_message() {
+    let Some(running) = start() else { return };
+    let good = registration(-128, &[window(); FG_MAX_WINDOWS as usize]);
+    let mut slow = running.connect();
+    let mut bytes = good.iter();
+    while slow
+        .write_all(&[*bytes.next().expect("the slow client is never dropped")])
+        .is_ok()
+    {
+        thread::sleep(Duration::from_millis(10));
+    }
     assert_eq!(reply(&mut slow).status as i32, libc::ETIMEDOUT);
 }
 
@@ -137,11 +137,10 @@ fn a_crowd_of_silent_clients_stalls_nobody() {
     let Some(running) = start() else { return };
     let good = registration(-128, &[window()]);
     let mut crowd: Vec<_> = (0..200).map(|_| running.connect()).collect();
-    let begun = Instant::now();
     assert_eq!(running.status_of(&good), 0);
-    assert!(begun.elapsed() < Duration::from_millis(900));
-    // The oldest went first, told why.
-    assert_eq!(reply(&mut crowd[0]).status as i32, libc::EBUSY);
+    // The oldest went first, told why: its place was needed, or on a very slow machine its second was over.
+    let status = reply(&mut crowd[0]).status as i32;
+    assert!([libc::EBUSY, libc::ETIMEDOUT].contains(&status), "{status}");
     assert_eq!(crowd[0].read(&mut [0]).unwrap(), 0, "it was not hung up on");
 }
 

@@ -50,13 +50,11 @@ pub fn play_alone(role: &str) {
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             die_with_parent();
+            say(&std::process::id().to_string());
             let played = std::panic::catch_unwind(|| play(role));
             std::process::exit(if played.is_ok() { 0 } else { 101 });
         }
-        ForkResult::Parent { child } => {
-            say(&child.to_string());
-            waitpid(child, None).unwrap();
-        }
+        ForkResult::Parent { child } => drop(waitpid(child, None)),
     }
 }
 
