@@ -49,6 +49,12 @@ static inline int at_most(int threads)
 	return getenv("FG_TEST_SPIN") && threads > 2 ? 2 : threads;
 }
 
+/* Races take many rounds to be seen. They are in what all interposers have in common, so most run fewer. */
+static inline int rounds(int n)
+{
+	return getenv("FG_TEST_SHORT") ? n / 10 : n;
+}
+
 /* Runs before main: a test of the wrong library is no test. */
 __attribute__((constructor)) static inline void test_start(void)
 {

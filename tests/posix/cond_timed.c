@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Condition variables with a deadline, on both clocks, and the race between the deadline and a signal. */
+#include <sys/prctl.h>
+
 #include "tests/posix/check.h"
 
 static void init_clock(pthread_cond_t *c, clockid_t clock)
@@ -74,78 +76,75 @@ static void is_met(pthread_cond_t *c, bool clockwait, clockid_t clock)
 	finish(waiter);
 }
 
-/* The race: `hasty` waits with deadlines that pass just when the signals come, `steady` without. A signal is sent only
- * while steady waits, so each must release exactly one of the two. */
+/* The race: hasty waiters, whose deadline passes just when the signals come, in front of as many steady ones, and as many
+ * signals. The list cannot run empty, so each signal must release exactly one. */
+#define EACH 16
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
-static int steady_waits, released, over;
-
-static void *steady(void *arg)
-{
-	(void)arg;
-	ok(pthread_mutex_lock(&m));
-	while (!over) {
-		tell(&steady_waits, 1);
-		ok(pthread_cond_wait(&c, &m));
-		tell(&steady_waits, 0);
-		tell(&released, released + 1);
-	}
-	ok(pthread_mutex_unlock(&m));
-	return NULL;
-}
+static struct timespec deadline;
+static int waiting, released, timeouts, over;
 
 static void *hasty(void *arg)
 {
-	long timeouts = 0;
+	int result;
 
-	(void)arg;
+	prctl(PR_SET_TIMERSLACK, 1ul); /* all timers together, please */
 	ok(pthread_mutex_lock(&m));
-	for (int i = 0; !over; i++) {
-		struct timespec soon = from_now(CLOCK_MONOTONIC, i % 2 * (i % 50) * 1000);
-
-		if (pthread_cond_clockwait(&c, &m, CLOCK_MONOTONIC, &soon) == 0)
-			tell(&released, released + 1);
-		else
-			timeouts++;
-	}
+	tell(&waiting, waiting + 1);
+	result = pthread_cond_clockwait(&c, &m, CLOCK_MONOTONIC, &deadline);
+	CHECK(result == 0 || result == ETIMEDOUT);
+	timeouts += result != 0;
+	tell(&released, released + !result);
 	ok(pthread_mutex_unlock(&m));
-	return (void *)timeouts;
+	return arg;
 }
 
-static void race(void)
+static void *steady(void *arg)
 {
-	pthread_t a = start(steady, NULL), b = start(hasty, NULL);
-
-	for (int sent = 1; sent <= 10000; sent++) {
-		for (;;) { /* until steady waits */
-			ok(pthread_mutex_lock(&m));
-			if (steady_waits)
-				break;
-			ok(pthread_mutex_unlock(&m));
-			await(&steady_waits, 1);
-		}
-		if (sent % 4)
-			ok(pthread_mutex_unlock(&m)); /* hasty comes and goes while the signal is sent */
-		for (volatile int delay = sent % 61 * 10; delay > 0; delay--)
-			;
-		ok(pthread_cond_signal(&c));
-		if (sent % 4 == 0)
-			ok(pthread_mutex_unlock(&m));
-		await(&released, sent);
-		if (ours())
-			CHECK_IS(__atomic_load_n(&released, __ATOMIC_ACQUIRE), sent);
-	}
 	ok(pthread_mutex_lock(&m));
+	tell(&waiting, waiting + 1);
+	ok(pthread_cond_wait(&c, &m));
+	if (!over)
+		tell(&released, released + 1);
+	ok(pthread_mutex_unlock(&m));
+	return arg;
+}
+
+static int race(int round, int each)
+{
+	pthread_t threads[2 * EACH];
+	struct timespec almost = from_now(CLOCK_MONOTONIC, 3000000 - round % 40 * 1000);
+
+	deadline = from_now(CLOCK_MONOTONIC, 3000000);
+	waiting = released = timeouts = over = 0;
+	for (int i = 0; i < 2 * each; i++) {
+		threads[i] = start(i < each ? hasty : steady, NULL);
+		await(&waiting, i + 1);
+	}
+	ok(pthread_mutex_lock(&m)); /* so the last one waits, too */
+	ok(pthread_mutex_unlock(&m));
+	while (!reached(CLOCK_MONOTONIC, &almost))
+		;
+	for (int i = 0; i < each; i++)
+		ok(pthread_cond_signal(&c));
+	await(&released, each);
+	for (int i = 0; i < each; i++)
+		finish(threads[i]);
+	ok(pthread_mutex_lock(&m));
+	if (ours()) /* glibc may wake more than it must */
+		CHECK_IS(released, each);
 	over = 1;
 	ok(pthread_cond_broadcast(&c));
 	ok(pthread_mutex_unlock(&m));
-	finish(a);
-	CHECK((long)finish(b) > 0);
+	for (int i = each; i < 2 * each; i++)
+		finish(threads[i]);
+	return timeouts;
 }
 
 int main(void)
 {
 	pthread_cond_t clocks[3] = {PTHREAD_COND_INITIALIZER};
+	int timed_out = 0, met = 0;
 
 	init_clock(&clocks[1], CLOCK_REALTIME);
 	init_clock(&clocks[2], CLOCK_MONOTONIC);
@@ -160,6 +159,12 @@ int main(void)
 		is_met(&clocks[i], true, CLOCK_REALTIME);
 		ok(pthread_cond_destroy(&clocks[i]));
 	}
-	race();
+	for (int i = 0; i < rounds(400); i++) {
+		int late = race(i, at_most(2 * EACH) / 2);
+
+		timed_out += late;
+		met += at_most(2 * EACH) / 2 - late;
+	}
+	CHECK(rounds(10) < 10 || (timed_out > 0 && met > 0)); /* both ends of the race were seen */
 	return 0;
 }
