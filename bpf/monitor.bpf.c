@@ -40,8 +40,9 @@
 #include <stdbool.h>
 
 #include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
+
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 #include "kernel_types.h"
