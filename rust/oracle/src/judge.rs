@@ -11,8 +11,8 @@ use crate::truth::{Standing, Truth};
 
 /// How many disagreements are told in full.
 const TOLD: usize = 5;
-/// At most one in so many departures may be without a reported arrival. Seen on a Linux 6.18 virtual machine, where even
-/// ftrace misses some switches from a task that is none of ours.
+/// At most one in so many departures may be without a reported arrival. Seen on a Linux 6.18 virtual machine, where
+/// even ftrace misses some switches from a task that is none of ours.
 const UNREPORTED_IN: u64 = 1000;
 /// How many events are told before each.
 const BEFORE: usize = 6;

@@ -215,7 +215,7 @@ impl Truth {
         let offset = node.wrapping_sub(self.nodes_address);
         let index = usize::try_from(offset / size).unwrap_or(usize::MAX);
         match nodes.get(index) {
-            Some(found) if offset % size == 0 => Ok(found),
+            Some(found) if offset.is_multiple_of(size) => Ok(found),
             _ => undecided(format!("{node:#x} is no node that was read")),
         }
     }

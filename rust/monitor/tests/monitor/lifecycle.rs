@@ -162,3 +162,25 @@ fn the_page_cannot_be_written_through_bpf_either() {
     let result = unsafe { libbpf_sys::bpf_map_update_elem(fd.as_raw_fd(), key, value, 0) };
     assert_eq!(result, -libc::EPERM);
 }
+
+/// One monitor serves the machine: a process that holds nothing sees another's holder preempted.
+#[test]
+fn a_neighbour_sees_it() {
+    let Some(running) = start() else { return };
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    let fd = register(&running.name, block_offset(), &[]);
+    let page = map_page(&fd, ProtFlags::PROT_READ).unwrap();
+    assert_eq!(read_page(page).num_preempted_cs, 0);
+    let mut holder = running.helper("spin held");
+    assert_eq!(holder.hear(), "ready");
+    let deadline = Instant::now() + PATIENCE;
+    while read_page(page).num_preempted_cs == 0 {
+        assert!(Instant::now() < deadline, "it never rose");
+        thread::sleep(Duration::from_micros(100));
+    }
+    holder.kill();
+    assert_eq!(read_page(page).num_preempted_cs, 0, "it did not fall");
+    // SAFETY: mapped above, and not used any more.
+    unsafe { munmap(page.cast(), FG_PAGE as usize) }.unwrap();
+}

@@ -11,7 +11,9 @@
 #include <stdbool.h>
 
 #include <linux/bpf.h>
+
 #include <bpf/bpf_helpers.h>
+
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 

@@ -17,8 +17,8 @@ struct oracle_node {
 
 /* ORACLE_*: what is true of prev. */
 enum oracle_flags {
-	ORACLE_RUNNABLE = 1, /* it lost the CPU, it did not go to sleep */
-	ORACLE_FORCED = 2,   /* and not by a system call of its own: an interrupt took it away */
+	ORACLE_RUNNABLE = 1,   /* it lost the CPU, it did not go to sleep */
+	ORACLE_FORCED = 2,     /* and not by a system call of its own: an interrupt took it away */
 	ORACLE_UNREADABLE = 4, /* some memory below could not be read */
 	ORACLE_NO_VERDICT = 8, /* the monitor has no record of it */
 };
@@ -46,7 +46,7 @@ struct oracle_event {
 
 /* Set before the hook is attached. */
 struct oracle_config {
-	__s32 tgid; /* the victim's, as gettid() and getpid() say it there */
+	__s32 tgid;  /* the victim's, as gettid() and getpid() say it there */
 	__u32 nodes; /* 0: a lock without queue */
 	__u64 lock_address;
 	__u64 nodes_address;
