@@ -49,10 +49,18 @@ static inline int at_most(int threads)
 	return getenv("FG_TEST_SPIN") && threads > 2 ? 2 : threads;
 }
 
-/* Races take many rounds to be seen. They are in what all interposers have in common, so most run fewer. */
+/* Races take many rounds to be seen. They are in what all interposers have in common, so most run a FG_TEST_SHORTth. */
 static inline int rounds(int n)
 {
-	return getenv("FG_TEST_SHORT") ? n / 10 : n;
+	const char *divisor = getenv("FG_TEST_SHORT");
+
+	return divisor ? n / atoi(divisor) + 1 : n;
+}
+
+/* For locks that pass on a slice of time, not the lock: each short thread costs them a slice. */
+static inline bool sliced(void)
+{
+	return getenv("FG_TEST_SLICED") != NULL;
 }
 
 /* Runs before main: a test of the wrong library is no test. */
