@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A million locks, each contended at least once: more than any pool has objects for.
+/* Many locks, each contended at least once: more than the pool has objects for.
  *
  *   many_locks LOCKS THREADS
  *
@@ -8,6 +8,7 @@
  * again. */
 #include FGI_LOCK_FILE
 
+#include <sched.h>
 #include <sys/resource.h>
 
 #include "src/node.h"
@@ -32,7 +33,7 @@ static void *second(void *unused)
 	(void)unused;
 	for (uint32_t i = 0; i < number; i++) {
 		while (fg_load_acquire(&asked) <= i)
-			fg_pause();
+			sched_yield();
 		fg_store_release(&answered, i + 1);
 		add(i);
 	}
@@ -56,7 +57,7 @@ static void contend_all(void)
 		fgi_lock(&locks[i].lock);
 		fg_store_release(&asked, i + 1);
 		while (fg_load_acquire(&answered) <= i)
-			fg_pause();
+			sched_yield();
 		for (int turn = 0; turn < 20; turn++)
 			fg_pause(); /* it waits by now, mostly */
 		locks[i].count++;
