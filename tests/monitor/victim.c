@@ -22,7 +22,7 @@
 
 #define WORKERS 4
 #define PREEMPTOR_PRIORITY 10
-#define SLICE_NS 100000u
+#define SHORT_SLICE_NS 100000u
 #define BURST 2000         /* preemptions */
 #define LONG_WAIT 30000u   /* cycles: others have run meanwhile */
 #define NAP_EVERY 1500000u /* cycles */
@@ -73,7 +73,7 @@ struct slice_request {
  * ways. Elsewhere the request is taken and means nothing. */
 static void ask_for_short_slices(void)
 {
-	struct slice_request request = {.size = sizeof(request), .policy = SCHED_OTHER, .runtime = SLICE_NS};
+	struct slice_request request = {.size = sizeof(request), .policy = SCHED_OTHER, .runtime = SHORT_SLICE_NS};
 
 	CHECK(syscall(SYS_sched_setattr, 0, &request, 0) == 0, "sched_setattr: %m");
 }

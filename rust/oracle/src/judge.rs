@@ -44,8 +44,8 @@ pub struct Tally {
     pub miscounts: u64,
     /// Events whose evidence is incomplete.
     pub incomplete: u64,
-    /// Departures of a worker whose arrival the kernel has reported to nobody. Nothing happened to the lock meanwhile,
-    /// so the truth is known; but the monitor cannot know that this worker was running, and is not asked.
+    /// Departures of a worker whose arrival the kernel has reported to nobody. Judged like all: no other worker ran
+    /// meanwhile, so the truth is known, and the monitor is to notice. But a counter was too high for a while.
     pub unreported: u64,
 }
 
@@ -130,7 +130,7 @@ impl Judge {
         }
         if event.prev != ORACLE_NOBODY {
             self.tally.unreported += u64::from(!arrived);
-            self.departure(event, arrived);
+            self.departure(event);
         }
         let counted = self.counted.iter().filter(|counted| **counted).count();
         if event.counter as usize != counted {
@@ -142,7 +142,7 @@ impl Judge {
         }
     }
 
-    fn departure(&mut self, event: &oracle_event, arrived: bool) {
+    fn departure(&mut self, event: &oracle_event) {
         let runnable = event.flags & ORACLE_RUNNABLE != 0;
         let forced = event.flags & ORACLE_FORCED != 0;
         let counted = event.verdict != 0;
@@ -164,9 +164,7 @@ impl Judge {
                 if forced {
                     self.classify(standing, event);
                 }
-                if arrived {
-                    self.compare(runnable && standing.is_critical(), counted);
-                }
+                self.compare(runnable && standing.is_critical(), counted);
             }
         }
     }

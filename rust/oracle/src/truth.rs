@@ -20,18 +20,22 @@ use crate::records::{oracle_event, oracle_node};
 /// Where a lock keeps what the model needs, in bytes from its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// The u32 that is not 0 while the lock is held.
-    pub word: Option<usize>,
+    /// The u32 that says whether the lock is held, and the bits in which it does.
+    pub word: Option<(usize, u32)>,
     /// The u64 that points to the queue's last node.
     pub tail: Option<usize>,
 }
 
 impl Layout {
+    /// As the head of each lock's file has it.
     pub fn of(lock: &str) -> Option<Layout> {
+        let any_bit = (0, u32::MAX);
         let (word, tail) = match lock {
-            "tatas" | "futex" => (Some(0), None),
+            "tatas" | "futex" | "tas" | "backoff" | "spin-park" => (Some(any_bit), None),
             "mcs" => (None, Some(0)),
-            "flexguard-sosp25" => (Some(0), Some(8)),
+            "flexguard-sosp25" => (Some(any_bit), Some(8)),
+            // The two upper bits may stay when the owner's tid has gone.
+            "load-control" | "u-scl" | "bpf-hybrid" => (Some((0, 0x3fff_ffff)), Some(8)),
             _ => return None,
         };
         Some(Layout { word, tail })
@@ -95,9 +99,9 @@ impl Truth {
 
     /// `worker` leaves the CPU and the lock looks like this. How does it stand?
     pub fn leaves(&mut self, worker: u32, event: &oracle_event) -> Decision<Standing> {
-        if let Some(at) = self.layout.word {
+        if let Some((at, bits)) = self.layout.word {
             let bytes = event.lock[at..at + 4].try_into().expect("four bytes");
-            self.step_word(worker, u32::from_ne_bytes(bytes))?;
+            self.step_word(worker, u32::from_ne_bytes(bytes) & bits)?;
         }
         if let Some(at) = self.layout.tail {
             let bytes = event.lock[at..at + 8].try_into().expect("eight bytes");
