@@ -135,23 +135,33 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t
 	return wait_until(cond, mutex, clock, abs);
 }
 
+__attribute__((noinline)) static int signal_shared(pthread_cond_t *cond)
+{
+	fgi_bridge_pass();
+	return fgi_real()->cond_signal(cond);
+}
+
 EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 {
-	if (shared(cond)) {
-		fgi_bridge_pass();
-		return fgi_real()->cond_signal(cond);
-	}
-	fgi_waitq_signal(queue_of(cond));
+	if (shared(cond))
+		return signal_shared(cond);
+	if (!fgi_waitq_idle(queue_of(cond)))
+		fgi_waitq_signal(queue_of(cond));
 	return 0;
+}
+
+__attribute__((noinline)) static int broadcast_shared(pthread_cond_t *cond)
+{
+	fgi_bridge_pass();
+	return fgi_real()->cond_broadcast(cond);
 }
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
 {
-	if (shared(cond)) {
-		fgi_bridge_pass();
-		return fgi_real()->cond_broadcast(cond);
-	}
-	fgi_waitq_broadcast(queue_of(cond));
+	if (shared(cond))
+		return broadcast_shared(cond);
+	if (!fgi_waitq_idle(queue_of(cond)))
+		fgi_waitq_broadcast(queue_of(cond));
 	return 0;
 }
 

@@ -142,14 +142,9 @@ enum fgi_waiter_state fgi_waitq_leave(struct fgi_waitq *q, struct fgi_waiter *w)
 
 void fgi_waitq_signal(struct fgi_waitq *q)
 {
+	struct bucket *b = lock(q);
 	uint32_t *sleeper = NULL;
-	struct bucket *b;
 
-	/* relaxed: a waiter that this signal must see joined before it unlocked the mutex (C2), and the caller has
-	 * been in the mutex since, or has no claim that its signal came after. */
-	if (!fg_load_relaxed(&q->first))
-		return;
-	b = lock(q);
 	if (active(q))
 		sleeper = grant_first(b, q);
 	unlock(b);
@@ -174,12 +169,9 @@ void fgi_waitq_pass(struct fgi_waitq *q)
 
 void fgi_waitq_broadcast(struct fgi_waitq *q)
 {
+	struct bucket *b = lock(q);
 	struct fgi_waiter *w = NULL;
-	struct bucket *b;
 
-	if (!fg_load_relaxed(&q->first)) /* as in fgi_waitq_signal */
-		return;
-	b = lock(q);
 	if (active(q)) {
 		w = q->first;
 		for (struct fgi_waiter *each = w; each; each = each->next)
@@ -195,10 +187,10 @@ void fgi_waitq_broadcast(struct fgi_waitq *q)
 	}
 }
 
-int fgi_waitq_busy(struct fgi_waitq *q)
+bool fgi_waitq_busy(struct fgi_waitq *q)
 {
 	struct bucket *b = lock(q);
-	int busy = active(q);
+	bool busy = active(q);
 
 	unlock(b);
 	return busy;

@@ -4,7 +4,10 @@
 #ifndef FGI_PRELOAD_WAITQ_H
 #define FGI_PRELOAD_WAITQ_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "src/atomic.h"
 
 enum fgi_waiter_state {
 	FGI_WAITING = 0,   /* in the list */
@@ -33,13 +36,21 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w);
 /* Takes w out unless it was granted; returns its final state. Does not touch q if w was granted (C1). */
 enum fgi_waiter_state fgi_waitq_leave(struct fgi_waitq *q, struct fgi_waiter *w);
 
+/* Whom must a signal release? relaxed: a waiter that it must see joined before it unlocked the mutex (C2), and the caller
+ * has been in the mutex since, or has no claim that its signal came after. */
+static inline bool fgi_waitq_idle(const struct fgi_waitq *q)
+{
+	return !fg_load_relaxed(&q->first);
+}
+
+/* For a queue that is not idle. */
 void fgi_waitq_signal(struct fgi_waitq *q);
 void fgi_waitq_broadcast(struct fgi_waitq *q);
 
 /* Signals q's oldest waiter if q has waiters. q need not exist any more (C4). */
 void fgi_waitq_pass(struct fgi_waitq *q);
 
-/* Has q waiters? */
-int fgi_waitq_busy(struct fgi_waitq *q);
+/* Has q waiters, in this process? */
+bool fgi_waitq_busy(struct fgi_waitq *q);
 
 #endif
