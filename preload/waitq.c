@@ -20,6 +20,8 @@ struct bucket {
 	struct fgi_waitq *active;
 } __attribute__((aligned(FG_CACHE_LINE)));
 
+/* 8 KiB. Two condition variables in one bucket share a lock that is held for moments, nothing else: not a number that
+ * needs tuning. */
 #define BUCKET_BITS 7
 static struct bucket buckets[1 << BUCKET_BITS];
 
