@@ -36,8 +36,8 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w);
 /* Takes w out unless it was granted; returns its final state. Does not touch q if w was granted (C1). */
 enum fgi_waiter_state fgi_waitq_leave(struct fgi_waitq *q, struct fgi_waiter *w);
 
-/* Whom must a signal release? relaxed: a waiter that it must see joined before it unlocked the mutex (C2), and the caller
- * has been in the mutex since, or has no claim that its signal came after. */
+/* Is there nobody to signal? relaxed: a waiter that a signal must see joined before it unlocked the mutex (C2), and the
+ * caller has been in the mutex since, or has no claim that its signal came after. */
 static inline bool fgi_waitq_idle(const struct fgi_waitq *q)
 {
 	return !fg_load_relaxed(&q->first);

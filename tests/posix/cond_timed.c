@@ -76,8 +76,8 @@ static void is_met(pthread_cond_t *c, bool clockwait, clockid_t clock)
 	finish(waiter);
 }
 
-/* The race: hasty waiters, whose deadline passes just when the signals come, in front of as many steady ones, and as many
- * signals. The list cannot run empty, so each signal must release exactly one. */
+/* The race: hasty waiters, whose deadline passes just when the signals come, in front of as many steady ones, and as
+ * many signals. The list cannot run empty, so each signal must release exactly one. */
 #define EACH 16
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
