@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -154,16 +155,18 @@ void fgi_monitor_attach(const struct fg_shared *page)
 void fgi_process_init(void)
 {
 	static uint32_t begun;
-	int saved = errno;
+	int saved = errno, cancel;
 	sigset_t all, before;
 
 	/* Whoever comes second does not wait: until the first is done, the process runs without a monitor. */
 	if (fg_load_relaxed(&begun) || fg_xchg_relaxed(&begun, 1))
 		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* connect and poll are cancellation points; locks are not */
 	sigfillset(&all); /* a handler that locks must not find this half done on its own thread */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	register_image();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
 }
 
