@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The BPF Hybrid Lock (Laforet, Lozi, Lawall, SOSP 2023 poster): an abortable MCS lock that turns into a futex lock when
- * a critical section is preempted, and back when it is quiet. The predecessor of FlexGuard.
+/* The BPF Hybrid Lock (Laforet, Lozi, Lawall, SOSP 2023 poster): an abortable MCS lock that turns into a futex lock
+ * when a critical section is preempted, and back when it is quiet. The predecessor of FlexGuard.
  *
  *   word              meaning                                      left by
  *   0                 free, of type MCS
@@ -10,16 +10,17 @@
  *   ... | SLEEPERS    held, and somebody may sleep on the word     its owner, who wakes one
  *
  * Who turns it: the first waiter that sees a preempted critical section (the poster's kernel half writes into the lock;
- * our page is read-only for a good reason) sets FUTEX, and all waiters leave the queue at once. Who turns it back, which
- * the poster leaves open: the owner that releases it while nobody sleeps and no critical section is preempted.
- * After a change of type acquirers wait for the holder of the previous type: both types take the same word, so that wait
- * is the wait for the word, and two changes in a row need no further care.
+ * our page is read-only for a good reason) sets FUTEX, and all waiters leave the queue at once. Who turns it back,
+ * which the poster leaves open: the owner that releases it while nobody sleeps and no critical section is preempted.
+ * After a change of type acquirers wait for the holder of the previous type: both types take the same word, so that
+ * wait is the wait for the word, and two changes in a row need no further care.
  *
  * Waiting policy: type MCS, spin in the queue (locks/queue.h), the head on the word; type futex, sleep at once. Behind
  * a dead or absent monitor the bounds of src/patience.h turn the lock.
- * I1  the word alone. I2  a waiter sleeps only while the word has SLEEPERS; the release that clears it wakes one, and who
- *     has slept takes the word with SLEEPERS. I3  locks/queue.h. I4  the queue and the futex are in order of arrival;
- *     an arrival may take the free word before them. I5  exactly: the owner by intent, the head by its node's state.
+ * I1  the word alone. I2  a waiter sleeps only while the word has SLEEPERS; the release that clears it wakes one, and
+ *     who has slept takes the word with SLEEPERS. I3  locks/queue.h. I4  the queue and the futex are in order of
+ *     arrival; an arrival may take the free word before them. I5  exactly: the owner by intent, the head by its node's
+ *     state.
  * Memory: 16 bytes; one node (64 bytes) a thread, and up to 8 more in queues that it left. */
 #include <errno.h>
 #include <stdbool.h>

@@ -8,16 +8,16 @@
  *
  *   in a node: reserved[0] = the global lock comes with the grant, pad = how often it has been handed over locally
  *
- * The thread that has both locks is the owner. It hands the global lock to its local successor along with the local one,
- * up to LIMIT times in a row; then it releases both, the local one first: what it does last is to write the lock itself,
- * so whoever gets the lock next may destroy it.
- * Until a lock is contended for the first time its word is all there is to it; it is all that trylock looks at. Where no
- * object is to be had (32,768 contended locks at once), it stays a back-off lock.
- * Waiting policy: spin, always: locally on the node, globally with exponential back-off. It collapses as soon as a waiter
- * that is the next is off CPU.
- * I1  the word. I3  nodes and tails are type-stable. I4  locally in order of arrival, and LIMIT bounds a cohort's run; the
- *     back-off lock between the cohorts is in no order. I5  exactly: windows for the word and the queue, the node's state
- *     between them; a local head counts as the next waiter.
+ * The thread that has both locks is the owner. It hands the global lock to its local successor along with the local
+ * one, up to LIMIT times in a row; then it releases both, the local one first: what it does last is to write the lock
+ * itself, so whoever gets the lock next may destroy it.
+ * Until a lock is contended for the first time its word is all there is to it; it is all that trylock looks at. Where
+ * no object is to be had (32,768 contended locks at once), it stays a back-off lock.
+ * Waiting policy: spin, always: locally on the node, globally with exponential back-off. It collapses as soon as a
+ * waiter that is the next is off CPU.
+ * I1  the word. I3  nodes and tails are type-stable. I4  locally in order of arrival, and LIMIT bounds a cohort's run;
+ *     the back-off lock between the cohorts is in no order. I5  exactly: windows for the word and the queue, the node's
+ *     state between them; a local head counts as the next waiter.
  * Memory: 16 bytes, 512 more for a lock that was ever contended (8 tails; NUMA nodes beyond share them); one node (64
  * bytes) for each lock that a thread holds or waits for. A timed wait polls without queueing. */
 #define FGI_LOCK_HAS_DESTROY

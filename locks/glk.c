@@ -7,19 +7,20 @@
  *            next, serving, 1     a ticket queue: serving is the head's ticket, next the one to be drawn
  *            address of a node    an MCS queue: its tail
  *
- * `control` is written by the owner only. Every 1,024 acquisitions it considers how many waited on average: more than 3,
- * MCS; fewer than 2, tickets (one word is cheaper than a node while few look at it). At each acquisition it asks the
+ * `control` is written by the owner only. Every 1,024 acquisitions it considers how many waited on average: more than
+ * 3, MCS; fewer than 2, tickets (one word is cheaper than a node while few look at it). At each acquisition it asks the
  * observer (src/observer.h), which looks every 100 us whether more threads are runnable than there are contexts: then
  * BLOCK. Each return from BLOCK takes twice the evidence of the one before, up to 0.8 s; a calm second makes it little
  * again.
  *
  * All waiters go through each transition: whoever is the head of a queue of another mode, or awake from a sleep in it,
  * passes its place on and starts again in the new mode. The queue word changes its kind only through 0.
- * Waiting policy: TICKET, spin on the queue word; MCS, on its node; the head, on the word; BLOCK: sleep on the word. While
- * the observer sees overload, spinners yield (without it a transition would take a slice for each waiter in the queue).
+ * Waiting policy: TICKET, spin on the queue word; MCS, on its node; the head, on the word; BLOCK: sleep on the word.
+ * While the observer sees overload, spinners yield (without it a transition would take a slice for each waiter in the
+ * queue).
  * I1  the word alone. I2  locks/word.h; whoever wakes into another mode wakes all sleepers. I3  nodes are type-stable.
- * I4  the queues are in order of arrival, and arrivals overtake them only in mode BLOCK. I5  the owner by intent, exactly;
- *     the head by its node's state, in TICKET from when it has seen its turn on.
+ * I4  the queues are in order of arrival, and arrivals overtake them only in mode BLOCK. I5  the owner by intent,
+ *     exactly; the head by its node's state, in TICKET from when it has seen its turn on.
  * Memory: 16 bytes; one node (64 bytes) a thread. A timed wait polls without queueing. */
 #include <limits.h>
 #include <sched.h>
@@ -148,7 +149,8 @@ static void queue_with_ticket(struct fg_lock *l, struct fg_queue_node *node)
 
 		ticket = queue ? next_of(queue) : 0;
 		if (!other_kind) {
-			found = fg_cas_acq_rel(&l->queue, queue, queue ? tickets(serving_of(queue), ticket + 1) : tickets(0, 1));
+			found = fg_cas_acq_rel(&l->queue, queue,
+					       queue ? tickets(serving_of(queue), ticket + 1) : tickets(0, 1));
 			if (found == queue)
 				break;
 		} else {
@@ -178,8 +180,8 @@ static uint32_t leave_tickets(struct fg_lock *l)
 
 /* ---- the MCS queue ---- */
 
-/* Not fgi_enqueue, since the tail may be of the other kind. The queue is cut between the CAS and the link, so the thread
- * is critical there; it says so from before the CAS on. */
+/* Not fgi_enqueue, since the tail may be of the other kind. The queue is cut between the CAS and the link, so the
+ * thread is critical there; it says so from before the CAS on. */
 static void queue_with_node(struct fg_lock *l, struct fg_queue_node *node)
 {
 	uint64_t queue = fg_load_relaxed(&l->queue), found;

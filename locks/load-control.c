@@ -15,7 +15,8 @@
  *   CALLED       its thread is to come back         its thread: -> EMPTY
  *
  * A release wakes nobody: that is the point, and why the head never takes a slot (a free lock always has an heir awake;
- * the paper relies on there being spinners). No sleep in a slot is longer than 100 ms, whatever becomes of the controller.
+ * the paper relies on there being spinners). No sleep in a slot is longer than 100 ms, whatever becomes of the
+ * controller.
  * Waiting policy: spin in the queue until there is room among the sleepers; the head spins on the word for up to a time
  * slice, then sleeps on it (a holder that sleeps would burn its CPU).
  * I1  the word alone. I2  a slot's thread is called or its sleep ends. I3  locks/queue.h. I4  the queue is in order of
@@ -123,8 +124,7 @@ static void sleep_in(uint32_t *slot)
 	struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000), .tv_nsec = (long)(end_ns % 1000000000)};
 
 	fg_thread.parks++;
-	while (fg_load_relaxed(slot) == TAKEN &&
-	       fgi_futex_wait(slot, TAKEN, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
+	while (fg_load_relaxed(slot) == TAKEN && fgi_futex_wait(slot, TAKEN, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
 		;
 	fg_store_relaxed(slot, EMPTY);
 	fg_fetch_sub_release(&buffer.sleepers, 1); /* after the slot is empty, see take_slot */

@@ -19,7 +19,8 @@
  * I4  by lot: an unlock favours the eldest with probability 1/FAVOUR, so nobody starves, but long waits are the rule.
  * I5  windows around the enqueueing and the two releasing instructions; in between the node's state tells.
  * Memory: 16 bytes; one node (64 bytes) for each lock that a thread holds or waits for. A timed wait polls without
- * queueing, and a lock that is handed over is seldom free: under contention it may time out where a waiter would not. */
+ * queueing, and a lock that is handed over is seldom free: under contention it may time out where a waiter would
+ * not. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>

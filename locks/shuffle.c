@@ -12,8 +12,8 @@
  * Waiting policy: the head spins for up to a time slice, then sleeps on the word (in the paper it goes on spinning; but
  * a holder that sleeps would burn its CPU). All others spin for about a context switch, then sleep on their nodes. The
  * free word goes to whoever comes first (lock stealing): that hides the wake-up of a sleeping head.
- * I1  the word alone. I2  locks/word.h, locks/parking.h; only the head sleeps on the word. I3  only the head changes the
- *     links of others, and only of nodes that have a successor: the tail's link is its successor's to write.
+ * I1  the word alone. I2  locks/word.h, locks/parking.h; only the head sleeps on the word. I3  only the head changes
+ *     the links of others, and only of nodes that have a successor: the tail's link is its successor's to write.
  * I4  not kept against stealing, as published. In the queue a NUMA node is favoured for BATCH hand-overs in a row.
  * I5  exactly: the owner by intent, the head by its node's state.
  * Memory: 16 bytes; one node (64 bytes) a thread, whatever the number of locks that it holds. A waiter cannot leave, so
@@ -32,7 +32,7 @@ struct fg_lock {
 	uint64_t queue;
 };
 
-#define BATCH 1024u           /* the paper's bound */
+#define BATCH 1024u             /* the paper's bound */
 #define TURNS_PER_SHUFFLE 1024u /* a walk along the queue costs some cache misses */
 
 static inline bool is_local(const struct fg_queue_node *node, const struct fg_queue_node *head)

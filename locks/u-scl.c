@@ -16,12 +16,12 @@
  *
  * Waiting policy: the banned sleep; those in the queue spin for about a context switch, then sleep; its head sleeps to
  * the end of the slice, then spins for about a context switch, then sleeps on the word.
- * I1  the word alone: slices and bans only decide who tries. I2  locks/word.h, locks/parking.h; every other sleep has an
- *     end. I4  the queue is in order of arrival, and a ban ends when nobody else waits. I5  exactly: the owner by
+ * I1  the word alone: slices and bans only decide who tries. I2  locks/word.h, locks/parking.h; every other sleep has
+ *     an end. I4  the queue is in order of arrival, and a ban ends when nobody else waits. I5  exactly: the owner by
  *     intent, the head by its node's state.
- * Memory: 16 bytes, 64 more for a lock that was ever contended; a thread has one node and a table of 64 accounts (2.5 KiB)
- * for all locks. Where the table overflows the least recent ban is forgotten, and where there is no object for a lock
- * (262,144 contended ones at once) it goes without slices: so any number of locks may be used.
+ * Memory: 16 bytes, 64 more for a lock that was ever contended; a thread has one node and a table of 64 accounts (2.5
+ * KiB) for all locks. Where the table overflows the least recent ban is forgotten, and where there is no object for a
+ * lock (262,144 contended ones at once) it goes without slices: so any number of locks may be used.
  * Not as published: the thread is charged for its whole slice, which is what it withheld from the others; its ban runs
  * from when the slice was due, so that the lock does not stand idle while unequal weights add up; the weights
  * that count are those of the threads that wait, not of all that ever came, so nothing is kept per thread and lock

@@ -2,9 +2,9 @@
 /* A background thread that looks every 100 us how loaded the machine is, for the locks that decide by that (glk,
  * load-control; section 2.2). FlexGuard's own locks have no use for it.
  *
- * What is counted: the threads of the whole machine that run or would like to, from the kernel's /proc/loadavg ("4/143":
- * 4 runnable of 143), against the hardware contexts that this process may use. The papers read the operating system's
- * count of runnable threads as well; this one costs 0.7 us a look through a descriptor that stays open, where
+ * What is counted: the threads of the whole machine that run or would like to, from the kernel's /proc/loadavg
+ * ("4/143": 4 runnable of 143), against the hardware contexts that this process may use. The papers read the operating
+ * system's count of runnable threads as well; this one costs 0.7 us a look through a descriptor that stays open, where
  * /proc/stat costs 4 us and /proc/self/task/ a file for each thread. In a container it still counts the host.
  *
  * The thread is detached, blocks all signals and sleeps while no lock of its kind has been waited for in the last
@@ -23,7 +23,7 @@ struct fgi_observer {
 	 * negative. FGI_LOAD_UNKNOWN: it cannot be told (no thread, no /proc, or the program closed the descriptor). */
 	void (*observe)(int excess);
 	void (*fork_child)(void); /* in the child, before the thread is there again; may be NULL */
-	uint32_t wanted;	  /* futex; 0: the thread sleeps */
+	uint32_t wanted;          /* futex; 0: the thread sleeps */
 	uint32_t contexts;
 	int fd;
 	struct fgi_observer *next;

@@ -17,7 +17,7 @@
 static struct counted {
 	struct fg_lock lock;
 	uint32_t count;
-} *locks;
+} * locks;
 static uint32_t number, stop, asked, answered;
 
 static void add(uint32_t i)

@@ -14,8 +14,8 @@
  *
  * Order: every block is a full compiler barrier; locked instructions and XCHG are full barriers on x86, and its plain
  * store is a release. FGI_WINDOW_PAD spin hints widen every window in the detection test's build, so that many
- * preemptions fall inside (a hint takes a hundred times as long as a nop and is as harmless to registers and flags); the
- * code is otherwise the same. */
+ * preemptions fall inside (a hint takes a hundred times as long as a nop and is as harmless to registers and flags);
+ * the code is otherwise the same. */
 #ifndef FGI_ARCH_WINDOW_H
 #define FGI_ARCH_WINDOW_H
 
