@@ -207,6 +207,9 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *mutex)
 	if (!fgi_trylock(&m->lock)) /* M3 */
 		return EBUSY;
 	fgi_unlock(&m->lock);
+#ifdef FGI_LOCK_HAS_DESTROY
+	fgi_lock_destroy(&m->lock);
+#endif
 	m->kind = FGI_GLIBC_DESTROYED;
 	return 0;
 }

@@ -1,89 +1,113 @@
 /* SPDX-License-Identifier: MIT */
-/* Many locks, each contended at least once: more than the pool has objects for.
+/* A million locks that several threads use, and a pool (src/extended.h) that has nothing left.
  *
  *   many_locks LOCKS THREADS
  *
- * The first thread holds a lock while a second one waits for it in earnest, so that the lock becomes a contended one;
- * meanwhile the others take locks at random. Then every lock is used once more, and half of them are destroyed and used
- * again. */
+ * The threads sweep over all locks together, so that they meet at many of them, and come back to a few hot ones all the
+ * time. Then the pool is drained and all begins anew with locks that were destroyed: they must do without. In the end
+ * everything is given back, and the pool must have lost nothing. */
 #include FGI_LOCK_FILE
 
-#include <sched.h>
 #include <sys/resource.h>
 
+#include "src/extended.h"
+#include "src/futex.h"
 #include "src/node.h"
-#include "tests/stress/hostile_monitor.h"
+#include "tests/check.h"
+
+#define HOT 8u
+#define SWEEPS 2
 
 static struct counted {
 	struct fg_lock lock;
 	uint32_t count;
-} * locks;
-static uint32_t number, stop, asked, answered;
+} *locks, hot[HOT];
+static uint32_t number;
 
-static void add(uint32_t i)
+static void add(struct counted *c, bool slowly)
 {
-	fgi_lock(&locks[i].lock);
-	locks[i].count++;
-	fgi_unlock(&locks[i].lock);
+	fgi_lock(&c->lock);
+	c->count++;
+	if (slowly)
+		fgi_nap(20000); /* the others run into us */
+	fgi_unlock(&c->lock);
 }
 
-/* Waits for each lock that the first thread says it holds. */
-static void *second(void *unused)
+static void *sweep(void *unused)
 {
 	(void)unused;
-	for (uint32_t i = 0; i < number; i++) {
-		while (fg_load_acquire(&asked) <= i)
-			sched_yield();
-		fg_store_release(&answered, i + 1);
-		add(i);
+	for (int round = 0; round < SWEEPS; round++) {
+		for (uint32_t i = 0; i < number; i++) {
+			add(&locks[i], i % 2048 == 0);
+			if (i % 16 == 0)
+				add(&hot[i / 16 % HOT], false);
+		}
 	}
 	return NULL;
 }
 
-static void *any(void *argument)
+static void sweep_together(unsigned int threads)
 {
-	uint64_t seed = (uintptr_t)argument, entered = 0;
+	pthread_t thread[64];
 
-	for (; !fg_load_relaxed(&stop); entered++)
-		add((uint32_t)(hostile_random(&seed) >> 20) % number);
-	return (void *)entered;
+	for (unsigned int i = 0; i < threads; i++)
+		thread[i] = check_thread(sweep, NULL);
+	for (unsigned int i = 0; i < threads; i++)
+		check_join(thread[i]);
 }
 
-static void contend_all(void)
+static void destroy(struct counted *c)
 {
-	pthread_t waiter = check_thread(second, NULL);
-
-	for (uint32_t i = 0; i < number; i++) {
-		fgi_lock(&locks[i].lock);
-		fg_store_release(&asked, i + 1);
-		while (fg_load_acquire(&answered) <= i)
-			sched_yield();
-		for (int turn = 0; turn < 20; turn++)
-			fg_pause(); /* it waits by now, mostly */
-		locks[i].count++;
-		fgi_unlock(&locks[i].lock);
-	}
-	check_join(waiter);
+	CHECK(fgi_trylock(&c->lock), "a lock is left locked");
+	fgi_unlock(&c->lock);
+#ifdef FGI_LOCK_HAS_DESTROY
+	fgi_lock_destroy(&c->lock);
+#endif
+	memset(&c->lock, 0, sizeof(c->lock));
 }
 
-static void use_again(void)
+static void destroy_all(void)
 {
 	for (uint32_t i = 0; i < number; i++)
-		add(i);
-	for (uint32_t i = 0; i < number; i += 2) {
-#ifdef FGI_LOCK_HAS_DESTROY
-		fgi_lock_destroy(&locks[i].lock);
-#endif
-		memset(&locks[i].lock, 0, sizeof(locks[i].lock));
-		add(i);
-	}
+		destroy(&locks[i]);
+	for (uint32_t i = 0; i < HOT; i++)
+		destroy(&hot[i]);
+}
+
+/* Returns links to all objects that were left; `n` is how many there are of this size. */
+static uint32_t *drain(enum fgi_extended_size size, uint32_t n)
+{
+	uint32_t *link = calloc(n + 1, sizeof(*link)), i = 0;
+
+	CHECK(link);
+	while (fgi_extended_attach(&link[i], size))
+		CHECK(++i <= n, "more objects than there are");
+	CHECK(i == n && fgi_extended_used(size) == n, "%u of %u objects: some were lost", i, n);
+	return link;
+}
+
+static void give_back(enum fgi_extended_size size, uint32_t n, uint32_t *link)
+{
+	for (uint32_t i = 0; i < n; i++)
+		fgi_extended_detach(&link[i], size);
+	free(link);
+}
+
+static void check_counts(uint32_t each)
+{
+	uint64_t hot_sum = 0;
+
+	for (uint32_t i = 0; i < number; i++)
+		CHECK(locks[i].count == each, "lost update at lock %u: %u of %u", i, locks[i].count, each);
+	for (uint32_t i = 0; i < HOT; i++)
+		hot_sum += hot[i].count;
+	CHECK(hot_sum == (uint64_t)each * ((number + 15) / 16), "lost update at a hot lock");
 }
 
 int main(int argc, char **argv)
 {
-	pthread_t thread[64];
+	uint32_t *small, *large, met;
 	unsigned int threads;
-	uint64_t sum = 0, expected;
 	struct rusage usage;
 
 	CHECK(argc == 3, "usage: many_locks LOCKS THREADS");
@@ -93,20 +117,20 @@ int main(int argc, char **argv)
 	locks = calloc(number, sizeof(*locks));
 	CHECK(locks);
 	check_watchdog(300);
-	for (uintptr_t i = 0; i < threads; i++)
-		thread[i] = check_thread(any, (void *)(i + 1));
-	contend_all();
-	fg_store_relaxed(&stop, 1);
-	expected = 2ull * number + number + number / 2 + number % 2;
-	for (unsigned int i = 0; i < threads; i++)
-		expected += (uintptr_t)check_join(thread[i]);
-	use_again();
-	for (uint32_t i = 0; i < number; i++)
-		sum += locks[i].count;
-	CHECK(sum == expected, "lost update: %lu of %lu", (unsigned long)sum, (unsigned long)expected);
-	CHECK(fg_thread.held == 0, "held %d", fg_thread.held);
+	sweep_together(threads);
+	met = fgi_extended_used(FGI_EXTENDED_SMALL) + fgi_extended_used(FGI_EXTENDED_LARGE);
 	getrusage(RUSAGE_SELF, &usage);
-	printf("%u locks, %u threads, %lu operations, %u nodes, %ld KiB in all\n", number, threads, (unsigned long)sum,
-	       fgi_nodes_used(), usage.ru_maxrss);
+	destroy_all();
+	small = drain(FGI_EXTENDED_SMALL, FGI_EXTENDED_SMALL_COUNT);
+	large = drain(FGI_EXTENDED_LARGE, FGI_EXTENDED_LARGE_COUNT);
+	sweep_together(threads);
+	check_counts(2 * SWEEPS * threads);
+	destroy_all();
+	give_back(FGI_EXTENDED_SMALL, FGI_EXTENDED_SMALL_COUNT, small);
+	give_back(FGI_EXTENDED_LARGE, FGI_EXTENDED_LARGE_COUNT, large);
+	free(drain(FGI_EXTENDED_SMALL, FGI_EXTENDED_SMALL_COUNT));
+	CHECK(fg_thread.held == 0, "held %d", fg_thread.held);
+	printf("%u locks, %u threads: %u objects, %u nodes, %ld KiB in all\n", number, threads, met, fgi_nodes_used(),
+	       usage.ru_maxrss);
 	return 0;
 }
