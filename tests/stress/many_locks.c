@@ -18,10 +18,12 @@
 #define HOT 8u
 #define SWEEPS 2
 
-static struct counted {
+struct counted {
 	struct fg_lock lock;
 	uint32_t count;
-} *locks, hot[HOT];
+};
+
+static struct counted *locks, hot[HOT];
 static uint32_t number;
 
 static void add(struct counted *c, bool slowly)
