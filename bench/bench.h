@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of a worker share. C and C++: an adapter around a C++ lock includes it too. */
+/* What the parts of a worker share. C and C++: an adapter around a C++ lock includes it too.
+ *
+ *   lock       locks/NAME.c or an adapter in bench/locks/: what is measured
+ *   workload   bench/workloads/NAME.h: what the threads do with locks; compiled once per lock, so that the lock inlines
+ *   round      bench/round.c: threads, phases, hogs, samplers around any workload and any lock */
 #ifndef FGB_BENCH_H
 #define FGB_BENCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "bench/histogram.h"
@@ -18,23 +23,22 @@ extern "C" {
 /* Two cache lines: x86 prefetches lines in pairs, so one line is not yet alone. */
 #define FGB_ALONE 128
 
-struct fgb_line { /* one cache line of the data that the lock protects */
+struct fgb_line { /* one cache line of the data that a lock protects */
 	uint64_t value;
 } __attribute__((aligned(64)));
 
 enum fgb_phase { FGB_WARMUP, FGB_MEASURE, FGB_STOP };
 
-struct fgb_run { /* one round; the main thread writes it, `phase` alone changes while the workers run */
+struct fgb_run { /* one round; the main thread writes it, `phase` alone changes while the threads run */
 	uint32_t phase;
 	uint32_t sample; /* every how many operations one is timed */
 	uint64_t cycles_between;
-	uint64_t section_cycles;
-	uint32_t lines;
-	struct fgb_line *data;
+	uint32_t hold_sleep_ns;    /* a holder sleeps this long in its section; 0: never */
+	uint32_t hold_sleep_every; /* in every how many sections */
 } __attribute__((aligned(FGB_ALONE)));
 
-struct fgb_counts { /* one phase of one worker */
-	uint64_t ops;
+struct fgb_counts {          /* one phase of one thread; it alone writes it */
+	uint64_t ops;        /* the main thread reads it while the phase lasts */
 	uint64_t sampled;    /* operations that were timed */
 	uint64_t longest_cs; /* cycles; over every operation */
 	uint64_t spins;
@@ -43,27 +47,59 @@ struct fgb_counts { /* one phase of one worker */
 	struct fgb_histogram wait; /* cycles from asking for the lock to having it; the same operations */
 } __attribute__((aligned(FGB_ALONE)));
 
-/* The measured loops around one lock, as bench/loop.h compiles them. */
-struct fgb_loops {
-	void (*shm)(const struct fgb_run *run, uint32_t phase,
-		    struct fgb_counts *counts); /* until run->phase changes */
-	void (*pairs)(uint64_t n);              /* n times lock, unlock */
+struct fgb_thread {                  /* what a workload knows of the thread that runs it */
+	struct fgb_counts counts[2]; /* by phase: FGB_WARMUP, FGB_MEASURE */
+	uint64_t random;             /* state of bench/random.h */
+	uint64_t scratch[4];         /* the workload's own; zero at the start */
+};
+
+struct fgb_option;
+
+/* One workload around one lock. A file of bench/workloads/ is all there is to adding one: CMake finds it. */
+struct fgb_workload {
+	const char *name;
+	const char *brief;
+	uint64_t cycles_between;          /* unless --cycles-between says otherwise */
+	const struct fgb_option *options; /* its own, beside those of every round; NULL-named end */
+	int (*prepare)(void);             /* the options are read: allocates. 0, or a status after a message */
+	void (*loop)(const struct fgb_run *run, uint32_t phase, struct fgb_thread *self); /* until the phase changes */
+	bool (*adds_up)(uint64_t ops); /* after `ops` operations in all: is what the locks protect still whole? */
+	uint64_t (*locks)(void);       /* how many there are */
+	void (*describe)(void);        /* prints its settings as members of a JSON object, each followed by a comma */
+};
+
+/* What bench/loop.h compiles around one lock. */
+struct fgb_carried {
+	const struct fgb_workload *const *workloads; /* NULL ends them */
+	void (*pairs)(uint64_t n);                   /* n times lock, unlock */
+	const char *(*refusal)(void);                /* why this machine cannot run the lock, or NULL if it can */
+	size_t lock_bytes;
 };
 
 struct fgb_lock {
 	const char *name;
-	const struct fgb_loops *loops; /* an alias shares them with the lock that it stands for */
+	const struct fgb_carried *carried; /* an alias shares it with the lock that it stands for */
+	bool own;                          /* one of locks/: its memory comes from our pools */
 };
 
-extern const struct fgb_loops fgb_loops; /* of the lock that this worker carries */
+extern const struct fgb_carried fgb_carried; /* the lock that this worker carries */
 
 /* The names of the lock that this worker carries; one without a name ends them. CMake generates the table. */
 extern const struct fgb_lock fgb_locks[];
 const struct fgb_lock *fgb_find_lock(const char *name);
 
-/* The subcommands. Each returns the exit status: 0, FGB_FAILED, ... */
-int fgb_shm_main(int argc, char **argv);
+/* Zeroed memory, touched (so that no page is missing later), aligned to FGB_ALONE. NULL after a message. */
+void *fgb_allocate(uint64_t count, uint64_t size);
+
+/* Whether the lock can run here; says why on stderr if it cannot (the status is then FGB_UNAVAILABLE). */
+bool fgb_available(const struct fgb_lock *lock);
+
+/* The subcommands. argv[0] is the subcommand's name. Each returns the exit status: 0, FGB_FAILED, ... */
+int fgb_round_main(const struct fgb_workload *workload, int argc, char **argv);
 int fgb_uncontended_main(int argc, char **argv);
+
+/* The worker's main program: rust/peers starts it from a Rust main. */
+int fgb_main(int argc, char **argv);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,30 +18,62 @@
 static const char usage[] =
 	"fg-bench: one round of a lock microbenchmark; prints one JSON object\n"
 	"\n"
-	"  fg-bench shm --lock NAME --threads N --seconds S     shared-memory access (FlexGuard, section 5.2)\n"
-	"      each thread: lock, write to the shared lines, unlock, wait\n"
-	"      --lines N            cache lines written in a section (2)\n"
-	"      --cycles-between N   cycles between two sections (100)\n"
-	"      --section-cycles N   cycles that a section lasts longer (0)\n"
-	"      --warmup S           seconds before the measurement begins (0.2)\n"
-	"      --sample N           time every Nth operation (16)\n"
+	"  fg-bench WORKLOAD --lock NAME --threads N --seconds S [OPTIONS]\n"
+	"  fg-bench WORKLOAD --help                             its options\n"
 	"  fg-bench uncontended --lock NAME                     ns per lock and unlock by one thread, best batch\n"
 	"      --batches N          (2000)\n"
 	"      --pairs N            pairs in a batch (5000)\n"
 	"      --single-threaded    without a second, sleeping thread: the C library then skips its atomics\n"
 	"  fg-bench pthread-uncontended                         the same of pthread_mutex_lock: LD_PRELOAD decides\n"
-	"  fg-bench --list                                      the locks, one a line\n"
+	"  fg-bench --list                                      the locks, one a line: name, tab, libc, own or peer\n"
 	"  fg-bench --help\n"
 	"\n"
 	"  --json is accepted everywhere: it is the only output there is.\n"
-	"  Exit status: 0, 1 the system refused, 2 usage, 3 mutual exclusion was violated, 4 a thread never got the "
-	"lock\n";
+	"  Exit status: 0, 1 the system refused, 2 usage, 3 mutual exclusion was violated, 4 a thread never got the\n"
+	"  lock, 77 this machine cannot run the lock\n"
+	"\n"
+	"  Workloads:";
 
+/* Where this program and its workers are. */
+static bool beside(char *path, size_t size, const char *file)
+{
+	char self[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length < 0) {
+		perror("fg-bench: /proc/self/exe");
+		return false;
+	}
+	self[length] = '\0';
+	snprintf(path, size, "%s/%s", dirname(self), file);
+	return true;
+}
+
+/* Peers are built where their libraries are, and those in Rust by cargo: only what is there can be measured. */
 static int list(void)
 {
+	char path[PATH_MAX + 64];
+
 	for (const struct fgb_program *p = fgb_programs; p->lock; p++)
-		puts(p->lock);
+		if (beside(path, sizeof(path), p->file) && access(path, X_OK) == 0)
+			printf("%s\t%s\n", p->lock, p->kind);
 	return 0;
+}
+
+static void help(void)
+{
+	fputs(usage, stdout);
+	for (const char *const *w = fgb_workload_names; *w; w++)
+		printf(" %s", *w);
+	puts("");
+}
+
+static bool is_workload(const char *command)
+{
+	for (const char *const *w = fgb_workload_names; *w; w++)
+		if (strcmp(command, *w) == 0)
+			return true;
+	return false;
 }
 
 static const char *program_of(const char *lock)
@@ -68,15 +101,10 @@ static const char *lock_in(int argc, char **argv)
 /* Becomes the worker. Returns only if that fails. */
 static int become(const char *file, char **argv)
 {
-	char self[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char path[PATH_MAX + 64];
 
-	if (length < 0) {
-		perror("fg-bench: /proc/self/exe");
+	if (!beside(path, sizeof(path), file))
 		return FGB_FAILED;
-	}
-	self[length] = '\0';
-	snprintf(path, sizeof(path), "%s/%s", dirname(self), file);
 	execv(path, argv);
 	fprintf(stderr, "fg-bench: cannot run %s: %s (it is installed beside fg-bench)\n", path, strerror(errno));
 	return FGB_FAILED;
@@ -87,6 +115,8 @@ static int run(int argc, char **argv)
 {
 	const char *lock = lock_in(argc, argv), *file;
 
+	if (argc == 3 && strcmp(argv[2], "--help") == 0)
+		return become(fgb_programs[0].file, argv);
 	if (!lock) {
 		fprintf(stderr, "fg-bench: %s needs --lock NAME (see fg-bench --list)\n", argv[1]);
 		return FGB_USAGE;
@@ -122,16 +152,17 @@ int main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 
-	if (strcmp(command, "shm") == 0 || strcmp(command, "uncontended") == 0)
+	if (is_workload(command) || strcmp(command, "uncontended") == 0)
 		return run(argc, argv);
 	if (strcmp(command, "pthread-uncontended") == 0)
 		return pthread_uncontended(argc, argv);
 	if (strcmp(command, "--list") == 0)
 		return list();
 	if (strcmp(command, "--help") == 0) {
-		fputs(usage, stdout);
+		help();
 		return 0;
 	}
-	fprintf(stderr, "fg-bench: %s '%s'\n%s", *command ? "unknown command" : "which benchmark?", command, usage);
+	fprintf(stderr, "fg-bench: %s '%s' (see fg-bench --help)\n", *command ? "unknown command" : "which benchmark?",
+		command);
 	return FGB_USAGE;
 }

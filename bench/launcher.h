@@ -7,9 +7,11 @@
 struct fgb_program {
 	const char *lock; /* its name for users; NULL ends the table */
 	const char *file; /* the worker that carries it, beside fg-bench */
+	const char *kind; /* "libc", "own" or "peer" */
 };
 
-/* All locks, in the order of locks/LOCKS, then those of bench/locks/. CMake generates the table. */
+/* CMake generates both tables. All locks: posix, those of locks/LOCKS in its order, then the peers. */
 extern const struct fgb_program fgb_programs[];
+extern const char *const fgb_workload_names[];
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The measured loops, compiled once per lock so that the lock inlines. CMake generates a unit for each:
+/* The measured loop, compiled once per lock and workload so that both inline. CMake generates a unit for each lock:
  *
  *   #define FGI_LOCK_FILE "locks/tatas.c"     a lock of ours, or an adapter of bench/locks/
  *   #include "bench/loop.h"
+ *   #include "bench/workloads/shm.h"          every workload there is
+ *   ...
  *
  * Time is read where it costs nothing. The wait between two sections is measured in cycles anyway: its first reading
  * is the end of one operation, its last the beginning of the next. Only "now I have the lock" needs a reading of its
@@ -12,10 +14,10 @@
  * having released is kept over all operations. What all this costs beyond the bare loop is in
  * docs/measurements/bench-harness.md. */
 #include "bench/bench.h"
+#include "bench/options.h"
+#include "bench/random.h"
+#include "src/futex.h"
 #include FGI_LOCK_FILE
-
-static struct fg_lock fgb_lock __attribute__((aligned(FGB_ALONE)));
-static struct fg_lock fgb_private_lock __attribute__((aligned(FGB_ALONE)));
 
 #define FGB_LONG 100000 /* cycles; a reading of the counter takes about 50 */
 
@@ -29,38 +31,41 @@ static inline uint64_t fgb_spin(uint64_t from, uint64_t cycles)
 	return now;
 }
 
-/* Increments every line. The first is read at the beginning and written at the end, so that whoever else is in the
- * section meanwhile leaves a trace: an increment is lost. */
-static inline void fgb_section(const struct fgb_run *run)
-{
-	uint64_t first = run->data[0].value;
+/* What a workload says of one operation. `choose` is called outside the section, `now` being a recent reading of the
+ * cycle counter, and its answer names the operation to the other two. */
+typedef uint64_t fgb_choose(struct fgb_thread *self, uint64_t now);
+typedef struct fg_lock *fgb_lock_of(uint64_t choice);
+typedef void fgb_section(struct fgb_thread *self, uint64_t choice);
 
-	fg_compiler_barrier();
-	for (uint32_t i = 1; i < run->lines; i++)
-		run->data[i].value++;
-	if (run->section_cycles)
-		fgb_spin(fg_cycles_ordered(), run->section_cycles);
-	fg_compiler_barrier();
-	run->data[0].value = first + 1;
-}
-
-/* Counts an operation in the phase it began in: so a phase gains at its start what it loses at its end, also when one
+/* Operations until the phase changes. The functions are known where this is called, and inline. `chooses` tells whether
+ * `choose` takes time: that is part of the wait between two sections, not of the next operation.
+ *
+ * Counts an operation in the phase it began in: so a phase gains at its start what it loses at its end, also when one
  * operation takes as long as the phase. `released` is an ordered reading: with a plain one the processor would begin
  * to wait while it still fetches the lines of the section. */
-__attribute__((noinline)) static void fgb_shm(const struct fgb_run *run, uint32_t phase, struct fgb_counts *counts)
+static inline __attribute__((always_inline)) void fgb_operate(const struct fgb_run *run, uint32_t phase,
+							      struct fgb_thread *self, bool chooses, fgb_choose *choose,
+							      fgb_lock_of *lock_of, fgb_section *section)
 {
-	uint64_t asked = fg_cycles(), acquired = 0, released, ops = 0, longest = 0;
-	uint32_t gap = 1, left = 1;
+	struct fgb_counts *counts = &self->counts[phase];
+	uint64_t choice = choose(self, fg_cycles()), asked = fg_cycles(), acquired = 0, released, ops = 0, longest = 0;
+	uint32_t gap = 1, left = 1, awake = run->hold_sleep_every;
 
 	while (fg_load_relaxed(&run->phase) == phase) {
+		struct fg_lock *lock = lock_of(choice);
+
 		left--;
-		fgi_lock(&fgb_lock);
+		fgi_lock(lock);
 		if (!left)
 			acquired = fg_cycles_ordered();
-		fgb_section(run);
-		fgi_unlock(&fgb_lock);
+		section(self, choice);
+		if (fg_unlikely(run->hold_sleep_ns) && --awake == 0) {
+			fgi_nap(run->hold_sleep_ns);
+			awake = run->hold_sleep_every;
+		}
+		fgi_unlock(lock);
 		released = fg_cycles_ordered();
-		ops++;
+		fg_store_relaxed(&counts->ops, ++ops);
 		if (released - asked > longest)
 			longest = released - asked;
 		if (!left) {
@@ -69,18 +74,29 @@ __attribute__((noinline)) static void fgb_shm(const struct fgb_run *run, uint32_
 			counts->sampled++;
 			gap = left = released - asked < FGB_LONG ? run->sample : 1;
 		}
+		choice = choose(self, released);
 		asked = fgb_spin(released, run->cycles_between);
+		if (chooses && !run->cycles_between)
+			asked = fg_cycles();
 	}
-	counts->ops = ops;
 	counts->longest_cs = longest;
 }
 
 __attribute__((noinline)) static void fgb_pairs(uint64_t n)
 {
+	static struct fg_lock lock __attribute__((aligned(FGB_ALONE)));
+
 	while (n--) {
-		fgi_lock(&fgb_private_lock);
-		fgi_unlock(&fgb_private_lock);
+		fgi_lock(&lock);
+		fgi_unlock(&lock);
 	}
 }
 
-const struct fgb_loops fgb_loops = {fgb_shm, fgb_pairs};
+static const char *fgb_refusal(void)
+{
+#ifdef FGI_LOCK_HAS_REFUSAL
+	return fgi_lock_refusal();
+#else
+	return NULL;
+#endif
+}

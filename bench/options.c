@@ -15,8 +15,31 @@ static int parse_lock(const char *text, const struct fgb_lock **to)
 	return FGB_USAGE;
 }
 
+static int parse_levels(const struct fgb_option *option, const char *text)
+{
+	struct fgb_levels *to = option->to.levels;
+	const char *rest = text;
+
+	for (to->count = 0; to->count < FGB_LEVELS_MAX; rest++) {
+		char *end;
+		long value = strtol(rest, &end, 10);
+
+		if (end == rest || (*end && *end != ',') || (double)value < option->min || (double)value > option->max)
+			break;
+		to->level[to->count++] = (int)value;
+		rest = end;
+		if (!*end)
+			return 0;
+	}
+	fprintf(stderr, "fg-bench: %s: '%s' is not a list of at most %d whole numbers from %.10g to %.10g\n",
+		option->name, text, FGB_LEVELS_MAX, option->min, option->max);
+	return FGB_USAGE;
+}
+
 static int parse_value(const struct fgb_option *option, const char *text)
 {
+	static const char *const kinds[] = {
+		[FGB_NUMBER] = "a whole number", [FGB_SECONDS] = "a number of seconds", [FGB_REAL] = "a number"};
 	double value;
 	char *end;
 
@@ -24,14 +47,13 @@ static int parse_value(const struct fgb_option *option, const char *text)
 	value = option->kind == FGB_NUMBER ? (double)strtoll(text, &end, 10) : strtod(text, &end);
 	if (end == text || *end || errno || !(value >= option->min && value <= option->max)) {
 		fprintf(stderr, "fg-bench: %s: '%s' is not %s from %.10g to %.10g\n", option->name, text,
-			option->kind == FGB_NUMBER ? "a whole number" : "a number of seconds", option->min,
-			option->max);
+			kinds[option->kind], option->min, option->max);
 		return FGB_USAGE;
 	}
 	if (option->kind == FGB_NUMBER)
 		*option->to.number = (uint64_t)value;
 	else
-		*option->to.seconds = value;
+		*option->to.real = value;
 	return 0;
 }
 
@@ -47,35 +69,60 @@ static const char *match(const char *argument, const char *name)
 	return argument[length] == '\0' ? argument + length : NULL;
 }
 
-int fgb_parse(int argc, char **argv, const struct fgb_option *options)
+static const struct fgb_option *find(const char *argument, const struct fgb_option *const *tables, const char **value)
+{
+	for (; *tables; tables++)
+		for (const struct fgb_option *option = *tables; option->name; option++)
+			if ((*value = match(argument, option->name)))
+				return option;
+	fprintf(stderr, "fg-bench: unknown option '%s' (see fg-bench --help)\n", argument);
+	return NULL;
+}
+
+static int parse_flag(const struct fgb_option *option, const char *value)
+{
+	if (*value) {
+		fprintf(stderr, "fg-bench: %s takes no value\n", option->name);
+		return FGB_USAGE;
+	}
+	if (option->to.flag)
+		*option->to.flag = true;
+	return 0;
+}
+
+int fgb_parse(int argc, char **argv, const struct fgb_option *const *tables)
 {
 	for (int i = 1; i < argc; i++) {
-		const struct fgb_option *option = options;
-		const char *value = NULL;
+		const char *value;
+		const struct fgb_option *option = find(argv[i], tables, &value);
 		int error;
 
-		while (option->name && !(value = match(argv[i], option->name)))
-			option++;
-		if (!option->name) {
-			fprintf(stderr, "fg-bench: unknown option '%s' (see fg-bench --help)\n", argv[i]);
+		if (!option)
 			return FGB_USAGE;
-		}
-		if (option->kind == FGB_FLAG && *value) {
-			fprintf(stderr, "fg-bench: %s takes no value\n", option->name);
-			return FGB_USAGE;
-		}
-		if (option->kind == FGB_FLAG) {
-			if (option->to.flag)
-				*option->to.flag = true;
-			continue;
-		}
-		if (strcmp(argv[i], option->name) == 0 && !(value = argv[++i])) {
+		if (option->kind != FGB_FLAG && strcmp(argv[i], option->name) == 0 && !(value = argv[++i])) {
 			fprintf(stderr, "fg-bench: %s needs a value\n", option->name);
 			return FGB_USAGE;
 		}
-		error = option->kind == FGB_LOCK ? parse_lock(value, option->to.lock) : parse_value(option, value);
+		if (option->kind == FGB_FLAG)
+			error = parse_flag(option, value);
+		else if (option->kind == FGB_LOCK)
+			error = parse_lock(value, option->to.lock);
+		else if (option->kind == FGB_LEVELS)
+			error = parse_levels(option, value);
+		else
+			error = parse_value(option, value);
 		if (error)
 			return error;
 	}
 	return 0;
+}
+
+void fgb_print_options(const struct fgb_option *options)
+{
+	char left[64];
+
+	for (; options->name; options++) {
+		snprintf(left, sizeof(left), "%s %s", options->name, options->value ? options->value : "");
+		printf("  %-22s %s\n", left, options->brief);
+	}
 }

@@ -40,7 +40,7 @@ static int measure(const struct fgb_lock *lock, uint64_t batches, uint64_t pairs
 	for (uint64_t i = 0; i < batches; i++) {
 		uint64_t start = fgb_ns();
 
-		lock->loops->pairs(pairs);
+		lock->carried->pairs(pairs);
 		ns[i] = fgb_ns() - start;
 	}
 	qsort(ns, batches, sizeof(*ns), ascending);
@@ -58,15 +58,15 @@ int fgb_uncontended_main(int argc, char **argv)
 	uint64_t batches = 2000, pairs = 5000;
 	bool single = false;
 	const struct fgb_option options[] = {
-		{"--lock", FGB_LOCK, 0, 0, {.lock = &lock}},
-		{"--batches", FGB_NUMBER, 1, 1e6, {.number = &batches}},
-		{"--pairs", FGB_NUMBER, 1, 1e9, {.number = &pairs}},
-		{"--single-threaded", FGB_FLAG, 0, 0, {.flag = &single}},
-		{"--json", FGB_FLAG, 0, 0, {.flag = NULL}},
-		{0},
+		{"--lock", "NAME", "see fg-bench --list", FGB_LOCK, 0, 0, {.lock = &lock}},
+		FGB_OPTION_NUMBER("--batches", "(2000)", 1, 1e6, &batches),
+		FGB_OPTION_NUMBER("--pairs", "pairs in a batch (5000)", 1, 1e9, &pairs),
+		FGB_OPTION_FLAG("--single-threaded", "without a second thread", &single),
+		FGB_OPTION_FLAG("--json", "accepted", NULL),
+		FGB_OPTIONS_END,
 	};
 	pthread_t sleeper;
-	int error = fgb_parse(argc, argv, options);
+	int error = fgb_parse(argc, argv, (const struct fgb_option *[]){options, NULL});
 
 	if (error)
 		return error;
@@ -74,6 +74,8 @@ int fgb_uncontended_main(int argc, char **argv)
 		fputs("fg-bench: uncontended needs --lock NAME (see fg-bench --list)\n", stderr);
 		return FGB_USAGE;
 	}
+	if (!fgb_available(lock))
+		return FGB_UNAVAILABLE;
 	error = single ? 0 : pthread_create(&sleeper, NULL, sleep_for_ever, NULL);
 	if (error) {
 		fprintf(stderr, "fg-bench: cannot create a thread: %s\n", strerror(error));

@@ -13,11 +13,23 @@ const struct fgb_lock *fgb_find_lock(const char *name)
 	return NULL;
 }
 
-int main(int argc, char **argv)
+bool fgb_available(const struct fgb_lock *lock)
 {
-	if (argc > 1 && strcmp(argv[1], "shm") == 0)
-		return fgb_shm_main(argc - 1, argv + 1);
-	if (argc > 1 && strcmp(argv[1], "uncontended") == 0)
+	const char *refusal = lock->carried->refusal();
+
+	if (refusal)
+		fprintf(stderr, "fg-bench: lock %s cannot run here: %s\n", lock->name, refusal);
+	return !refusal;
+}
+
+int fgb_main(int argc, char **argv)
+{
+	const char *command = argc > 1 ? argv[1] : "";
+
+	for (const struct fgb_workload *const *w = fgb_carried.workloads; *w; w++)
+		if (strcmp(command, (*w)->name) == 0)
+			return fgb_round_main(*w, argc - 1, argv + 1);
+	if (strcmp(command, "uncontended") == 0)
 		return fgb_uncontended_main(argc - 1, argv + 1);
 	fputs("This is a part of fg-bench: see fg-bench --help\n", stderr);
 	return FGB_USAGE;

@@ -6,6 +6,7 @@
 
 #include "bench/fairness.h"
 #include "bench/histogram.h"
+#include "bench/zipf.h"
 
 static int failures;
 
@@ -79,10 +80,61 @@ static void test_quantiles(void)
 	expect("empty", fgb_quantile(&empty, 0.5) + fgb_mean(&empty), 0);
 }
 
+/* The share of every rank that the columns give, against the formula. */
+static void test_zipf(uint32_t n, double theta)
+{
+	double *share = calloc(n, sizeof(*share)), total = 0;
+	struct fgb_zipf z;
+
+	if (fgb_zipf_init(&z, n, theta)) {
+		failures++;
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		double own = z.columns[i].own == UINT32_MAX ? 1 : z.columns[i].own / 0x1p32;
+
+		share[i] += own / n;
+		share[z.columns[i].alias] += (1 - own) / n;
+		total += pow((double)i + 1, -theta);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		if (fabs(share[i] - pow((double)i + 1, -theta) / total) > 1e-8)
+			expect("share of a rank", share[i], pow((double)i + 1, -theta) / total);
+	free(share);
+	free(z.columns);
+}
+
+/* Drawn, rank 0 of two with theta 1 comes twice as often as rank 1, and nothing beyond the last rank comes. */
+static void test_drawing(void)
+{
+	struct fgb_zipf z;
+	uint64_t state = 1, first = 0;
+
+	if (fgb_zipf_init(&z, 2, 1)) {
+		failures++;
+		return;
+	}
+	for (int i = 0; i < 300000; i++) {
+		uint32_t rank = fgb_zipf_draw(&z, fgb_random(&state));
+
+		first += rank == 0;
+		if (rank > 1)
+			expect("rank", rank, 1);
+	}
+	if (first < 199000 || first > 201000) /* four standard deviations */
+		expect("drawn", (double)first, 200000);
+	free(z.columns);
+}
+
 int main(void)
 {
 	test_fairness();
 	test_precision();
 	test_quantiles();
+	test_zipf(1, 0.99);
+	test_zipf(1000, 0.99);
+	test_zipf(1000, 0);
+	test_zipf(100, 3);
+	test_drawing();
 	return failures != 0;
 }

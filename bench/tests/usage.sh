@@ -35,6 +35,24 @@ refuses '--seconds' "${shm[@]}" --seconds 1e9
 refuses '--warmup' "${shm[@]}" --warmup -1
 refuses '--lines' "${shm[@]}" --lines=0
 refuses '--sample' "${shm[@]}" --sample ''
+refuses '--nice' "${shm[@]}" --nice 1,
+refuses '--nice' "${shm[@]}" --nice 20
+refuses '--nice' "${shm[@]}" --nice 0,x
+refuses '--nice' "${shm[@]}" --nice "$(seq -s, 1 200)"
+refuses '--hogs' "${shm[@]}" --hogs 99999
+refuses '--locks' "${shm[@]}" --locks 0
+refuses '--hold-sleep-us' "${shm[@]}" --hold-sleep-us 2000000
+refuses '--hold-sleep-every' "${shm[@]}" --hold-sleep-every 0
+refuses '--trace-us' "${shm[@]}" --trace-us 1
+refuses "'--buckets'" "${shm[@]}" --buckets 7
+table=(hashtable --lock posix --threads 2 --seconds 0.1)
+refuses 'needs --lock' hashtable --threads 2 --seconds 0.1
+refuses '--buckets' "${table[@]}" --buckets 0
+refuses '--keys' "${table[@]}" --keys 0
+refuses '--theta' "${table[@]}" --theta -1
+refuses '--theta' "${table[@]}" --theta nan
+refuses '--update-ratio' "${table[@]}" --update-ratio 1.1
+refuses "'--lines'" "${table[@]}" --lines 3
 refuses "'--nonsense'" "${shm[@]}" --nonsense
 refuses '--json takes no value' "${shm[@]}" --json=yes
 refuses 'needs --lock' uncontended
@@ -43,6 +61,11 @@ refuses '--batches' uncontended --lock posix --batches 0
 # Output that nobody can take is an error of its own, not a success.
 timeout 20 "$bench" "${shm[@]}" >/dev/full 2>/dev/null
 [ $? = 1 ] || { echo 'a full disk went unnoticed'; failed=1; }
-[ "$("$bench" --list | tail -n 1)" = posix ] || { echo '--list does not end with posix'; failed=1; }
-"$bench" --help | grep -q -- '--cycles-between' || { echo '--help'; failed=1; }
+# More memory than there is: refused before it is touched.
+message=$(timeout 20 "$bench" "${shm[@]}" --locks 10000000 --lines 65536 2>&1 >/dev/null)
+[ $? = 1 ] && [[ $message == *'not enough memory'* ]] || { echo "too much memory: $message"; failed=1; }
+[ "$("$bench" --list | head -n 1)" = $'posix\tlibc' ] || { echo '--list does not begin with posix'; failed=1; }
+"$bench" --list | grep -vqE $'^[a-z0-9_-]+\t(libc|own|peer)$' && { echo '--list: a line of another form'; failed=1; }
+"$bench" --help | grep -q hashtable || { echo '--help'; failed=1; }
+"$bench" shm --help | grep -q -- '--cycles-between' || { echo 'shm --help'; failed=1; }
 exit $failed

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* One round: what bench/round.c measures and bench/report.c prints. */
+#ifndef FGB_ROUND_H
+#define FGB_ROUND_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/types.h>
+
+#include "bench/bench.h"
+#include "bench/clock.h"
+#include "bench/hogs.h"
+#include "bench/options.h"
+#include "bench/trace.h"
+#include "bench/windows.h"
+
+struct fgb_round;
+
+struct fgb_worker { /* one thread; the main thread reads what it has written after joining it */
+	struct fgb_thread state;
+	struct fgb_round *round;
+	pthread_t thread;
+	pid_t tid; /* these three are written before `started` is posted */
+	int nice;
+	int error; /* of setting `nice` */
+};
+
+struct fgb_mark { /* the state of the world at one end of the measured interval */
+	struct fgb_instant at;
+	double cpu_seconds; /* user and system time of the whole process */
+	uint64_t preempted_holders;
+	uint64_t preempted_next_waiters;
+	uint64_t mode_transitions;
+};
+
+struct fgb_round {
+	const struct fgb_workload *workload;
+	const struct fgb_lock *lock;
+	uint64_t threads;
+	double seconds;
+	double warmup;
+	uint64_t hog_count;
+	uint64_t trace_us;
+	struct fgb_levels nice; /* dealt to the threads in turn; none: as the process has it */
+	struct fgb_run run;
+	struct fgb_mark begin, end;
+	uint64_t rss_before, rss_after; /* bytes: before there were threads, and at the end of the measurement */
+	sem_t started;                  /* posted by each thread */
+	struct fgb_hogs hogs;
+	struct fgb_trace trace;
+	struct fgb_windows windows[2];
+	struct fgb_worker *workers;
+};
+
+/* Prints the JSON object. Returns 0, FGB_FAILED (no memory, or stdout refuses), or FGB_VIOLATED if what the locks
+ * protect does not add up. */
+int fgb_report(const struct fgb_round *round);
+
+#endif

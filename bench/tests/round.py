@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Short rounds of one lock: the JSON parses, and its numbers agree with one another.
+
+round.py FG_BENCH shm|hashtable|variables LOCK"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+bench, what, lock = sys.argv[1:]
+
+
+def run(*arguments):
+    done = subprocess.run([bench, *arguments], stdout=subprocess.PIPE, timeout=100)
+    if done.returncode == 77:
+        sys.exit(77)
+    if done.returncode != 0:
+        sys.exit(f"{arguments}: exit status {done.returncode}: {done.stdout.decode()}")
+    return json.loads(done.stdout)
+
+
+def check(condition, result):
+    if not condition:
+        sys.exit(f"inconsistent: {json.dumps(result, indent=1)}")
+
+
+def option(name):
+    return "--" + name.replace("_", "-")
+
+
+def round_of(workload, threads, seconds, warmup=0.02, **options):
+    arguments = [workload, "--lock", lock, "--threads", str(threads), "--seconds", str(seconds), "--warmup", str(warmup)]
+    for name, value in options.items():
+        arguments += [option(name), str(value)]
+    r = run(*arguments)
+    ops = r["per_thread_ops"]
+    check(r["workload"] == workload and r["lock"] == lock and r["threads"] == threads == len(ops), r)
+    check(all(r[name] == value for name, value in options.items() if name in r and name != "nice"), r)
+    check(r["checksum_ok"] is True and sum(ops) == r["ops"], r)
+    check(seconds <= r["seconds"] < seconds + 10, r)
+    check(abs(r["throughput_ops_per_ms"] * r["seconds"] * 1000 - r["ops"]) <= 1 + r["ops"] / 1000, r)
+    busier = sum(sorted(ops)[threads // 2 :])
+    check(abs(r["fairness_factor"] * r["ops"] - busier) <= 1e-3 * r["ops"] or r["ops"] == 0, r)
+    check(0.4999 <= r["fairness_normalised"] <= r["fairness_factor"], r)
+    check(0 <= r["sampled_ops"] <= r["ops"], r)
+    for times in (r["cs_ns"], r["wait_ns"]):
+        check(0 <= times["p50"] <= times["p99"] <= times["p999"] <= times["max"], r)
+        check(0 <= times["mean"] <= times["max"], r)
+    check(r["wait_ns"]["max"] == r["longest_wait_ns"] <= r["cs_ns"]["max"], r)
+    check(0 <= r["cpu_seconds"] < 100 and r.get("spins", 0) >= 0 and r.get("parks", 0) >= 0, r)
+    check(abs(r["cpu_ns_per_op"] * r["ops"] - r["cpu_seconds"] * 1e9) <= 1e-3 * r["ops"] + 1 or r["ops"] == 0, r)
+    memory = r["memory"]
+    check(0 < memory["lock_bytes"] <= memory.get("per_lock_bytes", 1e9) and memory.get("per_thread_bytes", 0) >= 0, r)
+    check(memory["rss_bytes"] >= memory["lock_bytes"] and r["compiler"], r)
+    check(("spins" in r) == ("per_thread_bytes" in memory), r)
+    return r
+
+
+# Several threads may get nothing done in so short a time, under a spinlock on a busy machine; one alone must.
+def check_shm():
+    round_of("shm", 2, 0.1)
+    round_of("shm", 3, 0.1, lines=5, cycles_between=0, sample=1)
+    many = round_of("shm", 2, 0.1, locks=1000)
+    check(many["memory"].get("per_lock_bytes", 0) <= many["memory"]["lock_bytes"] + 512, many)
+    alone = round_of("shm", 1, 0.5, section_cycles=20000, cycles_between=20000)
+    check(alone["ops"] > 0 and alone["sampled_ops"] > 0, alone)
+    check(alone["fairness_factor"] == 1 and alone["fairness_normalised"] == 0.5, alone)
+    check(alone["cs_ns"]["p50"] > alone["wait_ns"]["p50"], alone)
+    # Each operation lasts 40000 cycles by the options, and no cycle counter runs at 8 GHz.
+    check(alone["ops"] * 40000 < 8e9 * alone["seconds"], alone)
+    pairs = run("uncontended", "--lock", lock, "--batches", "50", "--pairs", "1000")
+    check(pairs["lock"] == lock and 0 < pairs["ns_per_pair"] <= pairs["median_ns_per_pair"], pairs)
+
+
+def check_hashtable():
+    round_of("hashtable", 2, 0.1)
+    round_of("hashtable", 3, 0.1, buckets=1, keys=7, update_ratio=1, theta=0, shift_ms=0, sample=1)
+    alone = round_of("hashtable", 1, 0.2, shift_ms=1)
+    check(alone["ops"] > 0, alone)
+
+
+def in_group(group):
+    """Processes of a process group that are no zombies, by pid."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if fields[0] != "Z" and int(fields[2]) == group:
+            found.append(int(pid))
+    return found
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 30
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            sys.exit("it does not come about")
+        time.sleep(0.01)
+    return value
+
+
+def check_hogs():
+    hogged = round_of("shm", 1, 0.3, hogs=2)
+    # What the hogs burn is not the workload's: one thread cannot burn more than the time there was.
+    check(hogged["hogs"] == 2 and hogged["cpu_seconds"] <= hogged["seconds"] + 0.1, hogged)
+    # Hogs are in a group of their own, and a killed worker leaves none behind.
+    worker = subprocess.Popen(
+        [bench, "shm", "--lock", lock, "--threads", "1", "--seconds", "60", "--hogs", "2"], stdout=subprocess.DEVNULL
+    )
+    hogs = wait_for(lambda: len(c := children(worker.pid)) == 2 and c)
+    wait_for(lambda: sorted(in_group(hogs[0])) == sorted(hogs))
+    worker.kill()
+    worker.wait()
+    wait_for(lambda: not in_group(hogs[0]))
+
+
+def check_variables():
+    check_hogs()
+    slept = round_of("shm", 2, 0.3, hold_sleep_us=2000)
+    check(0 < slept["ops"] <= slept["seconds"] / 0.002 + 2 and slept["cs_ns"]["p50"] >= 1.9e6, slept)
+    sometimes = round_of("shm", 1, 0.3, hold_sleep_us=2000, hold_sleep_every=1000)
+    check(sometimes["ops"] > slept["ops"] and sometimes["cs_ns"]["p50"] < 1.9e6 <= sometimes["cs_ns"]["max"], sometimes)
+
+    shares = round_of("shm", 5, 0.2, nice="0,3,7")
+    check([n["nice"] for n in shares["nice"]] == [0, 3, 7], shares)
+    check([n["threads"] for n in shares["nice"]] == [2, 2, 1], shares)
+    ops = shares["per_thread_ops"]
+    check([n["ops"] for n in shares["nice"]] == [ops[0] + ops[3], ops[1] + ops[4], ops[2]], shares)
+
+    busy = round_of("shm", 2, 0.5, trace_us=10000)
+    runnable = busy["runnable"]
+    check(runnable["interval_us"] == 10000, busy)
+    check(1 <= len(runnable["samples"]) == len(runnable["times_us"]) <= 52, busy)
+    check(runnable["times_us"] == sorted(runnable["times_us"]) and max(runnable["samples"]) <= 2, busy)
+    check(max(runnable["samples"]) >= 1, busy)
+    # Whoever sleeps for nearly all of the time is not runnable then.
+    asleep = round_of("shm", 1, 0.5, trace_us=10000, hold_sleep_us=100000)["runnable"]["samples"]
+    check(sum(asleep) <= len(asleep) / 2, asleep)
+
+    windows = round_of("shm", 2, 2.1)["fairness_1s"]
+    check(windows["windows"] == 2 and 0.5 <= windows["factor"] <= windows["worst_factor"] <= 1, windows)
+    check(0.5 <= windows["normalised"] <= windows["worst_normalised"] <= 1, windows)
+
+    large = round_of("shm", 2, 0.2, locks=1000000, lines=1)
+    check(large["ops"] > 0 and large["memory"]["rss_bytes"] >= 1000000 * 64, large)
+
+
+{"shm": check_shm, "hashtable": check_hashtable, "variables": check_variables}[what]()

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#include "bench/windows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/fairness.h"
+#include "bench/status.h"
+
+int fgb_windows_init(struct fgb_windows *w, uint32_t seconds, uint32_t threads)
+{
+	*w = (struct fgb_windows){.seconds = seconds, .threads = threads};
+	w->before = calloc(threads, sizeof(*w->before));
+	w->inside = calloc(threads, sizeof(*w->inside));
+	if (w->before && w->inside)
+		return 0;
+	fputs("fg-bench: not enough memory\n", stderr);
+	return FGB_FAILED;
+}
+
+void fgb_windows_free(struct fgb_windows *w)
+{
+	free(w->before);
+	free(w->inside);
+}
+
+void fgb_windows_second(struct fgb_windows *w, uint64_t second, uint64_t (*ops_of)(const void *argument, uint32_t i),
+			const void *argument)
+{
+	struct fgb_fairness fairness;
+
+	if (second % w->seconds)
+		return;
+	for (uint32_t i = 0; i < w->threads; i++) {
+		uint64_t ops = ops_of(argument, i);
+
+		w->inside[i] = ops - w->before[i];
+		w->before[i] = ops;
+	}
+	fairness = fgb_fairness(w->inside, w->threads);
+	w->count++;
+	w->factor += fairness.factor;
+	w->normalised += fairness.normalised;
+	if (fairness.factor > w->worst_factor)
+		w->worst_factor = fairness.factor;
+	if (fairness.normalised > w->worst_normalised)
+		w->worst_normalised = fairness.normalised;
+}
+
+void fgb_windows_print(const struct fgb_windows *w)
+{
+	if (!w->count)
+		return;
+	printf("\"fairness_%us\":{\"windows\":%u,\"factor\":%.4f,\"worst_factor\":%.4f,\"normalised\":%.4f,"
+	       "\"worst_normalised\":%.4f},",
+	       w->seconds, w->count, w->factor / w->count, w->worst_factor, w->normalised / w->count,
+	       w->worst_normalised);
+}
