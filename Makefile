@@ -3,6 +3,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 WERROR ?= $(if $(CI),ON,OFF)
+REQUIRE_PEERS ?= $(if $(CI),ON,OFF)
 ROUNDS ?= 7
 RUN_SIZE ?= 500000
 
@@ -17,7 +18,7 @@ all: c rust ## build everything into build/ (the default)
 
 c:
 	@scripts/bootstrap --check build
-	@cmake -S . -B $(CMAKE_BUILD) -G Ninja -DFG_WERROR=$(WERROR) --log-level=WARNING
+	@cmake -S . -B $(CMAKE_BUILD) -G Ninja -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) --log-level=WARNING
 	@cmake --build $(CMAKE_BUILD)
 	@cmake --install $(CMAKE_BUILD) --prefix build >/dev/null
 

@@ -16,8 +16,13 @@
 #include "bench/bench.h"
 #include "bench/options.h"
 #include "bench/random.h"
-#include "src/futex.h"
 #include FGI_LOCK_FILE
+
+#ifdef __cplusplus
+extern "C" void fgi_nap(uint32_t ns);
+#else
+#include "src/futex.h"
+#endif
 
 #define FGB_LONG 100000 /* cycles; a reading of the counter takes about 50 */
 
