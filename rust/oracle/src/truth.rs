@@ -32,10 +32,13 @@ impl Layout {
         let any_bit = (0, u32::MAX);
         let (word, tail) = match lock {
             "tatas" | "futex" | "tas" | "backoff" | "spin-park" => (Some(any_bit), None),
-            "mcs" => (None, Some(0)),
+            // One CPU is one NUMA node: the NUMA-aware queues keep the order of arrival.
+            "mcs" | "cna" => (None, Some(0)),
             "flexguard-sosp25" => (Some(any_bit), Some(8)),
             // The two upper bits may stay when the owner's tid has gone.
-            "load-control" | "u-scl" | "bpf-hybrid" => (Some((0, 0x3fff_ffff)), Some(8)),
+            "load-control" | "u-scl" | "bpf-hybrid" | "shuffle" => {
+                (Some((0, 0x3fff_ffff)), Some(8))
+            }
             _ => return None,
         };
         Some(Layout { word, tail })
