@@ -5,7 +5,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use serde::Serialize;
 
+use crate::bench::compare::Compare;
+use crate::bench::exec::Exec;
+use crate::bench::hashtable::Hashtable;
+use crate::bench::memcached::Load;
+use crate::bench::options::Measured;
+use crate::bench::overhead::Overhead;
+use crate::bench::paper::Paper;
+use crate::bench::report::Report;
+use crate::bench::shm::Shm;
 use crate::locks;
 use crate::sections;
 
@@ -32,10 +42,13 @@ pub enum Command {
     Doctor(Doctor),
     Monitor(Monitor),
     #[command(subcommand)]
-    Bench(Bench),
+    Bench(Box<Bench>),
     Completions(Completions),
     #[command(hide = true)]
     Man(Man),
+    /// A memcached under load, for `bench exec --preset memcached`
+    #[command(hide = true)]
+    MemcachedLoad(Load),
 }
 
 /// Run a program with its mutexes replaced
@@ -80,7 +93,8 @@ pub struct MonitorChoice {
     pub monitor: MonitorMode,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MonitorMode {
     /// Use the daemon that answers; else load a monitor for as long as the program runs, if permitted; else do without
     Auto,
@@ -132,116 +146,54 @@ pub struct Monitor {
 }
 
 /// Measure locks, one against another
+///
+/// Rounds are interleaved, values are medians with their intervals, and a winner is named only outside the noise.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = sections::help(sections::BENCH))]
 pub enum Bench {
-    Shm(BenchShm),
-    Exec(BenchExec),
-}
+    /// The paper's shared-memory-access microbenchmark (section 5.2)
+    ///
+    /// Threads contend for one lock; each critical section reads and writes a few shared cache lines. Options that take several
+    /// values measure every combination.
+    #[command(after_long_help = sections::help(sections::BENCH_SHM))]
+    Shm(Measured<Shm>),
 
-/// The paper's shared-memory-access microbenchmark (section 5.2)
-///
-/// Threads contend for one lock; each critical section reads and writes a few shared cache lines. Every round runs every lock once,
-/// in an order that rotates; the table shows medians, with minimum and maximum.
-#[derive(Debug, Args)]
-#[command(after_long_help = sections::help(sections::BENCH_SHM))]
-pub struct BenchShm {
-    /// Locks to compare, or `all`
-    #[arg(
-        short,
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "posix,futex,flexguard"
+    /// The paper's hash-table microbenchmark (section 5.2)
+    ///
+    /// Buckets with a lock each, and keys from a Zipf distribution that moves over the range of values. Options that take several
+    /// values measure every combination.
+    #[command(after_long_help = sections::help(sections::BENCH_HASHTABLE))]
+    Hashtable(Measured<Hashtable>),
+
+    /// What the Preemption Monitor costs (section 5.4)
+    ///
+    /// hackbench, whose processes do little but wake one another, without the monitor, with it as a bystander, and registered
+    /// with it; and, in runs of their own, the nanoseconds that the monitor's program takes of every context switch.
+    #[command(after_long_help = sections::help(sections::BENCH_OVERHEAD))]
+    Overhead(Measured<Overhead>),
+
+    /// Any program under several locks, compared by wall time or by a score that it prints
+    ///
+    /// Its output is kept back, and shown only if it fails.
+    #[command(
+        override_usage = "flexguard bench exec [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard bench exec [OPTIONS] --preset NAME"
     )]
-    pub locks: Vec<String>,
+    #[command(after_long_help = sections::help(sections::BENCH_EXEC))]
+    Exec(Measured<Exec>),
 
-    /// Thread counts
-    #[arg(short, long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4,8",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub threads: Vec<u32>,
+    /// Every figure of the paper, on this machine
+    ///
+    /// Continues where an earlier call in the same directory was interrupted.
+    #[command(after_long_help = sections::help(sections::BENCH_PAPER))]
+    Paper(Paper),
 
-    #[command(flatten)]
-    pub rounds: Rounds,
+    /// Compare two results, before and after a change
+    #[command(after_long_help = sections::help(sections::BENCH_COMPARE))]
+    Compare(Compare),
 
-    /// Measured seconds of each run
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = |s: &str| seconds(s, 0.001, 3600.0))]
-    pub seconds: f64,
-
-    /// Seconds that each run warms up before it measures
-    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = |s: &str| seconds(s, 0.0, 600.0))]
-    pub warmup: f64,
-
-    /// Cycles that each thread spends between its critical sections
-    #[arg(long, value_name = "CYCLES", default_value_t = 100)]
-    pub cycles_between: u64,
-
-    /// Cache lines that each critical section reads and writes
-    #[arg(long, value_name = "LINES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pub lines: u32,
-
-    #[command(flatten)]
-    pub monitor: MonitorChoice,
-
-    #[command(flatten)]
-    pub report: Report,
-}
-
-/// Any program under several locks, compared by wall time or by a score that it prints
-///
-/// Every round runs the program once under every lock, in an order that rotates. Its output is kept back, and shown only if it fails.
-#[derive(Debug, Args)]
-#[command(override_usage = "flexguard bench exec [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
-#[command(after_long_help = sections::help(sections::BENCH_EXEC))]
-pub struct BenchExec {
-    /// Locks to compare; ratios are to the first
-    #[arg(
-        short,
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "posix,flexguard"
-    )]
-    pub locks: Vec<String>,
-
-    #[command(flatten)]
-    pub rounds: Rounds,
-
-    /// Compare what this regular expression finds in the output (its first group, a number, more is better)
-    #[arg(long, value_name = "REGEX")]
-    pub score: Option<regex::Regex>,
-
-    /// Give up on a run that takes longer
-    #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = |s: &str| seconds(s, 0.001, 1e7))]
-    pub timeout: f64,
-
-    #[command(flatten)]
-    pub monitor: MonitorChoice,
-
-    #[command(flatten)]
-    pub report: Report,
-
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
-    pub program: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-pub struct Rounds {
-    /// How often each lock runs
-    #[arg(short, long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    pub rounds: u32,
-}
-
-#[derive(Debug, Args)]
-pub struct Report {
-    /// Print JSON instead of the table
-    #[arg(long)]
-    pub json: bool,
-
-    /// Write the JSON to FILE, whole or not at all
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: Option<PathBuf>,
+    /// Make a report and figures of results that were kept
+    #[command(after_long_help = sections::help(sections::BENCH_REPORT))]
+    Report(Report),
 }
 
 /// Print a shell's completion script
@@ -256,13 +208,6 @@ pub struct Completions {
 pub struct Man {
     #[arg(value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
-}
-
-fn seconds(text: &str, least: f64, most: f64) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(s) if (least..=most).contains(&s) => Ok(s),
-        _ => Err(format!("not a number of seconds from {least} to {most}")),
-    }
 }
 
 #[cfg(test)]

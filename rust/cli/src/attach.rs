@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use flexguard_monitor::{Error, Monitor, Options, SocketName, Stats, Stop};
 
 use crate::args::MonitorMode;
-use crate::failure::{Context, Failure, Result};
+use crate::failure::{Failure, Result};
 
 /// The environment variable that tells the locks where to register.
 pub const SOCKET_ENV: &str = "FLEXGUARD_SOCKET";
@@ -34,10 +34,7 @@ impl Attachment {
         if let Some(found) = Self::find_without_loading(mode)? {
             return Ok(found);
         }
-        match Served::load(Options {
-            socket: unguessable_name()?,
-            run_time_stats: false,
-        }) {
+        match Served::for_a_run(false) {
             Ok(own) => Ok(Self::Own(own)),
             Err(e) => Absence {
                 why: e.to_string(),
@@ -66,6 +63,14 @@ impl Attachment {
         Ok(Stats::query(&socket)
             .is_ok()
             .then_some(Self::Shared(socket)))
+    }
+
+    /// No monitor, and why.
+    pub fn none(why: &str) -> Self {
+        Self::Absent(Absence {
+            why: why.into(),
+            advice: None,
+        })
     }
 
     /// The value of FLEXGUARD_SOCKET for the program.
@@ -157,6 +162,18 @@ impl Served {
         })
     }
 
+    /// A monitor for one run, which nobody else finds. Signals must be held: it starts threads.
+    pub fn for_a_run(run_time_stats: bool) -> Result<Self, Error> {
+        let socket = unguessable_name().map_err(|source| Error::Os {
+            step: "getting random bytes for the socket's name",
+            source,
+        })?;
+        Self::load(Options {
+            socket,
+            run_time_stats,
+        })
+    }
+
     /// Serving has ended although nobody asked for it.
     pub fn has_stopped(&self) -> bool {
         self.server.as_ref().is_none_or(JoinHandle::is_finished)
@@ -181,13 +198,12 @@ impl Drop for Served {
 
 /// An abstract socket vanishes with its last descriptor, however we end. Other users can bind in the same namespace, so the
 /// name must not be foreseeable: the locks of the program trust whoever answers there.
-fn unguessable_name() -> Result<SocketName> {
+fn unguessable_name() -> std::io::Result<SocketName> {
     let mut random = [0u8; 16];
     // SAFETY: the buffer is valid for its length.
     let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
     if got != random.len() as isize {
-        return Err(std::io::Error::last_os_error())
-            .context("cannot get random bytes for the monitor's socket name");
+        return Err(std::io::Error::last_os_error());
     }
     let random = u128::from_ne_bytes(random);
     Ok(SocketName::Abstract(

@@ -43,9 +43,21 @@ fn dispatch(command: Command) -> Result<Status> {
         Command::List(args) => list::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Monitor(args) => daemon::run(args),
-        Command::Bench(Bench::Shm(args)) => bench::shm::run(args),
-        Command::Bench(Bench::Exec(args)) => bench::exec::run(args),
+        Command::Bench(command) => measure(*command),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man_pages(args),
+        Command::MemcachedLoad(load) => bench::memcached::run(load),
+    }
+}
+
+fn measure(command: Bench) -> Result<Status> {
+    match command {
+        Bench::Shm(args) => bench::run(args),
+        Bench::Hashtable(args) => bench::run(args),
+        Bench::Overhead(args) => bench::run(args),
+        Bench::Exec(args) => bench::run(args),
+        Bench::Paper(args) => bench::paper::run(args),
+        Bench::Compare(args) => bench::compare::run(args),
+        Bench::Report(args) => bench::report::run(args),
     }
 }

@@ -22,7 +22,7 @@ pub fn completions(args: args::Completions) -> Result<Status> {
 }
 
 /// Every page: the words of its command line, and its sections.
-const PAGES: [(&[&str], &[Section]); 9] = [
+const PAGES: [(&[&str], &[Section]); 14] = [
     (&[], sections::MAIN),
     (&["run"], sections::RUN),
     (&["list"], sections::LIST),
@@ -30,7 +30,12 @@ const PAGES: [(&[&str], &[Section]); 9] = [
     (&["monitor"], sections::MONITOR),
     (&["bench"], sections::BENCH),
     (&["bench", "shm"], sections::BENCH_SHM),
+    (&["bench", "hashtable"], sections::BENCH_HASHTABLE),
+    (&["bench", "overhead"], sections::BENCH_OVERHEAD),
     (&["bench", "exec"], sections::BENCH_EXEC),
+    (&["bench", "paper"], sections::BENCH_PAPER),
+    (&["bench", "compare"], sections::BENCH_COMPARE),
+    (&["bench", "report"], sections::BENCH_REPORT),
     (&["completions"], sections::COMPLETIONS),
 ];
 

@@ -102,8 +102,13 @@ impl Preload {
     }
 
     pub fn apply(&self, command: &mut Command) {
+        self.set(PRELOAD_ENV, command);
+    }
+
+    /// In another variable than the loader's.
+    pub fn set(&self, variable: &str, command: &mut Command) {
         if let Some(value) = &self.0 {
-            command.env(PRELOAD_ENV, value);
+            command.env(variable, value);
         }
     }
 }

@@ -2,6 +2,8 @@
 //! What the tests of the command share.
 #![allow(dead_code)] // each test program uses its part
 
+pub mod fake;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write;

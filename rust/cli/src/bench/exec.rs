@@ -1,177 +1,256 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench exec`: any program, under several locks.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::time::Duration;
 
+use clap::{Args, ValueHint};
 use regex::Regex;
-use serde::Serialize;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::args;
-use crate::bench::runner::{Capture, Run};
-use crate::bench::session::{self, Session, Setup, Step};
-use crate::bench::spread::{self, Spread};
-use crate::bench::table::Table;
-use crate::child::{self, Status};
+use super::measure::{Measure, Unit, measure};
+use super::options::seconds;
+use super::plot::{FigureSpec, Shape};
+use super::point::Point;
+use super::presets::{self, Preset};
+use super::runner::{Capture, Run, with_tail};
+use super::stats::Better::{Higher, Lower};
+use super::workload::{Counts, Launch, MonitorUse, Reading, Workload};
+use super::{memcached, worker};
+use crate::args::MonitorMode;
+use crate::child;
 use crate::failure::{Failure, Result};
+use crate::locks;
 use crate::prefix::Prefix;
 use crate::run::Preload;
 use crate::summary::Counted;
 
-const SCHEMA: &str = "flexguard-bench-exec/1";
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// Locks to compare, or `all`; ratios are to the first
+    #[arg(
+        short,
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "posix,flexguard"
+    )]
+    pub locks: Vec<String>,
 
-#[derive(Debug, Clone, Serialize)]
-struct Sample {
-    round: u32,
-    elapsed_seconds: f64,
-    cpu_seconds: f64,
-    score: Option<f64>,
-    preempted_critical_sections: Option<u64>,
-    mode_transitions: Option<u64>,
+    /// Compare what this regular expression finds in the output (its first group, a number, more is better)
+    #[arg(long, value_name = "REGEX")]
+    pub score: Option<Regex>,
+
+    /// Run a well-known program instead of PROGRAM
+    #[arg(long, value_name = "NAME", value_enum, conflicts_with_all = ["program", "score"])]
+    pub preset: Option<Preset>,
+
+    /// The preset's threads; 2x: two for each hardware context
+    #[arg(long, value_name = "COUNT", default_value = "2x", value_parser = super::options::threads, requires = "preset")]
+    pub threads: u32,
+
+    /// How much work the preset does
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "preset")]
+    pub scale: f64,
+
+    /// Give up on a run that takes longer
+    #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = |s: &str| seconds(s, 0.001, 1e7))]
+    pub timeout: f64,
+
+    /// Where the locks learn of preemptions
+    #[arg(short, long, value_name = "WHEN", value_enum, default_value_t = MonitorMode::Auto)]
+    pub monitor: MonitorMode,
+
+    /// The program and its arguments
+    #[arg(required_unless_present = "preset", trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+
+    #[arg(skip)]
+    preloads: BTreeMap<String, Preload>,
+
+    /// The preset's files; they go when this goes.
+    #[arg(skip)]
+    scratch: Option<TempDir>,
 }
 
-impl Sample {
-    fn of(
-        step: Step,
-        run: &Run,
-        counted: Option<Counted>,
-        score: Option<&Regex>,
-    ) -> Result<Self, String> {
-        Ok(Self {
-            round: step.round,
-            elapsed_seconds: run.elapsed.as_secs_f64(),
-            cpu_seconds: run.end.cpu_seconds(),
-            score: score
-                .map(|regex| find_score(regex, &run.stdout))
-                .transpose()?,
-            preempted_critical_sections: counted.map(|c| c.preempted_critical_sections()),
-            mode_transitions: counted.map(|c| c.mode_transitions),
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(f) if (0.001..=1000.0).contains(&f) => Ok(f),
+        _ => Err("not a number from 0.001 to 1000".into()),
+    }
+}
+
+impl Exec {
+    /// What `bench paper` measures.
+    pub fn of(preset: Preset, locks: &[String], threads: u32, scale: f64) -> Self {
+        Self {
+            locks: locks.to_vec(),
+            score: None,
+            preset: Some(preset),
+            threads,
+            scale,
+            timeout: 600.0,
+            monitor: MonitorMode::Auto,
+            program: Vec::new(),
+            preloads: BTreeMap::new(),
+            scratch: None,
+        }
+    }
+}
+
+impl Workload for Exec {
+    fn name(&self) -> &'static str {
+        "exec"
+    }
+
+    fn title(&self) -> String {
+        match self.preset {
+            Some(preset) => preset.title().into(),
+            None => self
+                .program
+                .iter()
+                .map(|a| a.to_string_lossy())
+                .collect::<Vec<_>>()
+                .join(" "),
+        }
+    }
+
+    fn prepare(&mut self, prefix: &Prefix) -> Result<()> {
+        self.locks = worker::resolve(&locks::read(prefix)?, &self.locks)?;
+        for lock in &self.locks {
+            self.preloads
+                .insert(lock.clone(), Preload::of(prefix, lock)?);
+        }
+        if let Some(preset) = self.preset {
+            let prepared = preset.prepare(self.threads, self.scale)?;
+            (self.program, self.score) = (prepared.argv, prepared.score);
+            self.scratch = prepared.scratch;
+        }
+        match &self.score {
+            Some(regex) if regex.captures_len() < 2 => Err(Failure::new("--score has no group")
+                .advice("put the number in parentheses: --score 'ops/s: ([0-9.]+)'")),
+            _ => presets::executable(&self.program[0]),
+        }
+    }
+
+    fn subjects(&self) -> Vec<String> {
+        self.locks.clone()
+    }
+
+    fn points(&self) -> Vec<Point> {
+        vec![match self.preset {
+            Some(_) => Point::default().with("threads", f64::from(self.threads)),
+            None => Point::default(),
+        }]
+    }
+
+    fn settings(&self) -> Value {
+        let program: Vec<_> = self.program.iter().map(|a| a.to_string_lossy()).collect();
+        json!({
+            "locks": self.locks,
+            "program": program,
+            "score": self.score.as_ref().map(Regex::as_str),
+            "preset": self.preset.map(Preset::name),
+            "scale": self.scale,
+            "timeout": self.timeout,
         })
     }
 
-    /// How much better than `first`: its time over ours, or our score over its.
-    fn ratio_to(&self, first: &Self) -> f64 {
-        match (self.score, first.score) {
-            (Some(ours), Some(its)) => ours / its,
-            _ => first.elapsed_seconds / self.elapsed_seconds,
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Entry {
-    lock: String,
-    elapsed_seconds: Option<Spread>,
-    cpu_seconds: Option<Spread>,
-    score: Option<Spread>,
-    ratio: Option<Spread>,
-    preempted_critical_sections: Option<Spread>,
-    mode_transitions: Option<Spread>,
-    rounds: Vec<Sample>,
-}
-
-impl Entry {
-    fn new(lock: &str, rounds: &[Sample], first: &[Sample]) -> Self {
-        let over =
-            |value: &dyn Fn(&Sample) -> Option<f64>| Spread::of(rounds.iter().filter_map(value));
-        Self {
-            lock: lock.to_owned(),
-            elapsed_seconds: over(&|s| Some(s.elapsed_seconds)),
-            cpu_seconds: over(&|s| Some(s.cpu_seconds)),
-            score: over(&|s| s.score),
-            // Round by round: what slows a whole round down cancels out.
-            ratio: over(&|s| Some(s.ratio_to(first.iter().find(|f| f.round == s.round)?))),
-            preempted_critical_sections: over(&|s| s.preempted_critical_sections.map(|n| n as f64)),
-            mode_transitions: over(&|s| s.mode_transitions.map(|n| n as f64)),
-            rounds: rounds.to_vec(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Settings<'a> {
-    locks: &'a [String],
-    rounds: u32,
-    score: Option<&'a str>,
-    program: Vec<String>,
-}
-
-pub fn run(args: args::BenchExec) -> Result<Status> {
-    let prefix = Prefix::find()?;
-    let locks = session::resolve(&prefix, &args.locks)?;
-    let preloads = locks
-        .iter()
-        .map(|lock| Preload::of(&prefix, lock))
-        .collect::<Result<Vec<_>>>()?;
-    check_score(args.score.as_ref())?;
-    let mut session = Session::open(SCHEMA, &prefix, args.monitor.monitor, &args.report)?;
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); locks.len()];
-    let setup = Setup {
-        capture: Capture::Together,
-        limit: Duration::from_secs_f64(args.timeout),
-        label: &|step| locks[step.lock].clone(),
-        command: &|step| {
-            let mut command = child::command(&args.program);
-            preloads[step.lock].apply(&mut command);
-            command
-        },
-    };
-    let steps = session::interleave(args.rounds.rounds, 1, locks.len());
-    session.run(&steps, &setup, |step, run, counted| {
-        samples[step.lock].push(Sample::of(step, &run, counted, args.score.as_ref())?);
-        Ok(())
-    })?;
-    let entries: Vec<Entry> = locks
-        .iter()
-        .zip(&samples)
-        .map(|(lock, rounds)| Entry::new(lock, rounds, &samples[0]))
-        .collect();
-    let settings = Settings {
-        locks: &locks,
-        rounds: args.rounds.rounds,
-        score: args.score.as_ref().map(Regex::as_str),
-        program: args
-            .program
-            .iter()
-            .map(|a| a.to_string_lossy().into_owned())
-            .collect(),
-    };
-    let table = table(&entries, args.score.is_some());
-    session.finish(settings, &entries, &table)
-}
-
-fn table(entries: &[Entry], scored: bool) -> String {
-    let mut titles = vec!["lock", "time s", "ratio"];
-    if scored {
-        titles.push("score");
-    }
-    titles.extend([
-        "cpu s",
-        "preempted critical sections",
-        "spin->block transitions",
-    ]);
-    let mut table = Table::new(&titles, 1);
-    for e in entries {
-        let mut row = vec![
-            e.lock.clone(),
-            spread::show(e.elapsed_seconds),
-            spread::show(e.ratio),
+    fn measures(&self) -> Vec<Measure> {
+        let mut measures = vec![
+            measure("elapsed_seconds", "time", Unit::Seconds, Lower),
+            measure("cpu_seconds", "CPU", Unit::Seconds, Lower),
+            measure("max_rss_kib", "resident KiB", Unit::Count, Lower),
+            measure("switches_per_s", "context switches", Unit::PerSecond, None),
+            measure("preempted", "preempted sections", Unit::Count, Lower),
+            measure("transitions", "mode transitions", Unit::Count, None),
         ];
-        if scored {
-            row.push(spread::show(e.score));
+        if self.primary() == "score" {
+            measures.insert(0, measure("score", "score", Unit::Plain, Higher));
         }
-        row.push(spread::show_median(e.cpu_seconds));
-        row.push(spread::show_count(e.preempted_critical_sections));
-        row.push(spread::show_count(e.mode_transitions));
-        table.row(row);
+        measures
     }
-    table.render()
-}
 
-fn check_score(score: Option<&Regex>) -> Result<()> {
-    match score {
-        Some(regex) if regex.captures_len() < 2 => Err(Failure::new("--score has no group")
-            .advice("put the number in parentheses: --score 'ops/s: ([0-9.]+)'")),
-        _ => Ok(()),
+    fn primary(&self) -> &'static str {
+        match self.preset {
+            Some(preset) if preset.is_scored() => "score",
+            None if self.score.is_some() => "score",
+            _ => "elapsed_seconds",
+        }
+    }
+
+    fn columns(&self) -> Vec<&'static str> {
+        let rest = [
+            "ratio",
+            "elapsed_seconds",
+            "cpu_seconds",
+            "preempted",
+            "transitions",
+        ];
+        let first = self.primary();
+        std::iter::once(first)
+            .chain(rest.into_iter().filter(|c| *c != first))
+            .collect()
+    }
+
+    fn figures(&self) -> Vec<FigureSpec> {
+        vec![FigureSpec {
+            id: "result".into(),
+            title: self.title(),
+            measure: self.primary().into(),
+            shape: Shape::Bars,
+            ..FigureSpec::default()
+        }]
+    }
+
+    fn monitor(&self) -> MonitorMode {
+        self.monitor
+    }
+
+    fn launch(&self, _: &Point, lock: &str) -> Launch {
+        let mut command = child::command(&self.program);
+        if let Some(preload) = self.preloads.get(lock) {
+            match self.preset {
+                // The load is generated without it.
+                Some(Preset::Memcached) => preload.set(memcached::PRELOAD_ENV, &mut command),
+                _ => preload.apply(&mut command),
+            }
+        }
+        Launch {
+            command,
+            capture: Capture::Together,
+            limit: Duration::from_secs_f64(self.timeout),
+            monitor: MonitorUse::Shared,
+        }
+    }
+
+    fn read(&self, run: &Run, counts: Option<&Counts>) -> Result<Reading, String> {
+        let elapsed = run.elapsed.as_secs_f64();
+        let usage = &run.end.usage;
+        let switches = (usage.ru_nvcsw + usage.ru_nivcsw) as f64;
+        let mut values = BTreeMap::from([
+            ("elapsed_seconds".to_owned(), elapsed),
+            ("cpu_seconds".to_owned(), run.end.cpu_seconds()),
+            ("max_rss_kib".to_owned(), usage.ru_maxrss as f64),
+            ("switches_per_s".to_owned(), switches / elapsed),
+        ]);
+        if let Some(regex) = &self.score {
+            values.insert("score".into(), find_score(regex, &run.stdout)?);
+        }
+        if let Some(c) = counts.and_then(|c| Counted::between(&c.before, &c.after)) {
+            values.insert("preempted".into(), c.preempted_critical_sections() as f64);
+            values.insert("transitions".into(), c.mode_transitions as f64);
+        }
+        Ok(Reading {
+            values,
+            detail: Value::Null,
+        })
+    }
+
+    fn run_seconds(&self, _: &Point) -> Option<f64> {
+        self.preset.map(|p| p.seconds(self.scale))
     }
 }
 
@@ -183,7 +262,7 @@ fn find_score(regex: &Regex, output: &str) -> Result<f64, String> {
         .and_then(|c| c.get(1))
         .map(|m| m.as_str());
     let found = found.ok_or_else(|| {
-        super::runner::with_tail(
+        with_tail(
             &format!("--score '{regex}' matches nothing in its output"),
             output,
         )
@@ -210,45 +289,6 @@ mod tests {
             find_score(&regex, "ops: ..")
                 .unwrap_err()
                 .contains("no number")
-        );
-    }
-
-    fn sample(round: u32, elapsed_seconds: f64, score: Option<f64>) -> Sample {
-        Sample {
-            round,
-            elapsed_seconds,
-            cpu_seconds: 1.0,
-            score,
-            preempted_critical_sections: None,
-            mode_transitions: None,
-        }
-    }
-
-    #[test]
-    fn ratios_are_taken_within_a_round() {
-        let first = [
-            sample(0, 2.0, None),
-            sample(1, 20.0, None),
-            sample(2, 6.0, None),
-        ];
-        let other = [sample(1, 10.0, None), sample(0, 1.0, None)];
-        let entry = Entry::new("x", &other, &first);
-        assert_eq!(
-            entry.ratio,
-            Some(Spread {
-                median: 2.0,
-                min: 2.0,
-                max: 2.0
-            })
-        );
-        assert_eq!(entry.preempted_critical_sections, None);
-    }
-
-    #[test]
-    fn a_higher_score_is_a_higher_ratio() {
-        assert_eq!(
-            sample(0, 5.0, Some(30.0)).ratio_to(&sample(0, 1.0, Some(10.0))),
-            3.0
         );
     }
 }

@@ -1,50 +1,72 @@
 // SPDX-License-Identifier: MIT
 //! One line on the terminal: what runs, how far we are, how long it will take. Nothing if stderr is not a terminal.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub struct Progress(ProgressBar);
+/// Counts in milliseconds of expected run time: long runs and short ones then advance it as they should.
+pub struct Progress {
+    bar: ProgressBar,
+    runs: usize,
+    run: Cell<usize>,
+    /// Something has really run: until then nobody knows how long it takes.
+    measured: Cell<bool>,
+}
 
-/// Until something has finished nobody knows how long it takes.
-const AT_FIRST: &str = "[{pos}/{len}] {wide_msg}";
-const THEN: &str = "[{pos}/{len}] {wide_msg} {eta_precise} left";
+const AT_FIRST: &str = "{prefix} {wide_msg}";
+const THEN: &str = "{prefix} {wide_msg} {bar:16} {eta_precise} left";
 
 impl Progress {
-    pub fn new(steps: usize) -> Self {
-        let progress = Self(ProgressBar::new(steps as u64));
+    pub fn new(runs: usize, seconds: f64) -> Self {
+        let progress = Self {
+            bar: ProgressBar::new(milliseconds(seconds)),
+            runs,
+            run: Cell::new(0),
+            measured: Cell::new(false),
+        };
         progress.look(AT_FIRST);
-        progress.0.enable_steady_tick(Duration::from_secs(1));
+        progress.bar.enable_steady_tick(Duration::from_secs(1));
         progress
     }
 
     /// Should a template be wrong, the plain bar still shows the progress.
     fn look(&self, template: &str) {
         if let Ok(style) = ProgressStyle::with_template(template) {
-            self.0.set_style(style);
+            self.bar.set_style(style.progress_chars("━━─"));
         }
     }
 
-    pub fn start(&self, what: String) {
-        self.0.set_message(what);
+    pub fn start(&self, what: &str) {
+        self.run.set(self.run.get() + 1);
+        self.bar
+            .set_prefix(format!("[{}/{}]", self.run.get(), self.runs));
+        self.bar.set_message(what.to_owned());
     }
 
-    pub fn done(&self) {
-        if self.0.position() == 0 {
+    pub fn done(&self, seconds: f64) {
+        if !self.measured.replace(true) {
             self.look(THEN);
         }
-        self.0.inc(1);
+        self.bar.inc(milliseconds(seconds));
     }
 
-    pub fn skip(&self, steps: usize) {
-        self.0
-            .set_length(self.0.length().unwrap_or(0).saturating_sub(steps as u64));
+    /// A run that does not take place.
+    pub fn skip(&self, seconds: f64) {
+        self.run.set(self.run.get() + 1);
+        let length = self.bar.length().unwrap_or(0);
+        self.bar
+            .set_length(length.saturating_sub(milliseconds(seconds)));
     }
+}
+
+fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1e3).ceil() as u64
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

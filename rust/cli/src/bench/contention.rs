@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+//! What the microbenchmarks have in common: locks, threads, durations, and what disturbs them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::options::{distinct, hogs, seconds, threads};
+use super::plot::{FigureSpec, Shape};
+use super::point::{Point, number};
+use super::worker;
+use crate::args::MonitorMode;
+use crate::failure;
+use crate::prefix::Prefix;
+
+/// Options that take several values make a point of each combination.
+#[derive(Debug, Clone, Args, Serialize)]
+pub struct Contention {
+    /// Locks to compare; `all`: every lock of this installation, `peers`: those of others
+    #[arg(
+        short,
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "posix,futex,flexguard"
+    )]
+    pub locks: Vec<String>,
+
+    /// Threads; 2x: two for each hardware context
+    #[arg(short, long, value_name = "COUNTS", value_delimiter = ',', default_value = "0.5x,1x,2x,4x", value_parser = threads)]
+    pub threads: Vec<u32>,
+
+    /// Measured seconds of each run
+    #[arg(short, long, value_name = "SECONDS", value_delimiter = ',', default_value = "1", value_parser = |s: &str| seconds(s, 0.001, 3600.0))]
+    pub seconds: Vec<f64>,
+
+    /// Seconds that each run warms up before it measures
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = |s: &str| seconds(s, 0.0, 600.0))]
+    pub warmup: f64,
+
+    /// Busy processes that compete for the CPUs
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "0", value_parser = hogs)]
+    pub hogs: Vec<u32>,
+
+    /// Nice levels, dealt to the threads in turn
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', allow_hyphen_values = true,
+          value_parser = clap::value_parser!(i32).range(-20..=19))]
+    pub nice: Vec<i32>,
+
+    /// Sample the number of runnable threads at this interval (0: do not; else 100 or more)
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = interval)]
+    pub trace_us: u64,
+
+    /// Where the locks learn of preemptions
+    #[arg(short, long, value_name = "WHEN", value_enum, default_value_t = MonitorMode::Auto)]
+    pub monitor: MonitorMode,
+
+    #[arg(skip)]
+    #[serde(skip)]
+    worker: PathBuf,
+}
+
+impl Contention {
+    /// What `bench paper` measures: everything else as by default.
+    pub fn of(locks: &[String], threads: Vec<u32>, seconds: f64, warmup: f64) -> Self {
+        Self {
+            locks: locks.to_vec(),
+            threads,
+            seconds: vec![seconds],
+            warmup,
+            hogs: vec![0],
+            nice: Vec::new(),
+            trace_us: 0,
+            monitor: MonitorMode::Auto,
+            worker: PathBuf::new(),
+        }
+    }
+
+    pub fn prepare(&mut self, prefix: &Prefix) -> failure::Result<()> {
+        self.worker = worker::find(prefix)?;
+        self.locks = worker::resolve(&worker::locks(prefix, &self.worker)?, &self.locks)?;
+        Ok(())
+    }
+
+    /// Ours, then the workload's own. Of the variables that keep their default, only `threads` is worth mentioning.
+    pub fn points(&self, own: &[(&'static str, Vec<f64>, f64)]) -> Vec<Point> {
+        let whole = |values: &[u32]| distinct(values).into_iter().map(f64::from).collect();
+        let mut variables: Vec<(&str, Vec<f64>)> = vec![("threads", whole(&self.threads))];
+        if self.seconds.len() > 1 {
+            variables.push(("seconds", distinct(&self.seconds)));
+        }
+        let hogs = [("hogs", whole(&self.hogs), 0.0)];
+        for (name, values, usual) in hogs.iter().chain(own) {
+            if *values != [*usual] {
+                variables.push((name, distinct(values)));
+            }
+        }
+        Point::product(&variables)
+    }
+
+    pub fn seconds_at(&self, point: &Point) -> f64 {
+        point.get("seconds").unwrap_or(self.seconds[0])
+    }
+
+    pub fn run_seconds(&self, point: &Point) -> f64 {
+        self.seconds_at(point) + self.warmup + worker::START_SECONDS
+    }
+
+    pub fn launch(
+        &self,
+        workload: &str,
+        point: &Point,
+        lock: &str,
+        own: &[&'static str],
+    ) -> super::workload::Launch {
+        let given = |variable: &str| point.get(variable).map(number);
+        let seconds = self.seconds_at(point);
+        let mut options = vec![
+            ("--threads".to_owned(), given("threads")),
+            ("--seconds".to_owned(), Some(seconds.to_string())),
+            ("--warmup".to_owned(), Some(self.warmup.to_string())),
+            ("--hogs".to_owned(), given("hogs").filter(|h| h != "0")),
+        ];
+        let nice: Vec<String> = self.nice.iter().map(ToString::to_string).collect();
+        options.push((
+            "--nice".to_owned(),
+            Some(nice.join(",")).filter(|n| !n.is_empty()),
+        ));
+        let trace = (self.trace_us > 0).then(|| self.trace_us.to_string());
+        options.push(("--trace-us".to_owned(), trace));
+        for variable in own {
+            options.push((option_of(variable), given(variable)));
+        }
+        worker::launch(
+            &self.worker,
+            workload,
+            lock,
+            &options,
+            seconds + self.warmup,
+        )
+    }
+
+    /// Figures over whichever variable has several values.
+    pub fn figures(&self, shape: &str) -> Vec<FigureSpec> {
+        let spec = |id: &str, title: &str, measure: &str, shape| FigureSpec {
+            id: id.into(),
+            title: title.into(),
+            measure: measure.into(),
+            shape,
+            ..FigureSpec::default()
+        };
+        let mut figures = vec![
+            spec(
+                "throughput",
+                &format!("Throughput, {shape}"),
+                "throughput_ops_per_ms",
+                Shape::Lines,
+            ),
+            FigureSpec {
+                normalise_to: vec!["futex".into(), "posix".into()],
+                log: true,
+                ..spec(
+                    "section-time",
+                    &format!("Critical-section time, {shape}"),
+                    "cs_mean_ns",
+                    Shape::Lines,
+                )
+            },
+            spec(
+                "fairness",
+                "Fairness factor (0.5 fair, 1 unfair)",
+                "fairness_factor",
+                Shape::Bars,
+            ),
+            FigureSpec {
+                log: true,
+                ..spec("spins", "Busy-waiting", "spins_per_s", Shape::Lines)
+            },
+        ];
+        if self.trace_us > 0 {
+            figures.push(spec(
+                "runnable",
+                "Runnable threads over time",
+                "runnable_mean",
+                Shape::Trace,
+            ));
+        }
+        figures
+    }
+}
+
+/// The worker does not sample more often: that would disturb what it measures.
+fn interval(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(n) if n == 0 || (100..=1_000_000).contains(&n) => Ok(n),
+        _ => Err("not 0, nor a number of microseconds from 100 to 1000000".into()),
+    }
+}
+
+/// `cycles_between` is `--cycles-between`; the number of locks is `--locks` to the worker.
+fn option_of(variable: &str) -> String {
+    match variable {
+        "lock_count" => "--locks".into(),
+        variable => format!("--{}", variable.replace('_', "-")),
+    }
+}
+
+/// What the tables of the microbenchmarks show.
+pub const COLUMNS: [&str; 8] = [
+    "throughput_ops_per_ms",
+    "ratio",
+    "cs_mean_ns",
+    "cs_p99_ns",
+    "fairness_factor",
+    "longest_wait_ns",
+    "cpu_us_per_op",
+    "preempted_per_s",
+];

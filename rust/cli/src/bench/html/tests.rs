@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+use super::super::document::testing;
+use super::*;
+
+#[test]
+fn the_page_is_complete_in_itself() {
+    let document = testing::document();
+    let page = page(&[&document, &document]).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    // The namespace of SVG is a name, not an address that is fetched.
+    let rest = page.replace("http://www.w3.org/2000/svg", "");
+    for fetched in [
+        "http:", "https:", "src=", "@import", "url(", "<script", "<link",
+    ] {
+        assert!(!rest.contains(fetched), "{fetched}");
+    }
+    assert_eq!(
+        page.matches("<svg ").count(),
+        page.matches("</svg>").count()
+    );
+    assert!(page.matches("<svg ").count() >= 2);
+}
+
+#[test]
+fn what_others_call_themselves_is_not_markup() {
+    let mut document = testing::document();
+    document.title = "<script>alert(1)</script>".into();
+    document.subjects[0] = "<b>".into();
+    for entry in &mut document.results {
+        if entry.subject == "posix" {
+            entry.subject = "<b>".into();
+        }
+    }
+    document.analyse();
+    let page = page(&[&document]).unwrap();
+    assert!(!page.contains("<script>") && !page.contains("<b>"));
+    assert!(page.contains("&lt;b&gt;"));
+}
+
+#[test]
+fn verdicts_cautions_and_commands_are_told() {
+    let mut document = testing::document();
+    document.command = vec!["/opt/x/flexguard".into(), "bench".into(), "it's".into()];
+    let page = page(&[&document]).unwrap();
+    for part in [
+        "wins",
+        "cannot be told apart",
+        "two modes",
+        "differed from itself",
+        "flexguard bench &#39;it&#39;\\&#39;&#39;s&#39;",
+        "Incomplete",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("/opt/x"));
+}

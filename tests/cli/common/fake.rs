@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//! An installation whose fg-bench is a shell script: a run takes no time, and the test decides what it measures.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::flexguard;
+
+pub struct Fake(tempfile::TempDir);
+
+/// `result N` prints a result with throughput N.
+const RESULT: &str = r#"result() { echo '{"throughput_ops_per_ms":'$1',"cs_ns":{"mean":'$1',"p50":1,"p99":2,"p999":3,"max":4},
+"fairness_factor":0.5,"longest_wait_ns":1500,"cpu_seconds":0.25,"ops":10,"seconds":1,"spins":5,"parks":0,
+"runnable":{"interval_us":500,"samples":[1,2,1]}}'; }"#;
+
+impl Fake {
+    /// In the script, $lock and $threads are what is asked for, $n is the number of the run, $dir a directory.
+    pub fn new(script: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for sub in ["share/flexguard", "libexec/flexguard", "lib/flexguard"] {
+            fs::create_dir_all(dir.path().join(sub)).unwrap();
+        }
+        fs::write(
+            dir.path().join("share/flexguard/LOCKS"),
+            "a\ta\tspin\tA\nb\tb\tblock\tB\n",
+        )
+        .unwrap();
+        let fake = Self(dir);
+        fake.change(script);
+        fake
+    }
+
+    /// Another worker, as if it had been built anew.
+    pub fn change(&self, script: &str) {
+        let worker = self.path().join("libexec/flexguard/fg-bench");
+        let head = format!(
+            "#!/bin/sh\ndir={}\nif [ $1 = --list ]; then printf 'posix\\tlibc\\na\\town\\nb\\town\\npeer\\tpeer\\n'; exit; fi\n\
+             lock=$3; threads=$5; echo $lock $threads >>$dir/log; echo \"$@\" >>$dir/calls; n=$(wc -l <$dir/log)\n{RESULT}\n",
+            self.path().display()
+        );
+        fs::write(&worker, head + script).unwrap();
+        fs::set_permissions(&worker, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn bench(&self, args: &[&str]) -> Command {
+        let mut command = flexguard();
+        command
+            .arg("bench")
+            .args(args)
+            .env("FLEXGUARD_PREFIX", self.path())
+            // Empty: no monitor is looked for, or loaded.
+            .env("FLEXGUARD_SOCKET", "")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub fn shm(&self, args: &[&str]) -> Command {
+        self.bench(&[&["shm", "--monitor", "off"], args].concat())
+    }
+
+    /// What ran: lock and threads, in order.
+    pub fn order(&self) -> Vec<String> {
+        self.lines("log")
+    }
+
+    /// The worker's arguments, in order.
+    pub fn calls(&self) -> Vec<String> {
+        self.lines("calls")
+    }
+
+    pub fn has_run(&self) -> bool {
+        self.path().join("log").exists()
+    }
+
+    fn lines(&self, file: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.path().join(file)).unwrap();
+        text.lines().map(Into::into).collect()
+    }
+
+    /// A FIFO in $dir, over which a run says that it has begun.
+    pub fn fifo(&self) -> std::path::PathBuf {
+        let fifo = self.path().join("fifo");
+        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        fifo
+    }
+}

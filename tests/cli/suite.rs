@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench paper`, `compare`, `report` and `overhead`.
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Output;
+
+use common::fake::Fake;
+use common::*;
+use serde_json::Value;
+
+/// A small paper: three microbenchmarks of two locks.
+const SMALL: [&str; 11] = [
+    "paper",
+    "--quick",
+    "--seconds",
+    "0.01",
+    "--rounds",
+    "6",
+    "--locks",
+    "posix,a",
+    "--only",
+    "shm,hashtable-hogs,runnable",
+    "-o",
+];
+
+fn paper(fake: &Fake, dir: &Path, more: &[&str]) -> Output {
+    let args = [&SMALL[..], &[dir.to_str().unwrap()], more].concat();
+    fake.bench(&args).output().unwrap()
+}
+
+fn result(path: &Path) -> Value {
+    json(&fs::read_to_string(path).unwrap())
+}
+
+#[test]
+fn the_paper_leaves_a_report_figures_and_data() {
+    let fake = Fake::new("result $((100 + n % 7))");
+    let dir = fake.path().join("out");
+    let output = paper(&fake, &dir, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    for name in ["shm", "hashtable-hogs", "runnable"] {
+        let result = result(&dir.join(format!("{name}.json")));
+        assert_eq!(
+            (&result["schema"], &result["complete"]),
+            (&"flexguard-bench/1".into(), &true.into())
+        );
+    }
+    for figure in ["fig2-raw", "fig3b-hogs", "fig5a-runnable", "fig5c-spins"] {
+        let svg = fs::read_to_string(dir.join(format!("plots/{figure}.svg"))).unwrap();
+        assert!(
+            svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
+            "{figure}"
+        );
+        let png = fs::read(dir.join(format!("plots/{figure}.png"))).unwrap();
+        assert!(
+            png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 2000,
+            "{figure}"
+        );
+    }
+    let page = fs::read_to_string(dir.join("report.html")).unwrap();
+    assert!(page.contains("Fig. 5a") && page.contains("How to reproduce"));
+    assert!(
+        stdout(&output).contains("report.html has everything"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// The fifth run tells us that it has begun, and never ends; the second paper has nothing to wait for.
+#[test]
+fn an_interrupted_paper_is_continued() {
+    let fake =
+        Fake::new("if [ $n = 5 ]; then echo begun >$dir/fifo; sleep 1000; fi; result $((100 + n))");
+    let fifo = fake.fifo();
+    let dir = fake.path().join("out");
+    let args = [&SMALL[..], &[dir.to_str().unwrap()]].concat();
+    let child = fake.bench(&args).spawn().unwrap();
+    assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
+    // SAFETY: sends a signal to a process that this test started.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGINT));
+    assert!(
+        stderr(&output).contains("the same command continues"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(dir.join("report.html").is_file());
+
+    let output = paper(&fake, &dir, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let shm = result(&dir.join("shm.json"));
+    assert_eq!(shm["complete"], true);
+    // The four runs before the interruption are still there, and were not run again.
+    let first: Vec<f64> = shm["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|e| e["rounds"].as_array().unwrap())
+        .map(|r| r["values"]["throughput_ops_per_ms"].as_f64().unwrap())
+        .filter(|v| *v < 105.0)
+        .collect();
+    assert_eq!(first.len(), 4, "{first:?}");
+    let runs = fake.order().len();
+    let output = paper(&fake, &dir, &[]);
+    assert_eq!((output.status.code(), fake.order().len()), (Some(0), runs));
+}
+
+#[test]
+fn a_paper_of_something_else_is_not_continued() {
+    let fake = Fake::new("result $((100 + n))");
+    let dir = fake.path().join("out");
+    assert_eq!(paper(&fake, &dir, &[]).status.code(), Some(0));
+    let runs = fake.order().len();
+    fake.change("result 7 # built anew");
+    let output = paper(&fake, &dir, &[]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("built anew") && stderr(&output).contains("--fresh"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(fake.order().len(), runs);
+    let output = paper(&fake, &dir, &["--fresh"]);
+    assert_eq!(
+        (output.status.code(), fake.order().len()),
+        (Some(0), 2 * runs),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_paper_is_refused_before_it_begins() {
+    let fake = Fake::new("result 1");
+    for (args, code) in [
+        (&["-o", "/proc/no/such"][..], 125),
+        (&["--only", "fig99"], 125),
+        (&["--locks", "c"], 125),
+        (&["--rounds", "0"], 2),
+        (&["--seconds", "0"], 2),
+    ] {
+        let output = fake
+            .bench(&[&["paper", "--quick"], args].concat())
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+    assert!(!fake.has_run());
+}
+
+#[test]
+fn the_plan_is_shown_and_not_run() {
+    let fake = Fake::new("result 1");
+    let args = [
+        "paper",
+        "--quick",
+        "--locks",
+        "posix,a",
+        "--only",
+        "shm,hashtable-hogs",
+        "--plan",
+    ];
+    let output = fake.bench(&args).output().unwrap();
+    let text = stdout(&output);
+    assert!(
+        text.contains("Figure 3b") && text.contains("in all about"),
+        "{text}"
+    );
+    assert!(!fake.has_run());
+}
+
+#[test]
+fn two_papers_at_once_in_one_place_are_one_too_many() {
+    let fake = Fake::new("if [ $n = 1 ]; then echo begun >$dir/fifo; sleep 1000; fi; result 1");
+    let fifo = fake.fifo();
+    let dir = fake.path().join("out");
+    let args = [&SMALL[..], &[dir.to_str().unwrap()]].concat();
+    let child = fake.bench(&args).spawn().unwrap();
+    assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
+    let output = paper(&fake, &dir, &[]);
+    // SAFETY: sends a signal to a process that this test started.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("another `flexguard bench paper`"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Results of posix, a and b at 1 and 2 threads; `b` is how fast b is.
+fn measured(fake: &Fake, b: &str, name: &str) -> String {
+    fake.change(&format!(
+        "case $lock in b) result {b}$((n % 10));; *) result 10$((n % 10));; esac"
+    ));
+    let file = fake.path().join(name).to_str().unwrap().to_owned();
+    let args = [
+        "--locks",
+        "posix,a,b",
+        "--threads",
+        "1,2",
+        "--noise",
+        "-o",
+        &file,
+    ];
+    let output = fake.shm(&args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    file
+}
+
+#[test]
+fn compare_finds_what_got_worse() {
+    let fake = Fake::new("");
+    let (before, after) = (
+        measured(&fake, "30", "x.json"),
+        measured(&fake, "20", "y.json"),
+    );
+    let compare = |args: &[&str]| fake.bench(&[&["compare"], args].concat()).output().unwrap();
+    let output = compare(&[&before, &after, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let comparison = json(&stdout(&output));
+    assert_eq!(
+        (&comparison["same_hardware"], &comparison["unmatched"]),
+        (&true.into(), &0.into())
+    );
+    for row in comparison["results"].as_array().unwrap() {
+        let expected = if row["subject"] == "b" {
+            "worse"
+        } else {
+            "unclear"
+        };
+        assert_eq!(row["verdict"], expected, "{row}");
+    }
+    assert_eq!(
+        compare(&[&before, &after, "--check"]).status.code(),
+        Some(1)
+    );
+    assert_eq!(
+        compare(&[&after, &before, "--check"]).status.code(),
+        Some(0)
+    );
+    assert!(stdout(&compare(&[&before, &after])).contains("worse"));
+    let output = compare(&[&before, &after, "--measure", "fairness_factor", "--check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert_eq!(
+        compare(&[&before, &after, "--measure", "beauty"])
+            .status
+            .code(),
+        Some(125)
+    );
+    assert_eq!(
+        compare(&[&before, "/no/such.json"]).status.code(),
+        Some(125)
+    );
+}
+
+#[test]
+fn compare_does_not_judge_between_machines() {
+    let fake = Fake::new("");
+    let (before, after) = (
+        measured(&fake, "30", "x.json"),
+        measured(&fake, "20", "y.json"),
+    );
+    let mut other = result(Path::new(&after));
+    other["machine"]["cpu"] = "Another CPU".into();
+    fs::write(&after, other.to_string()).unwrap();
+    let output = fake
+        .bench(&["compare", &before, &after, "--check"])
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(
+        text.contains("DIFFERENT MACHINES")
+            && text.contains("Another CPU")
+            && !text.contains("worse"),
+        "{text}"
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let args = ["compare", &before, &after, "--check", "--across-machines"];
+    assert_eq!(fake.bench(&args).output().unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn a_report_is_made_of_results() {
+    let fake = Fake::new("");
+    let file = measured(&fake, "30", "x.json");
+    let (page, plots) = (fake.path().join("r.html"), fake.path().join("plots"));
+    let args = [
+        "report",
+        &file,
+        "-o",
+        page.to_str().unwrap(),
+        "--plots",
+        plots.to_str().unwrap(),
+    ];
+    let output = fake.bench(&args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(fs::read_to_string(&page).unwrap().contains("Verdicts"));
+    assert!(plots.join("x-throughput.png").is_file());
+    let damaged = fake.path().join("damaged.json");
+    fs::write(&damaged, "{\"schema\": \"something else\"}").unwrap();
+    for wrong in [damaged.to_str().unwrap(), "/no/such.json"] {
+        let output = fake
+            .bench(&["report", wrong, "-o", page.to_str().unwrap()])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(125));
+    }
+    let output = fake
+        .bench(&["report", &file, "-o", "/no/such/r.html"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+}
+
+#[test]
+fn overhead_compares_without_and_with_the_monitor() {
+    if !bpf("overhead_compares_without_and_with_the_monitor") {
+        return;
+    }
+    let args = [
+        "bench", "overhead", "--loops", "2", "--fds", "2", "--rounds", "2", "--json",
+    ];
+    let output = run(args);
+    if output.status.code() == Some(127) {
+        eprintln!("SKIPPED: overhead: {}", stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let result = json(&stdout(&output));
+    let measures = |i: usize| &result["results"][i]["measures"];
+    let names: Vec<&str> = result["subjects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s.as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "without",
+            "bystander",
+            "registered",
+            "bystander, timed",
+            "registered, timed"
+        ]
+    );
+    for i in 0..3 {
+        assert!(measures(i)["hackbench_seconds"]["median"].is_number());
+        assert!(measures(i).get("ns_per_switch").is_none());
+    }
+    for i in 3..5 {
+        assert!(measures(i)["ns_per_switch"]["median"].as_f64().unwrap() > 0.0);
+        assert!(measures(i).get("hackbench_seconds").is_none());
+    }
+}
