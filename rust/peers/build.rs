@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+//! Compiles fg-bench's harness (bench/, src/) as CMake does, and one unit per peer that carries its lock.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use anyhow::{Context, Result};
+
+/// The name, and the size and alignment that src/bin/ asserts of its type.
+const PEERS: [(&str, u32, u32); 2] = [("rust-std", 8, 4), ("rust-parking-lot", 1, 1)];
+
+/// Files of `dir` that end in `.extension`, in order.
+fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn name_of(path: &Path) -> Result<&str> {
+    path.file_stem()
+        .and_then(|s| s.to_str())
+        .with_context(|| format!("{} has no name in UTF-8", path.display()))
+}
+
+/// The flags of cmake/FlexguardFlags.cmake.
+fn compiler(root: &Path) -> cc::Build {
+    let mut build = cc::Build::new();
+    build
+        .opt_level(2)
+        .debug(true)
+        .pic(false)
+        .std("gnu11")
+        .define("_GNU_SOURCE", None)
+        .include(root)
+        .include(root.join("include"))
+        .flag("-ftls-model=initial-exec")
+        .warnings(true)
+        .extra_warnings(true)
+        .cargo_metadata(false);
+    build
+}
+
+/// What CMake generates: the includes and the table of all workloads.
+fn workloads(root: &Path) -> Result<String> {
+    let (mut includes, mut table) = (String::new(), String::new());
+    for file in files(&root.join("bench/workloads"), "h")? {
+        let name = name_of(&file)?;
+        includes += &format!("#include \"bench/workloads/{name}.h\"\n");
+        table += &format!("&fgb_workload_{name}, ");
+    }
+    Ok(format!(
+        "{includes}
+static const struct fgb_workload *const fgb_workloads[] = {{{table}NULL}};
+const struct fgb_carried fgb_carried = {{fgb_workloads, fgb_pairs, fgb_refusal, sizeof(struct fg_lock)}};
+"
+    ))
+}
+
+fn main() -> Result<()> {
+    let root = fs::canonicalize(PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../.."))?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let arch = root
+        .join("src/arch")
+        .join(env::var("CARGO_CFG_TARGET_ARCH")?);
+    let mut sources = files(&root.join("src"), "c")?;
+    sources.extend(files(&arch, "c")?);
+    for file in files(&root.join("bench"), "c")? {
+        if !["launcher", "main"].contains(&name_of(&file)?) {
+            sources.push(file);
+        }
+    }
+    let harness = compiler(&root)
+        .files(&sources)
+        .try_compile_intermediates()?;
+    let workloads = workloads(&root)?;
+    for (name, bytes, align) in PEERS {
+        let unit = out.join(format!("{name}.c"));
+        fs::write(
+            &unit,
+            format!(
+                "#define FGB_PEER_BYTES {bytes}
+#define FGB_PEER_ALIGN {align}
+#define FGI_LOCK_FILE \"rust/peers/adapter.h\"
+#include \"bench/loop.h\"
+{workloads}
+const struct fgb_lock fgb_locks[] = {{{{\"{name}\", &fgb_carried, false}}, {{NULL, NULL, false}}}};
+"
+            ),
+        )?;
+        let unit = compiler(&root).file(&unit).try_compile_intermediates()?;
+        for object in unit.iter().chain(&harness) {
+            println!(
+                "cargo::rustc-link-arg-bin=fg-bench-{name}={}",
+                object.display()
+            );
+        }
+        println!("cargo::rustc-link-arg-bin=fg-bench-{name}=-lm");
+    }
+    for dir in ["bench", "src", "abi", "rust/peers/adapter.h"] {
+        println!("cargo::rerun-if-changed={}", root.join(dir).display());
+    }
+    Ok(())
+}
