@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nsync_mu (google/nsync): a word and a list of waiters. Debian's library inlines nothing: lock and unlock are calls. */
+/* nsync_mu (google/nsync): a word and a list of waiters. Lock and unlock are calls into its library. */
 #include <nsync.h>
 
 struct fg_lock {
