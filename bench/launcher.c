@@ -76,12 +76,24 @@ static bool is_workload(const char *command)
 	return false;
 }
 
-static const char *program_of(const char *lock)
+static const struct fgb_program *program_of(const char *lock)
 {
 	for (const struct fgb_program *p = fgb_programs; p->lock; p++)
 		if (strcmp(p->lock, lock) == 0)
-			return p->file;
+			return p;
 	return NULL;
+}
+
+/* The C library must leave the registration of a restartable-sequences area to the lock (src/slice_extension.h).
+ * Whether the machine has the extension is not asked here: the lock is correct without. */
+static bool leave_rseq_to_the_lock(void)
+{
+	const char *tunables = getenv("GLIBC_TUNABLES");
+	char value[4096];
+	int n = snprintf(value, sizeof(value), "%s%sglibc.pthread.rseq=0", tunables ? tunables : "",
+			 tunables && *tunables ? ":" : "");
+
+	return n < (int)sizeof(value) && setenv("GLIBC_TUNABLES", value, 1) == 0;
 }
 
 /* The value of the last --lock, as the worker will read it; NULL without one. */
@@ -113,7 +125,8 @@ static int become(const char *file, char **argv)
 /* argv[1] is the benchmark's name. */
 static int run(int argc, char **argv)
 {
-	const char *lock = lock_in(argc, argv), *file;
+	const struct fgb_program *program;
+	const char *lock = lock_in(argc, argv);
 
 	if (argc == 3 && strcmp(argv[2], "--help") == 0)
 		return become(fgb_programs[0].file, argv);
@@ -121,12 +134,16 @@ static int run(int argc, char **argv)
 		fprintf(stderr, "fg-bench: %s needs --lock NAME (see fg-bench --list)\n", argv[1]);
 		return FGB_USAGE;
 	}
-	file = program_of(lock);
-	if (!file) {
+	program = program_of(lock);
+	if (!program) {
 		fprintf(stderr, "fg-bench: unknown lock '%s' (see fg-bench --list)\n", lock);
 		return FGB_USAGE;
 	}
-	return become(file, argv);
+	if (program->needs_slice && !leave_rseq_to_the_lock()) {
+		fputs("fg-bench: GLIBC_TUNABLES is too long to add to\n", stderr);
+		return FGB_FAILED;
+	}
+	return become(program->file, argv);
 }
 
 /* pthread-uncontended is `uncontended --lock posix`, for whoever measures an interposer. */

@@ -2,12 +2,15 @@
 #ifndef FGB_LAUNCHER_H
 #define FGB_LAUNCHER_H
 
+#include <stdbool.h>
+
 #include "bench/status.h"
 
 struct fgb_program {
 	const char *lock; /* its name for users; NULL ends the table */
 	const char *file; /* the worker that carries it, beside fg-bench */
 	const char *kind; /* "libc", "own" or "peer" */
+	bool needs_slice; /* the kernel's time-slice extension: needs=slice in locks/LOCKS */
 };
 
 /* CMake generates both tables. All locks: posix, those of locks/LOCKS in its order, then the peers. */
