@@ -167,12 +167,15 @@ impl Contention {
                     Shape::Lines,
                 )
             },
-            spec(
-                "fairness",
-                "Fairness factor (0.5 fair, 1 unfair)",
-                "fairness_factor",
-                Shape::Bars,
-            ),
+            FigureSpec {
+                base: 0.5,
+                ..spec(
+                    "fairness",
+                    "Fairness (0.5 fair, 1 unfair)",
+                    "fairness_normalised",
+                    Shape::Bars,
+                )
+            },
             FigureSpec {
                 log: true,
                 ..spec("spins", "Busy-waiting", "spins_per_s", Shape::Lines)

@@ -124,10 +124,9 @@ impl Document {
         self.measures.iter().find(|m| m.name == name)
     }
 
-    pub fn better(&self) -> Better {
-        self.measure(&self.primary)
-            .and_then(|m| m.better)
-            .unwrap_or(Better::Higher)
+    /// Which way the primary measure is better; None: it is shown, not judged.
+    pub fn better(&self) -> Option<Better> {
+        self.measure(&self.primary)?.better
     }
 
     /// The points, in the order of the results.
@@ -232,7 +231,7 @@ impl Document {
             .entry(&entry.point, first)?
             .measures
             .get(&self.primary)?;
-        Some(differ(self.better(), ours, its, self.floor(&entry.point)))
+        Some(differ(self.better()?, ours, its, self.floor(&entry.point)))
     }
 
     fn verdict(&self, point: &Point) -> Option<Verdict> {
@@ -241,7 +240,7 @@ impl Document {
             .filter(|e| !e.again)
             .filter_map(|e| Some((e.subject.as_str(), e.measures.get(&self.primary)?)))
             .collect();
-        let leader = lead(self.better(), &candidates, self.floor(point))?;
+        let leader = lead(self.better()?, &candidates, self.floor(point))?;
         Some(Verdict {
             point: point.clone(),
             text: super::words::verdict(&leader, self.noise.is_some()),
@@ -272,7 +271,13 @@ impl Entry {
         }
     }
 
-    fn estimate(&mut self, measures: &[Measure], primary: &str, better: Better, first: &[Sample]) {
+    fn estimate(
+        &mut self,
+        measures: &[Measure],
+        primary: &str,
+        better: Option<Better>,
+        first: &[Sample],
+    ) {
         self.measures = measures
             .iter()
             .filter_map(|m| {
@@ -286,7 +291,7 @@ impl Entry {
         // Round by round: what slows a whole round down cancels out.
         let ratios = self.rounds.iter().filter_map(|s| {
             let its = first.iter().find(|f| f.round == s.round)?;
-            let ratio = better.ratio(*s.values.get(primary)?, *its.values.get(primary)?);
+            let ratio = better?.ratio(*s.values.get(primary)?, *its.values.get(primary)?);
             Some((s.round, ratio))
         });
         self.ratio = Estimate::of(ratios);

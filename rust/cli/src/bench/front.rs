@@ -56,15 +56,32 @@ pub fn status(document: &Document, interrupted: Option<i32>) -> Status {
     }
 }
 
+/// Each reason once, with the first run that it stopped and how many others.
 pub fn tell_failures(document: &Document) {
+    let mut told: Vec<&str> = Vec::new();
     for failed in &document.failures {
+        if told.contains(&failed.reason.as_str()) {
+            continue;
+        }
+        told.push(&failed.reason);
+        let others = document
+            .failures
+            .iter()
+            .filter(|f| f.reason == failed.reason)
+            .count()
+            - 1;
         let at = if failed.point.0.is_empty() {
             String::new()
         } else {
             format!(", {}", failed.point)
         };
+        let more = if others > 0 {
+            format!(" (and {others} others)")
+        } else {
+            String::new()
+        };
         output::note(&format!(
-            "flexguard: round {}: {}{at}: {}\n",
+            "flexguard: round {}: {}{at}{more}: {}\n",
             failed.round + 1,
             failed.subject,
             failed.reason

@@ -56,7 +56,22 @@ pub fn number(value: f64) -> String {
 
 /// A variable's name as people write it.
 pub fn spelled(variable: &str) -> String {
-    variable.replace('_', " ")
+    match variable {
+        "lock_count" => "locks".into(),
+        "hold_sleep_us" => "µs asleep in the section".into(),
+        "section_cycles" => "cycles more in the section".into(),
+        other => other.replace('_', " "),
+    }
+}
+
+/// A value with its variable: `8 threads`, `1 thread`.
+fn counted(variable: &str, value: f64) -> String {
+    let name = spelled(variable);
+    let name = match name.strip_suffix('s') {
+        Some(one) if value == 1.0 => one,
+        _ => &name,
+    };
+    format!("{} {name}", number(value))
 }
 
 /// `8 threads, 2 hogs`
@@ -64,7 +79,7 @@ impl Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (variable, value)) in self.0.iter().enumerate() {
             let comma = if i > 0 { ", " } else { "" };
-            write!(f, "{comma}{} {}", number(*value), spelled(variable))?;
+            write!(f, "{comma}{}", counted(variable, *value))?;
         }
         Ok(())
     }
@@ -117,8 +132,8 @@ mod tests {
         assert_eq!(
             labels,
             [
-                "1 threads, 0 hogs",
-                "1 threads, 4 hogs",
+                "1 thread, 0 hogs",
+                "1 thread, 4 hogs",
                 "2 threads, 0 hogs",
                 "2 threads, 4 hogs"
             ]

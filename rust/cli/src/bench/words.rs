@@ -4,6 +4,9 @@
 use super::document::{Document, Entry};
 use super::stats::{Difference, Estimate, Leader, Modes};
 
+/// How many of those who are level are named.
+const NAMED: usize = 4;
+
 /// Who is best at a point, or why nobody is.
 pub fn verdict(leader: &Leader, noise_known: bool) -> String {
     let name = &leader.leader;
@@ -14,18 +17,23 @@ pub fn verdict(leader: &Leader, noise_known: bool) -> String {
         );
     }
     if !leader.wins {
-        let all: Vec<String> = std::iter::once(name)
+        let mut all: Vec<String> = std::iter::once(name)
             .chain(&leader.level)
             .cloned()
             .collect();
-        return format!("no winner: {} cannot be told apart", list(&all));
+        if all.len() > NAMED {
+            let more = all.len() - NAMED + 1;
+            all.truncate(NAMED - 1);
+            all.push(format!("{more} more"));
+        }
+        return format!("cannot be told apart: {}", list(&all));
     }
     let caution = if noise_known {
         ""
     } else {
         " (noise not measured)"
     };
-    format!("{name} wins, {lead} the next best{caution}")
+    format!("{name} wins: {lead} the next best{caution}")
 }
 
 /// `a`, `a and b`, `a, b and c`
@@ -134,12 +142,16 @@ mod tests {
     fn verdicts_say_no_more_than_is_known() {
         assert_eq!(
             verdict(&leader(true, &[], false), true),
-            "a wins, 1.50× the next best"
+            "a wins: 1.50× the next best"
         );
         assert!(verdict(&leader(true, &[], false), false).contains("noise not measured"));
         assert_eq!(
             verdict(&leader(false, &["b", "c"], false), true),
-            "no winner: a, b and c cannot be told apart"
+            "cannot be told apart: a, b and c"
+        );
+        assert_eq!(
+            verdict(&leader(false, &["b", "c", "d", "e"], false), true),
+            "cannot be told apart: a, b, c and 2 more"
         );
         assert!(verdict(&leader(false, &["b"], true), true).contains("too few rounds"));
     }

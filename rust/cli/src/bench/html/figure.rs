@@ -69,8 +69,10 @@ fn numbers(figure: &Figure) -> String {
             format!("<tr><th scope=\"row\" class=\"name\">{name}{again}</th>{cells}</tr>\n")
         })
         .collect();
+    let title = escape(&figure.title);
     format!(
-        "<details><summary>The numbers</summary><div class=\"scroll\"><table>\n<thead><tr><td></td>{heads}</tr></thead>\n\
+        "<details><summary>The numbers</summary>\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"The numbers of {title}\"><table>\n<thead><tr><td></td>{heads}</tr></thead>\n\
          <tbody>\n{rows}</tbody></table></div></details>\n"
     )
 }

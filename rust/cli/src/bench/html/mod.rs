@@ -4,7 +4,7 @@
 mod figure;
 mod text;
 
-use super::document::Document;
+use super::document::{Document, Verdict};
 use super::plot;
 use super::point::Point;
 use super::stats::Difference;
@@ -102,42 +102,43 @@ fn contents(documents: &[&Document]) -> String {
     )
 }
 
-/// How often each lock won, was level with the winner, or was told apart from the first.
+/// Who won where, benchmark by benchmark.
 fn summary(documents: &[&Document]) -> String {
-    let mut rows = String::new();
-    for document in documents {
-        for verdict in &document.verdicts {
-            let class = if verdict.leader.wins { "won" } else { "level" };
-            let at = if verdict.point.0.is_empty() {
-                String::new()
-            } else {
-                format!(", {}", verdict.point)
-            };
-            rows.push_str(&format!(
-                "<li class=\"{class}\"><span class=\"where\">{}{}</span> {}</li>\n",
-                escape(&short_title(document)),
-                escape(&at),
-                escape(&verdict.text)
-            ));
-        }
-    }
-    if rows.is_empty() {
-        return String::new();
+    let judged = documents
+        .iter()
+        .enumerate()
+        .filter(|(_, d)| !d.verdicts.is_empty());
+    let groups: String = judged
+        .map(|(i, document)| {
+            let heading = format!(
+                "<h3><a href=\"#part-{}\">{}</a></h3>\n",
+                i + 1,
+                escape(&document.title)
+            );
+            let items: String = document.verdicts.iter().map(verdict).collect();
+            format!("{heading}<ul class=\"verdicts\">\n{items}</ul>\n")
+        })
+        .collect();
+    if groups.is_empty() {
+        return groups;
     }
     format!(
         "<section id=\"verdicts\" aria-labelledby=\"verdicts-title\">\n<h2 id=\"verdicts-title\">Verdicts</h2>\n\
-             <p class=\"lead\">A winner is named only where the intervals do not overlap and the difference exceeds the noise.</p>\n\
-             <ul class=\"verdicts\">\n{rows}</ul>\n</section>\n"
+         <p class=\"lead\">A winner is named only where the intervals do not overlap and the difference exceeds the noise.</p>\n\
+         {groups}</section>\n"
     )
 }
 
-fn short_title(document: &Document) -> String {
-    document
-        .title
-        .split(':')
-        .next()
-        .unwrap_or(&document.title)
-        .to_owned()
+fn verdict(verdict: &Verdict) -> String {
+    let class = if verdict.leader.wins { "won" } else { "level" };
+    format!(
+        "<li class=\"{class}\"><span class=\"where\">{}</span><span>{}</span></li>\n",
+        match verdict.point.0.is_empty() {
+            true => "overall".to_owned(),
+            false => escape(&verdict.point.to_string()),
+        },
+        escape(&verdict.text)
+    )
 }
 
 fn section(document: &Document, index: usize) -> Result<String> {

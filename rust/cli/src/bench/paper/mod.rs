@@ -194,6 +194,11 @@ fn one(
             let mut document = session::begin(workload, &experiment.plan, prefix, &monitor);
             document.title = experiment.title.clone();
             document.figures = experiment.figures.clone();
+            if let Some(primary) = experiment.primary {
+                document.columns.retain(|c| c != primary);
+                document.columns.insert(0, primary.into());
+                document.primary = primary.into();
+            }
             document
         }
         Some(mut document) => {

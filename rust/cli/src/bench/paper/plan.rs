@@ -39,6 +39,8 @@ pub struct Experiment {
     pub workload: Box<dyn Workload>,
     pub plan: Plan,
     pub figures: Vec<FigureSpec>,
+    /// What it is judged by, if not the workload's own measure.
+    pub primary: Option<&'static str>,
 }
 
 /// How large everything is.
@@ -151,6 +153,7 @@ fn spec(id: &str, title: &str, measure: &str, shape: Shape) -> FigureSpec {
 fn section_times(size: &Size, locks: &[String]) -> Experiment {
     let workload = Shm::of(size.contention(locks, size.subscriptions()));
     Experiment {
+        primary: None,
         id: "shm",
         title: "Figures 1, 2 and 5c: shared-memory access".into(),
         figures: vec![
@@ -197,6 +200,7 @@ fn section_times(size: &Size, locks: &[String]) -> Experiment {
 fn hash_table(size: &Size, locks: &[String]) -> Experiment {
     let workload = Hashtable::of(size.contention(locks, size.subscriptions()));
     Experiment {
+        primary: None,
         id: "hashtable",
         title: "Figure 3a: hash table, more and more threads".into(),
         figures: vec![spec(
@@ -220,6 +224,7 @@ fn hash_table_beside_hogs(size: &Size, locks: &[String]) -> Experiment {
     };
     contention.hogs = std::iter::once(0).chain(size.threads(factors)).collect();
     Experiment {
+        primary: None,
         id: "hashtable-hogs",
         title: "Figure 3b: hash table beside busy processes".into(),
         figures: vec![spec(
@@ -253,6 +258,7 @@ fn runnable(size: &Size, locks: &[String]) -> Experiment {
     let mut contention = size.contention(&shown, threads);
     contention.trace_us = 1000;
     Experiment {
+        primary: Some("runnable_mean"),
         id: "runnable",
         title: "Figure 5a: runnable threads over time".into(),
         figures: vec![spec(
@@ -288,14 +294,18 @@ fn fairness(size: &Size, locks: &[String], seconds: f64) -> Experiment {
     };
     let title = format!("fairness over {seconds} s (0.5 fair, 1 unfair)");
     Experiment {
+        primary: Some("fairness_normalised"),
         id,
         title: format!("Figure 5b: {title}"),
-        figures: vec![spec(
-            figure,
-            &format!("Fig. 5b: {title}"),
-            "fairness_factor",
-            Shape::Bars,
-        )],
+        figures: vec![FigureSpec {
+            base: 0.5,
+            ..spec(
+                figure,
+                &format!("Fig. 5b: {title}"),
+                "fairness_normalised",
+                Shape::Bars,
+            )
+        }],
         plan: Plan {
             rounds: rounds.min(size.rounds),
             warmup_rounds: 0,
@@ -338,6 +348,7 @@ fn application(size: &Size, locks: &[String], preset: Preset) -> Experiment {
     };
     let title = format!("Applications (as Figure 4): {}", preset.title());
     Experiment {
+        primary: None,
         id,
         figures: vec![spec(
             &format!("app-{id}"),
@@ -361,6 +372,7 @@ fn overhead(size: &Size) -> Experiment {
     };
     let workload = Overhead::of(loops);
     Experiment {
+        primary: None,
         id: "overhead",
         title: "Section 5.4: what the Preemption Monitor costs".into(),
         figures: workload.figures(),
@@ -447,6 +459,8 @@ mod tests {
         let (experiments, _) = experiments(&Size::of(true, 2), &locks());
         for experiment in &experiments {
             let measures = experiment.workload.measures();
+            let primary = experiment.primary.unwrap_or(experiment.workload.primary());
+            assert!(measures.iter().any(|m| m.name == primary), "{primary}");
             for figure in &experiment.figures {
                 assert!(
                     measures.iter().any(|m| m.name == figure.measure),

@@ -189,7 +189,7 @@ pub fn figure<B: DrawingBackend>(
     let right = if figure.shape == Shape::Bars {
         width - 20.0
     } else {
-        width - labels - 30.0
+        width - labels - 36.0
     };
     let mut frame = Frame {
         left: 60.0,
@@ -200,11 +200,12 @@ pub fn figure<B: DrawingBackend>(
     if figure.shape == Shape::Bars {
         frame.top += legend(canvas, figure, frame)?;
     }
+    // Of the medians: one wild interval must not flatten everything else. It is cut at the edge.
     let values = figure
         .series
         .iter()
-        .flat_map(|s| s.points.iter().flat_map(|p| [p.y, p.low, p.high]));
-    let y = Scale::vertical(values, figure.log, frame.bottom, frame.top);
+        .flat_map(|s| s.points.iter().map(|p| p.y));
+    let y = Scale::vertical(values, figure.base, figure.log, (frame.bottom, frame.top));
     for tick in y.ticks(6) {
         let at = y.pixel(tick);
         canvas.path([(frame.left, at), (frame.right, at)], GRID.mix(1.0), 1.0)?;
@@ -278,11 +279,6 @@ fn line<B: DrawingBackend>(
 ) -> Done {
     let colour = style::colour(&series.name, index);
     let at = |p: &Dot, v: f64| (x.pixel(p.x), y.pixel(v));
-    let upper = series.points.iter().map(|p| at(p, p.high));
-    let lower = series.points.iter().rev().map(|p| at(p, p.low));
-    if series.points.len() > 1 {
-        canvas.area_between(upper.chain(lower).collect(), colour.mix(0.13))?;
-    }
     let (opacity, width) = match (series.again, series.name.as_str()) {
         (true, _) => (0.45, 1.2),
         (_, "flexguard") => (1.0, 2.6),
@@ -295,7 +291,7 @@ fn line<B: DrawingBackend>(
     )?;
     for p in &series.points {
         let whisker = [at(p, p.low), at(p, p.high)];
-        canvas.path(whisker, colour.mix(opacity * 0.8), 1.0)?;
+        canvas.path(whisker, colour.mix(opacity * 0.5), 1.2)?;
         if !series.again {
             canvas.marker(at(p, p.y), index, colour)?;
         }
@@ -339,31 +335,45 @@ fn names<B: DrawingBackend>(canvas: &Canvas<B>, figure: &Figure, frame: Frame, y
     for ((end, i), place) in ends.iter().zip(places) {
         let series = &figure.series[*i];
         let colour = style::colour(&series.name, *i);
-        let leader = [(frame.right - 1.0, *end), (frame.right + 9.0, place)];
+        let leader = [(frame.right - 1.0, *end), (frame.right + 8.0, place)];
         canvas.path(leader, colour.mix(0.6), 1.0)?;
-        let look = Look {
-            colour,
-            bold: series.name == "flexguard",
-            ..NOTE
+        // The text itself is not coloured: not every colour can be read.
+        canvas.marker((frame.right + 12.0, place), *i, colour)?;
+        let look = if series.name == "flexguard" && !series.again {
+            Look {
+                colour: INK,
+                bold: true,
+                ..NOTE
+            }
+        } else {
+            NOTE
         };
-        canvas.text(&name(series), (frame.right + 13.0, place), look)?;
+        canvas.text(&name(series), (frame.right + 20.0, place), look)?;
     }
     Ok(())
 }
 
-/// Places at least `gap` apart and within the bounds as far as they fit, each near where it wants to be. `wanted` is sorted.
+/// Places at least `gap` apart and within the bounds as far as they fit, as near as can be to where they want to be. `wanted`
+/// is sorted. Names that crowd share their displacement: a crowd is centred on what it names.
 fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
-    let mut places: Vec<f64> = Vec::new();
-    for want in wanted {
-        let least = places.last().map_or(top, |p| p + gap);
-        places.push(want.max(least));
+    // Crowds: the sum of where their members would have the first one, and how many they are.
+    let mut crowds: Vec<(f64, usize)> = Vec::new();
+    let mean = |crowd: &(f64, usize)| crowd.0 / crowd.1 as f64;
+    for (i, want) in wanted.iter().enumerate() {
+        let mut crowd = (want - i as f64 * gap, 1);
+        while let Some(before) = crowds.pop_if(|before| mean(before) > mean(&crowd)) {
+            crowd = (crowd.0 + before.0, crowd.1 + before.1);
+        }
+        crowds.push(crowd);
     }
-    let mut most = bottom;
-    for place in places.iter_mut().rev() {
-        *place = place.min(most);
-        most = *place - gap;
-    }
-    places
+    let span = gap * wanted.len().saturating_sub(1) as f64;
+    let firsts = crowds
+        .iter()
+        .flat_map(|c| std::iter::repeat_n(mean(c), c.1));
+    firsts
+        .enumerate()
+        .map(|(i, first)| first.clamp(top, (bottom - span).max(top)) + i as f64 * gap)
+        .collect()
 }
 
 fn dashes<B: DrawingBackend>(canvas: &Canvas<B>, x: f64, frame: Frame) -> Done {

@@ -29,6 +29,13 @@ pub struct FigureSpec {
     pub normalise_to: Vec<String>,
     #[serde(default)]
     pub log: bool,
+    /// Where the values begin, other than at 0: a share of half is none at all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub base: f64,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -51,6 +58,7 @@ pub struct Figure {
     pub x_title: String,
     pub y_title: String,
     pub log: bool,
+    pub base: f64,
     pub shape: Shape,
     /// Of bars: the groups' names.
     pub groups: Vec<String>,
@@ -239,6 +247,7 @@ fn blank(document: &Document, spec: &FigureSpec, shape: Shape) -> Figure {
         x_title: String::new(),
         y_title,
         log: spec.log,
+        base: spec.base,
         shape,
         groups: Vec::new(),
         contexts: None,

@@ -12,31 +12,36 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A scale that shows all of `values`, with some air above; from 0 unless logarithmic.
+    /// A scale that shows all of `values`, with some air above. It begins at `base`, unless logarithmic.
     pub fn vertical(
         values: impl Iterator<Item = f64> + Clone,
+        base: f64,
         log: bool,
-        start: f64,
-        end: f64,
+        (start, end): (f64, f64),
     ) -> Self {
         let high = values.clone().fold(f64::MIN, f64::max);
         if log {
             let low = values.filter(|v| *v > 0.0).fold(f64::MAX, f64::min);
-            // Never less than a decade: noise must not look like a mountain.
-            let (low, high) = (low / 1.25, high * 1.25);
+            // Room for whiskers; and never less than a decade: noise must not look like a mountain.
+            let (low, high) = (low / 1.6, high * 1.6);
             let widen = (10.0 / (high / low)).max(1.0).sqrt();
+            let (low, high) = (low / widen, high * widen);
             return Self {
                 log,
-                low: low / widen,
-                high: high * widen,
+                low,
+                high,
                 start,
                 end,
             };
         }
-        let high = if high > 0.0 { high * 1.06 } else { 1.0 };
+        let high = if high > base {
+            base + (high - base) * 1.1
+        } else {
+            base + 1.0
+        };
         Self {
             log,
-            low: 0.0,
+            low: base,
             high,
             start,
             end,
@@ -68,7 +73,7 @@ impl Scale {
         } else {
             (value - self.low) / (self.high - self.low)
         };
-        self.start + share.clamp(-0.05, 1.05) * (self.end - self.start)
+        self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
     }
 
     /// About `wanted` round values within the scale.
@@ -156,7 +161,7 @@ mod tests {
     proptest! {
         #[test]
         fn ticks_are_on_the_axis_and_not_too_many(values in prop::collection::vec(1e-3..1e9f64, 1..20), log in any::<bool>(), wanted in 2usize..9) {
-            let scale = Scale::vertical(values.iter().copied(), log, 400.0, 0.0);
+            let scale = Scale::vertical(values.iter().copied(), 0.0, log, (400.0, 0.0));
             let ticks = scale.ticks(wanted);
             prop_assert!(!ticks.is_empty() && ticks.len() <= wanted + 2, "{ticks:?}");
             for tick in &ticks {
@@ -169,7 +174,7 @@ mod tests {
 
         #[test]
         fn larger_is_higher(a in 1e-3..1e6f64, b in 1e-3..1e6f64, log in any::<bool>()) {
-            let scale = Scale::vertical([a, b].into_iter(), log, 400.0, 0.0);
+            let scale = Scale::vertical([a, b].into_iter(), 0.0, log, (400.0, 0.0));
             prop_assert!(a <= b || scale.pixel(a) <= scale.pixel(b));
         }
     }
