@@ -487,3 +487,34 @@ fn a_program_that_registers_nothing_gets_a_hint() {
         assert!(!summary.contains_key("hint"), "{text}");
     }
 }
+
+/// Where the kernel has no time-slice extension, a lock that lives by it is refused, unless one insists.
+#[test]
+fn a_lock_that_lacks_what_it_needs_is_refused() {
+    let mut probe = std::process::Command::new(prefix().join("libexec/flexguard/fg-probe"));
+    let met = probe
+        .arg("slice")
+        .env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    let met = met.output().unwrap().status.success();
+    let lock = ["--monitor", "off", "--lock", "tas-slice"];
+
+    let plain = sh(&lock, "echo $GLIBC_TUNABLES");
+    if met {
+        assert_eq!(stdout(&plain), "glibc.pthread.rseq=0\n");
+    } else {
+        assert_eq!(plain.status.code(), Some(125));
+        let text = stderr(&plain);
+        assert!(
+            text.contains("time-slice extension") && text.contains("FLEXGUARD_FORCE=1"),
+            "{text}"
+        );
+    }
+
+    let mut forced = flexguard();
+    forced.env("FLEXGUARD_FORCE", "1").arg("run").args(lock);
+    let forced = forced
+        .args(["--", "sh", "-c", "echo $GLIBC_TUNABLES"])
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&forced), "glibc.pthread.rseq=0\n");
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* How good are the monitor's forecasts of the ends of slices?
+ *
+ *   forecast SECONDS HOGS [CPU]
+ *
+ * An observer shares its CPU with hogs and reads the clock and the forecast all the time. A gap between two readings in
+ * which the published value changed was a switch: the slice ended when the gap began. Prints a histogram of forecast
+ * minus end, for the forecast made at the slice's start, and for the one in force when it ended (they differ where a
+ * slice went on in silence, see src/slice.h).
+ *
+ * 77: there is no monitor, or it has no forecasts. 1: half of the slices ended more than a tick before or after their
+ * forecasts. */
+#include <sched.h>
+
+#include "src/patience.h"
+#include "src/slice.h"
+#include "src/thread.h"
+#include "tests/check.h"
+
+#define SLICES 65536
+
+FGI_WANT_SLICE;
+
+static uint32_t stop;
+static int64_t errors[2][SLICES]; /* of the forecast at the start, and at the end */
+static size_t slices;
+
+static void *hog(void *unused)
+{
+	(void)unused;
+	while (!fg_load_relaxed(&stop))
+		fg_compiler_barrier();
+	return NULL;
+}
+
+/* To `cpu`; negative: to the last one allowed, since interrupts prefer the first. */
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CHECK(sched_getaffinity(0, sizeof(set), &set) == 0);
+	if (cpu < 0)
+		for (cpu = CPU_SETSIZE - 1; !CPU_ISSET(cpu, &set);)
+			cpu--;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	CHECK(sched_setaffinity(0, sizeof(set), &set) == 0, "CPU %d", cpu);
+}
+
+static void observe(uint64_t until)
+{
+	uint64_t published = fgi_slice_published(), first = 0, last = fgi_now_ns(CLOCK_MONOTONIC), now;
+
+	while ((now = fgi_now_ns(CLOCK_MONOTONIC)) < until && slices < SLICES) {
+		uint64_t seen = fgi_slice_published();
+
+		if (seen != published) {
+			uint64_t end = fgi_slice_end(published, last);
+
+			if (first && end) { /* the first slice has no known start */
+				errors[0][slices] = (int64_t)(first - last);
+				errors[1][slices++] = (int64_t)(end - last);
+			}
+			published = first = seen;
+		}
+		last = now;
+	}
+}
+
+static int ascending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void histogram(const int64_t *sorted)
+{
+	static const int64_t bounds_us[] = {-4000, -1000,           -300, -100, -30, -10, 10, 30, 100, 300, 1000,
+					    4000,  INT64_MAX / 1000};
+	size_t i = 0;
+
+	for (size_t b = 0; b < sizeof(bounds_us) / sizeof(bounds_us[0]); b++) {
+		size_t n = 0;
+
+		for (; i < slices && sorted[i] / 1000 < bounds_us[b]; i++)
+			n++;
+		if (n)
+			printf("    %s %6ld us: %5.1f %%\n",
+			       b + 1 < sizeof(bounds_us) / sizeof(bounds_us[0]) ? " <" : ">=",
+			       (long)(b + 1 < sizeof(bounds_us) / sizeof(bounds_us[0]) ? bounds_us[b]
+										       : bounds_us[b - 1]),
+			       100.0 * (double)n / (double)slices);
+	}
+}
+
+/* Prints what there is to say about one kind of forecast; returns the median of its absolute error. */
+static int64_t report(const char *which, int64_t *error)
+{
+	int64_t median, absolute;
+
+	qsort(error, slices, sizeof(*error), ascending);
+	median = error[slices / 2];
+	printf("%s: forecast minus end, median %.1f us\n", which, (double)median / 1000);
+	histogram(error);
+	for (size_t i = 0; i < slices; i++)
+		error[i] = error[i] < 0 ? -error[i] : error[i];
+	qsort(error, slices, sizeof(*error), ascending);
+	absolute = error[slices / 2];
+	printf("    absolute error: median %.1f us, p90 %.1f us\n", (double)absolute / 1000,
+	       (double)error[slices * 9 / 10] / 1000);
+	return absolute;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t hogs[64];
+	uint64_t start, tick;
+	int n, seconds;
+
+	CHECK(argc >= 3, "usage: forecast SECONDS HOGS [CPU]");
+	seconds = atoi(argv[1]);
+	n = atoi(argv[2]);
+	CHECK(seconds > 0 && n > 0 && n <= 64);
+	check_watchdog((unsigned int)seconds + 60);
+	fgi_self();
+	if (fgi_monitor_page == &fgi_no_monitor) {
+		fputs("skipped: there is no monitor\n", stderr);
+		return 77;
+	}
+	pin(argc > 3 ? atoi(argv[3]) : -1);
+	for (int i = 0; i < n; i++)
+		hogs[i] = check_thread(hog, NULL);
+	start = fgi_now_ns(CLOCK_MONOTONIC);
+	observe(start + (uint64_t)seconds * 1000000000u);
+	tick = fgi_monitor_page->tick_ns;
+	fg_store_relaxed(&stop, 1);
+	for (int i = 0; i < n; i++)
+		check_join(hogs[i]);
+	if (slices < 20) {
+		fputs("skipped: this kernel's monitor has no forecasts\n", stderr);
+		return 77;
+	}
+	printf("%zu slices in %d s, tick %.1f ms\n", slices, seconds, (double)tick / 1e6);
+	report("at the start", errors[0]);
+	CHECK(report("in force at the end", errors[1]) <= (int64_t)(tick ? tick : 10000000), "no better than a guess");
+	return 0;
+}
