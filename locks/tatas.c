@@ -12,6 +12,7 @@
 
 #include "src/arch/arch.h"
 #include "src/patience.h"
+#include "src/thread.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -25,8 +26,10 @@ static inline bool fgi_trylock(struct fg_lock *l)
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	while (!fgi_trylock(l))
+	while (!fgi_trylock(l)) {
+		fg_thread.spins++;
 		fg_pause();
+	}
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
@@ -36,6 +39,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 	while (!fgi_trylock(l)) {
 		if (fgi_deadline_reached(&p))
 			return ETIMEDOUT;
+		fg_thread.spins++;
 		fg_pause();
 	}
 	return 0;
