@@ -62,9 +62,9 @@ struct fg_queue_node {
 	fg_u64 next;  /* the successor writes its address here once: the link */
 	fg_u32 state; /* FG_NODE_*; see locks/queue.h for who moves it */
 	fg_u32 pad;
-	fg_u64 tail;  /* address of the tail word of the queue it is or was last in */
-	fg_u64 free;  /* link of a free list */
-	fg_u64 owner; /* address of its thread's thread block */
+	fg_u64 tail;        /* address of the tail word of the queue it is or was last in */
+	fg_u64 free;        /* link of a free list */
+	fg_u64 owner;       /* address of its thread's thread block */
 	fg_u64 reserved[3]; /* like pad: for the lock it is queued at; the monitor never looks */
 };
 
@@ -109,15 +109,18 @@ enum fg_reg {
 
 /* ---- registration: client -> monitor over a Unix stream socket, once per image ---------------------------------
  * One fg_registration, followed by `windows` times struct fg_window. The monitor answers with one fg_reply; if
- * status is 0 a descriptor of the shared page (read-only) comes with it by SCM_RIGHTS. Then both sides close. */
+ * status is 0 a descriptor of the shared page (read-only) comes with it by SCM_RIGHTS. Then both sides close.
+ * What one image of a process asks for by a flag, the process gets. */
 struct fg_registration {
 	fg_u32 magic;   /* FG_ABI_MAGIC */
 	fg_u32 version; /* FG_ABI_VERSION */
 	fg_u32 size;    /* of the whole message, in bytes: sizeof(fg_registration) + windows * sizeof(fg_window) */
 	fg_u32 windows;
 	fg_s64 block_offset; /* of the thread block from the thread pointer */
-	fg_u64 reserved;     /* 0 */
+	fg_u64 flags;        /* FG_REG_WANT_*; others: EINVAL */
 };
+
+#define FG_REG_WANT_SLICE 1ull /* publish when the slices of this process's threads end: see slice_end_ns below */
 
 struct fg_reply {
 	fg_u32 magic;
@@ -131,6 +134,8 @@ struct fg_reply {
 
 /* ---- the shared page -------------------------------------------------------------------------------------------
  * num_preempted_cs has a cache line of its own: every spinner polls it. */
+#define FG_SLICE_CPUS 488u /* as many as fit; CPUs with higher numbers are unknown */
+
 struct fg_shared {
 	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide; writer: kernel half */
 	fg_u32 pad0[15];
@@ -144,7 +149,13 @@ struct fg_shared {
 	fg_u64 preempted_next_waiters;
 	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1: every lock on the machine turns to blocking */
 	fg_u64 missed;           /* critical preemptions that could not be counted (no memory for the record) */
-	fg_u64 pad2[4];
+	fg_u64 tick_ns;          /* period of the scheduler's tick; 0: unknown; writer: user half, once, as magic */
+	fg_u64 pad2[3];
+
+	/* By CPU number: when the scheduler means to look for another thread than the one running there, CLOCK_MONOTONIC;
+	 * 0: unknown. Writer: kernel half, whenever it switches to a thread of a process with FG_REG_WANT_SLICE; to be read
+	 * by such threads alone, of their own CPU. A forecast (bpf/slice.h), on which no more than speed may depend. */
+	fg_u64 slice_end_ns[FG_SLICE_CPUS];
 };
 
 #define FG_HEARTBEAT_NS 500000000ull
@@ -169,12 +180,15 @@ FG_ABI_ASSERT(sizeof(struct fg_window) == 40);
 FG_ABI_AT(fg_window, reg, 32);
 FG_ABI_ASSERT(sizeof(struct fg_registration) == 32);
 FG_ABI_AT(fg_registration, block_offset, 16);
+FG_ABI_AT(fg_registration, flags, 24);
 FG_ABI_ASSERT(sizeof(struct fg_reply) == 16);
 FG_ABI_AT(fg_shared, num_preempted_cs, 0);
 FG_ABI_AT(fg_shared, magic, 64);
 FG_ABI_AT(fg_shared, heartbeat_ns, 72);
 FG_ABI_AT(fg_shared, preempted_holders, 128);
 FG_ABI_AT(fg_shared, missed, 152);
-FG_ABI_ASSERT(sizeof(struct fg_shared) == 192);
+FG_ABI_AT(fg_shared, tick_ns, 160);
+FG_ABI_AT(fg_shared, slice_end_ns, 192);
+FG_ABI_ASSERT(sizeof(struct fg_shared) == FG_PAGE);
 
 #endif

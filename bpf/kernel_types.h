@@ -10,8 +10,35 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct load_weight {
+	unsigned long weight;
+};
+
+struct rq {
+	unsigned int hrtick_sched; /* since 7.0 */
+	long long hrtick_delay;
+};
+
+struct cfs_rq {
+	unsigned int nr_queued; /* since 6.14; before: */
+	unsigned int nr_running;
+	struct rq *rq;
+};
+
 struct sched_entity {
+	struct load_weight load;
+	struct load_weight h_load; /* since 7.3 */
+	__u64 deadline;            /* since 6.6 */
+	__u64 vruntime;
+	__u64 vprot;                 /* since 6.17 */
 	unsigned char sched_delayed; /* since 6.12: asleep, but its dequeue from the run queue was put off */
+	struct sched_entity *parent;
+	struct cfs_rq *cfs_rq;
+};
+
+struct sched_ext_entity { /* since 6.12 */
+	unsigned int flags;
+	__u64 slice;
 };
 
 struct thread_struct {
@@ -21,10 +48,12 @@ struct thread_struct {
 struct task_struct {
 	unsigned int flags; /* PF_* */
 	int on_rq;
+	int prio;
 	int pid; /* of the thread, in the initial PID namespace */
 	int tgid;
 	struct task_struct *group_leader;
 	struct sched_entity se;
+	struct sched_ext_entity scx;
 	struct thread_struct thread;
 };
 

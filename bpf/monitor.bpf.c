@@ -35,7 +35,8 @@
  * critical thread without a record is `missed`, and not counted, because nobody could uncount it.
  *
  * What it costs a bystander: a per-CPU increment; if any process ever registered, one storage look-up in a switch that
- * leaves it runnable; and only while somebody is counted, one more for prev and one for next.
+ * leaves it runnable; only while somebody is counted, one more for prev and one for next; and if any process ever asked
+ * for the ends of its slices (slice.h), one for next.
  */
 #include <stdbool.h>
 
@@ -47,6 +48,7 @@
 
 #include "kernel_types.h"
 #include "monitor.h"
+#include "slice.h"
 
 char dual_license[] SEC("license") = "Dual MIT/GPL";
 
@@ -59,7 +61,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct fg_shared_page);
+	__type(value, struct fg_shared);
 } shared SEC(".maps");
 
 struct {
@@ -85,6 +87,9 @@ struct {
 
 /* Some process has registered since the load. Until then every hook returns at once. */
 static volatile __u32 anybody;
+
+/* Some process has asked to be told when its threads' slices end. Until then nobody's are computed. */
+static volatile __u32 slices_wanted;
 
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
@@ -279,6 +284,18 @@ static __always_inline int switched_out(struct task_struct *prev, bool preempt, 
 	return kind == FG_KIND_NONE ? 0 : count_as(prev, kind, page);
 }
 
+static __always_inline void publish_slice(struct task_struct *next, struct fg_shared *page)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct fg_process_record *process;
+
+	if (cpu >= FG_SLICE_CPUS || (next->flags & PF_KTHREAD))
+		return;
+	process = bpf_task_storage_get(&processes, next->group_leader, 0, 0);
+	if (process && (process->flags & FG_REG_WANT_SLICE))
+		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
@@ -295,6 +312,8 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	delta = -uncount(next, page) - uncount(prev, page);
 	delta += switched_out(prev, preempt, prev_state, page, count);
 	adjust(page, delta);
+	if (slices_wanted)
+		publish_slice(next, page);
 	return 0;
 }
 
@@ -353,6 +372,14 @@ int fg_adopt(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Run by the user half when a process asks for it. */
+SEC("syscall")
+int fg_want_slices(void *unused)
+{
+	slices_wanted = 1;
+	return 0;
+}
+
 /* Run by the user half: at the start, every FG_HEARTBEAT_NS, and to say goodbye. */
 SEC("syscall")
 int fg_beat(struct fg_beat_args *args)
@@ -363,6 +390,7 @@ int fg_beat(struct fg_beat_args *args)
 		return 1;
 	page->magic = FG_ABI_MAGIC;
 	page->version = FG_ABI_VERSION;
+	page->tick_ns = args->tick_ns;
 	page->heartbeat_ns = args->alive ? bpf_ktime_get_ns() : 0;
 	return 0;
 }

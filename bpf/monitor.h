@@ -21,6 +21,7 @@ struct fg_process_record {
 	fg_s64 block_offset[FG_MAX_IMAGES]; /* of the image's thread block from the thread pointer */
 	fg_u64 lo;                          /* (lo, hi] covers every window: most instruction pointers lie outside */
 	fg_u64 hi;
+	fg_u64 flags; /* FG_REG_WANT_*, of all images together */
 	struct fg_window windows[FG_MAX_WINDOWS];
 };
 
@@ -40,16 +41,10 @@ struct fg_cpu_counts {
 	fg_u64 unreadable;             /* preemptions at which a thread block or what it points to was not in memory */
 };
 
-/* The value of the map behind the shared page. */
-struct fg_shared_page {
-	struct fg_shared shared;
-	fg_u8 rest[FG_PAGE - sizeof(struct fg_shared)];
-};
-
 /* Argument of fg_beat. */
 struct fg_beat_args {
 	fg_u32 alive; /* 0: goodbye */
-	fg_u32 pad;
+	fg_u32 tick_ns;
 };
 
 #endif

@@ -41,12 +41,13 @@ static inline void fgi_lock(struct fg_lock *l)
 
 	check_fork(l);
 	ticket = fg_fetch_add_relaxed(&l->next, 1);
+	FGI_TICKET_DRAWN();
 	/* acquire: pairs with the holder's release of `serving` */
 	while (fg_load_acquire(&l->serving) != ticket) {
 		fg_thread.spins++;
 		fg_pause();
 	}
-	fgi_held_raise();
+	FGI_TICKET_SERVED();
 }
 
 /* The next ticket is served already iff the lock is free; so draw it only if it is still the next one. */

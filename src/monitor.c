@@ -26,6 +26,10 @@ static const struct fg_shared *attached;
 extern const struct fgi_window_entry __start_fg_windows[] __attribute__((weak, visibility("hidden")));
 extern const struct fgi_window_entry __stop_fg_windows[] __attribute__((weak, visibility("hidden")));
 
+/* What this image's locks ask the monitor for (src/slice.h). */
+extern const uint64_t __start_fg_wants[] __attribute__((weak, visibility("hidden")));
+extern const uint64_t __stop_fg_wants[] __attribute__((weak, visibility("hidden")));
+
 struct message {
 	struct fg_registration head;
 	struct fg_window windows[FG_MAX_WINDOWS];
@@ -61,6 +65,8 @@ static size_t compose(struct message *m)
 	m->head.windows = (uint32_t)n;
 	m->head.size = (uint32_t)(sizeof(m->head) + n * sizeof(m->windows[0]));
 	m->head.block_offset = (char *)&fg_thread - (char *)__builtin_thread_pointer();
+	for (const uint64_t *want = __start_fg_wants; want < __stop_fg_wants; want++)
+		m->head.flags |= *want;
 	return m->head.size;
 }
 
@@ -161,8 +167,9 @@ void fgi_process_init(void)
 	/* Whoever comes second does not wait: until the first is done, the process runs without a monitor. */
 	if (fg_load_relaxed(&begun) || fg_xchg_relaxed(&begun, 1))
 		return;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* connect and poll are cancellation points; locks are not */
-	sigfillset(&all); /* a handler that locks must not find this half done on its own thread */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+			       &cancel); /* connect and poll are cancellation points; locks are not */
+	sigfillset(&all);                /* a handler that locks must not find this half done on its own thread */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	register_image();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -40,6 +40,7 @@ fn main() -> Result<()> {
         SOURCE,
         RECORDS,
         "../../bpf/kernel_types.h",
+        "../../bpf/slice.h",
         "../../abi/flexguard_abi.h",
     ] {
         println!("cargo:rerun-if-changed={file}");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Stands in for the Preemption Monitor, as an adversary: the counter goes up and down at random, for moments shorter
- * than a hand-over and for longer than a slice; now and then the heartbeat stops, as if the monitor had died. */
+ * than a hand-over and for longer than a slice; now and then the heartbeat stops, as if the monitor had died. What it
+ * says of the ends of slices is unknown, past, near and far, in turns. */
 #ifndef FG_TESTS_HOSTILE_MONITOR_H
 #define FG_TESTS_HOSTILE_MONITOR_H
 
@@ -27,6 +28,15 @@ static inline uint64_t hostile_random(uint64_t *state)
 	return *state;
 }
 
+static inline void hostile_slices(uint64_t r, uint64_t now)
+{
+	const uint64_t ends[] = {0, now - 1000000, now + r % 20000, now + 4000000};
+
+	fg_store_relaxed(&hostile.page.tick_ns, r % 3 ? 1000000 : 0);
+	for (unsigned int cpu = 0; cpu < FG_SLICE_CPUS; cpu++)
+		fg_store_relaxed(&hostile.page.slice_end_ns[cpu], ends[(r >> 8) % 4]);
+}
+
 static void *hostile_run(void *unused)
 {
 	uint64_t seed = 88172645463325252u;
@@ -43,6 +53,8 @@ static void *hostile_run(void *unused)
 			fg_store_relaxed(&hostile.page.heartbeat_ns, now);
 		}
 		fg_store_relaxed(&hostile.page.num_preempted_cs, (uint32_t)(r >> 20) % 3);
+		if (r % 4 == 2)
+			hostile_slices(r, now);
 		hostile.flips++;
 		if (r % 4) /* three in four flips last a moment, the fourth follows at once */
 			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);

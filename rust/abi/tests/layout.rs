@@ -27,6 +27,7 @@ fn registration() {
     assert_eq!(offset_of!(fg_window, reg), 32);
     assert_eq!(size_of::<fg_registration>(), 32);
     assert_eq!(offset_of!(fg_registration, block_offset), 16);
+    assert_eq!(offset_of!(fg_registration, flags), 24);
     assert_eq!(size_of::<fg_reply>(), 16);
 }
 
@@ -37,8 +38,9 @@ fn shared_page() {
     assert_eq!(offset_of!(fg_shared, heartbeat_ns), 72);
     assert_eq!(offset_of!(fg_shared, preempted_holders), 128);
     assert_eq!(offset_of!(fg_shared, missed), 152);
-    assert_eq!(size_of::<fg_shared>(), 192);
-    assert!(size_of::<fg_shared>() <= FG_PAGE as usize);
+    assert_eq!(offset_of!(fg_shared, tick_ns), 160);
+    assert_eq!(offset_of!(fg_shared, slice_end_ns), 192);
+    assert_eq!(size_of::<fg_shared>(), FG_PAGE as usize);
 }
 
 #[test]

@@ -3,18 +3,20 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use flexguard_abi::fg_shared;
+use flexguard_abi::{FG_REG_WANT_SLICE, fg_shared};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
     ProgramInput, ProgramMut,
 };
 use nix::errno::Errno;
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_getres};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::message::Registration;
@@ -41,6 +43,7 @@ pub struct Kernel {
     threads: MapHandle,
     counts: MapHandle,
     object: Object,
+    tick_ns: u32,
 }
 
 /// Run time of one program, as far as the kernel kept it.
@@ -81,6 +84,7 @@ impl Kernel {
             threads: map(&object, "threads")?,
             counts: map(&object, "counts")?,
             object,
+            tick_ns: tick_ns(),
         };
         // Before anybody can have it: no process, this one included, can write the page from here on.
         kernel
@@ -117,7 +121,7 @@ impl Kernel {
     pub fn beat(&self, alive: bool) -> Result<(), Error> {
         let mut args = fg_beat_args {
             alive: alive.into(),
-            pad: 0,
+            tick_ns: self.tick_ns,
         };
         let input = ProgramInput {
             context_in: Some(args.as_mut_bytes()),
@@ -129,6 +133,14 @@ impl Kernel {
         Ok(())
     }
 
+    /// From now on the ends of slices are published to the processes that want them.
+    fn want_slices(&self) -> Result<(), Errno> {
+        self.program("fg_want_slices")
+            .test_run(ProgramInput::default())
+            .map(drop)
+            .map_err(errno)
+    }
+
     /// Adds an image to the record of the process behind `pidfd`; true if it is the first one of this process.
     pub fn register(&self, pidfd: BorrowedFd<'_>, image: &Registration) -> Result<bool, Errno> {
         let old = self.record(pidfd)?;
@@ -136,6 +148,9 @@ impl Kernel {
         record.add(image)?;
         if old == Some(record) {
             return Ok(false);
+        }
+        if record.flags & u64::from(FG_REG_WANT_SLICE) != 0 {
+            self.want_slices()?;
         }
         let first = old.is_none_or(|old| old.n_images == 0);
         if first {
@@ -277,6 +292,16 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     let found = object.maps().find(|map| map.name() == OsStr::new(name));
     MapHandle::try_from(&found.expect("the object defines this map"))
         .map_err(bpf("opening its maps"))
+}
+
+/// The period of the scheduler's tick: the coarse clock advances by it. 0: ticks do not come at its multiples.
+fn tick_ns() -> u32 {
+    let skewed = fs::read_to_string("/proc/cmdline")
+        .is_ok_and(|line| line.split_whitespace().any(|w| w == "skew_tick=1"));
+    match clock_getres(ClockId::CLOCK_MONOTONIC_COARSE) {
+        Ok(tick) if !skewed => tick.num_nanoseconds() as u32,
+        _ => 0,
+    }
 }
 
 /// Needs CAP_SYS_ADMIN, unlike all the rest: without it there are no run times, and that is all.

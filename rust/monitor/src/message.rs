@@ -11,6 +11,8 @@ use zerocopy::{FromBytes, IntoBytes};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
     pub block_offset: i64,
+    /// FG_REG_WANT_*
+    pub flags: u64,
     pub windows: Vec<fg_window>,
 }
 
@@ -38,6 +40,8 @@ const WINDOW_BYTES: usize = size_of::<fg_window>();
 /// No valid message is longer.
 pub const MAX_BYTES: usize = HEADER_BYTES + FG_MAX_WINDOWS as usize * WINDOW_BYTES;
 
+/// All that may be asked for.
+const FLAGS: u64 = FG_REG_WANT_SLICE as u64;
 /// One past the highest user address of any x86-64 kernel (five-level page tables).
 const USER_ADDRESS_END: u64 = 1 << 56;
 /// Static TLS lies below the thread pointer on x86-64; no program has this much of it.
@@ -107,7 +111,7 @@ fn parse_registration(bytes: &[u8]) -> Result<Option<Message>, Errno> {
     }
     let size = HEADER_BYTES + head.windows as usize * WINDOW_BYTES;
     if head.size as usize != size
-        || head.reserved != 0
+        || head.flags & !FLAGS != 0
         || !block_offset_is_plausible(head.block_offset)
     {
         return Err(Errno::EINVAL);
@@ -124,6 +128,7 @@ fn parse_registration(bytes: &[u8]) -> Result<Option<Message>, Errno> {
     let windows = windows.collect::<Result<_, _>>()?;
     Ok(Some(Message::Register(Registration {
         block_offset: head.block_offset,
+        flags: head.flags,
         windows,
     })))
 }

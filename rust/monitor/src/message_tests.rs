@@ -23,7 +23,7 @@ fn header(windows: u32) -> fg_registration {
         size: 32 + 40 * windows,
         windows,
         block_offset: -128,
-        reserved: 0,
+        flags: 0,
     }
 }
 
@@ -34,6 +34,7 @@ fn bytes(header: &fg_registration, windows: &[fg_window]) -> Vec<u8> {
 fn registered(windows: &[fg_window]) -> Parsed {
     Parsed::Complete(Message::Register(Registration {
         block_offset: -128,
+        flags: 0,
         windows: windows.to_vec(),
     }))
 }
@@ -44,6 +45,14 @@ fn valid_messages() {
         let windows = vec![window(); n as usize];
         assert_eq!(parse(&bytes(&header(n), &windows)), registered(&windows));
     }
+    let wanting = fg_registration {
+        flags: FG_REG_WANT_SLICE as u64,
+        ..header(0)
+    };
+    let Parsed::Complete(Message::Register(image)) = parse(wanting.as_bytes()) else {
+        panic!("a known flag is refused");
+    };
+    assert_eq!(image.flags, FG_REG_WANT_SLICE as u64);
     assert_eq!(parse(&status_request()), Parsed::Complete(Message::Status));
 }
 
@@ -142,13 +151,7 @@ fn each_wrong_header_field_is_refused() {
             },
             Errno::EINVAL,
         ),
-        (
-            fg_registration {
-                reserved: 1,
-                ..good
-            },
-            Errno::EINVAL,
-        ),
+        (fg_registration { flags: 2, ..good }, Errno::EINVAL),
     ];
     for (wrong, errno) in cases {
         assert_eq!(parse(wrong.as_bytes()), Parsed::Invalid(errno), "{wrong:?}");
@@ -226,7 +229,7 @@ proptest! {
     fn a_valid_message_is_read_back(windows in proptest::collection::vec(any_window(), 0..=FG_MAX_WINDOWS as usize),
                                     offset in 8i64..1 << 20) {
         let header = fg_registration { block_offset: -8 * offset, ..header(windows.len() as u32) };
-        let expected = Registration { block_offset: -8 * offset, windows: windows.clone() };
+        let expected = Registration { block_offset: -8 * offset, flags: 0, windows: windows.clone() };
         prop_assert_eq!(parse(&bytes(&header, &windows)), Parsed::Complete(Message::Register(expected)));
     }
 

@@ -22,6 +22,7 @@ impl fg_process_record {
     /// may share one thread block. On error the record is as it was.
     pub fn add(&mut self, image: &Registration) -> Result<(), Errno> {
         let mut record = *self;
+        record.flags |= image.flags;
         if !record.block_offsets().contains(&image.block_offset) {
             let slot = record.block_offset.get_mut(record.n_images as usize);
             *slot.ok_or(Errno::ENOSPC)? = image.block_offset;
@@ -58,6 +59,7 @@ mod tests {
     fn image(block_offset: i64, begins: &[u64]) -> Registration {
         Registration {
             block_offset,
+            flags: 0,
             windows: begins.iter().map(|&b| window(b)).collect(),
         }
     }
@@ -73,6 +75,18 @@ mod tests {
             [window(0x4000), window(0x5000), window(0x3000)]
         );
         assert_eq!((record.lo, record.hi), (0x3000, 0x5008));
+    }
+
+    #[test]
+    fn what_one_image_asks_for_the_process_gets() {
+        let mut record = fg_process_record::new_zeroed();
+        let wanting = Registration {
+            flags: FG_REG_WANT_SLICE as u64,
+            ..image(-64, &[])
+        };
+        record.add(&wanting).unwrap();
+        record.add(&image(-128, &[])).unwrap();
+        assert_eq!(record.flags, FG_REG_WANT_SLICE as u64);
     }
 
     #[test]

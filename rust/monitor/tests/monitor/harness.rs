@@ -154,23 +154,34 @@ pub fn reply(stream: &mut UnixStream) -> fg_reply {
 }
 
 pub fn registration(block_offset: i64, windows: &[fg_window]) -> Vec<u8> {
+    registration_asking(block_offset, windows, 0)
+}
+
+fn registration_asking(block_offset: i64, windows: &[fg_window], flags: u64) -> Vec<u8> {
     let head = fg_registration {
         magic: FG_ABI_MAGIC,
         version: FG_ABI_VERSION,
         size: (size_of::<fg_registration>() + size_of_val(windows)) as u32,
         windows: windows.len() as u32,
         block_offset,
-        reserved: 0,
+        flags,
     };
     [head.as_bytes(), windows.as_bytes()].concat()
 }
 
 /// Registers this process as a client does; returns the descriptor of the shared page.
 pub fn register(name: &str, block_offset: i64, windows: &[fg_window]) -> OwnedFd {
+    send_registration(name, &registration(block_offset, windows))
+}
+
+/// The same, asking for something besides.
+pub fn register_asking(name: &str, block_offset: i64, flags: u64) -> OwnedFd {
+    send_registration(name, &registration_asking(block_offset, &[], flags))
+}
+
+fn send_registration(name: &str, message: &[u8]) -> OwnedFd {
     let mut stream = connect(name);
-    stream
-        .write_all(&registration(block_offset, windows))
-        .unwrap();
+    stream.write_all(message).unwrap();
     let mut reply = [0; size_of::<fg_reply>()];
     let mut parts = [IoSliceMut::new(&mut reply)];
     let mut space = nix::cmsg_space!(RawFd);
