@@ -13,7 +13,27 @@
 #ifndef FGI_LOCKS_SLICE_EXTENDED_H
 #define FGI_LOCKS_SLICE_EXTENDED_H
 
+#include <errno.h>
+
 #include "src/slice_extension.h"
+
+/* Nobody should compare with this lock where it is merely the lock itself. */
+#define FGI_LOCK_HAS_REFUSAL
+static inline const char *fgi_lock_refusal(void)
+{
+	switch (fgi_slice_extension_start()) {
+	case 0:
+		return (const char *)0;
+	case EINVAL:
+		return "this kernel has no time-slice extension (Linux 7.0 and later, CONFIG_RSEQ_SLICE_EXTENSION)";
+	case EBUSY:
+		return "something else has registered the restartable-sequences area: set "
+		       "GLIBC_TUNABLES=glibc.pthread.rseq=0";
+	default:
+		return "the time-slice extension is turned off, or the C library's restartable-sequences area is too "
+		       "short for it: set GLIBC_TUNABLES=glibc.pthread.rseq=0";
+	}
+}
 
 #define fgi_lock plain_lock
 #define fgi_trylock plain_trylock

@@ -16,6 +16,7 @@ while IFS=$'\t' read -r lock kind; do
 	[ "$kind" = own ] || preload=posix
 	out=$("$prefix/bin/flexguard" run --lock "$preload" --monitor require -- \
 		"$prefix/libexec/flexguard/fg-bench" shm --lock "$lock" --threads 1 --seconds 0.01 --warmup 0)
+	[ $? = 77 ] && continue # it cannot run here
 	[[ $out == *'"monitor":true'* ]] || { echo "$lock: not registered: $out"; failed=1; }
 done < <("$prefix/libexec/flexguard/fg-bench" --list)
 exit $failed

@@ -13,11 +13,12 @@ bench, what, lock = sys.argv[1:]
 
 
 def run(*arguments):
-    done = subprocess.run([bench, *arguments], stdout=subprocess.PIPE, timeout=100)
-    if done.returncode == 77:
-        sys.exit(77)
+    done = subprocess.run([bench, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100, text=True)
+    if done.returncode == 77:  # this machine cannot run the lock: then it says why, and nothing else
+        print(done.stderr)
+        sys.exit(0 if "cannot run here: " in done.stderr and not done.stdout else "it refuses without a reason")
     if done.returncode != 0:
-        sys.exit(f"{arguments}: exit status {done.returncode}: {done.stdout.decode()}")
+        sys.exit(f"{arguments}: exit status {done.returncode}: {done.stdout}{done.stderr}")
     return json.loads(done.stdout)
 
 
