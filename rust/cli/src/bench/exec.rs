@@ -205,8 +205,8 @@ impl Workload for Exec {
         }]
     }
 
-    fn monitor(&self) -> MonitorMode {
-        self.monitor
+    fn monitor(&self) -> Option<MonitorMode> {
+        Some(self.monitor)
     }
 
     fn launch(&self, _: &Point, lock: &str) -> Launch {

@@ -12,7 +12,6 @@ use super::session::{self, Session};
 use super::sink::{self, Sink};
 use super::workload::Workload;
 use super::{html, plot, table, words};
-use crate::attach::Attachment;
 use crate::child::Status;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -29,7 +28,7 @@ pub fn run<W: Workload + Args>(args: Measured<W>) -> Result<Status> {
     workload.prepare(&prefix)?;
     let results = Results::open(&output, &workload)?;
     signals::hold();
-    let monitor = Attachment::find(workload.monitor())?;
+    let monitor = session::monitor(&workload)?;
     let mut document = session::begin(&workload, &plan, &prefix, &monitor);
     let steps = Session::steps(&workload, &plan);
     let progress = Progress::new(steps.len(), steps.iter().map(|s| s.1).sum());

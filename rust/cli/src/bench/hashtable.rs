@@ -123,8 +123,8 @@ impl Workload for Hashtable {
         self.contention.figures("hash table")
     }
 
-    fn monitor(&self) -> MonitorMode {
-        self.contention.monitor
+    fn monitor(&self) -> Option<MonitorMode> {
+        Some(self.contention.monitor)
     }
 
     fn launch(&self, point: &Point, lock: &str) -> Launch {

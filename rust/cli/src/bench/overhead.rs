@@ -200,8 +200,8 @@ impl Workload for Overhead {
         ]
     }
 
-    fn monitor(&self) -> MonitorMode {
-        MonitorMode::Off
+    fn monitor(&self) -> Option<MonitorMode> {
+        None
     }
 
     fn launch(&self, _: &Point, condition: &str) -> Launch {

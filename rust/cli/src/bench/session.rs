@@ -40,6 +40,14 @@ pub fn interleave(warmup: u32, rounds: u32, points: usize, subjects: usize) -> V
     steps
 }
 
+/// The monitor that the runs share. Signals must be held: it may start threads.
+pub fn monitor(workload: &dyn Workload) -> Result<Attachment> {
+    match workload.monitor() {
+        Some(mode) => Attachment::find(mode),
+        None => Ok(Attachment::none("each run has its own, or none")),
+    }
+}
+
 /// The record before the first run.
 pub fn begin(
     workload: &dyn Workload,

@@ -118,8 +118,8 @@ impl Workload for Shm {
         self.contention.figures("one lock, shared cache lines")
     }
 
-    fn monitor(&self) -> MonitorMode {
-        self.contention.monitor
+    fn monitor(&self) -> Option<MonitorMode> {
+        Some(self.contention.monitor)
     }
 
     fn launch(&self, point: &Point, lock: &str) -> Launch {

@@ -57,8 +57,8 @@ pub trait Workload {
 
     fn figures(&self) -> Vec<FigureSpec>;
 
-    /// The monitor for all runs that do not ask for one of their own.
-    fn monitor(&self) -> MonitorMode;
+    /// The monitor of all runs; None: each asks for its own, or for none.
+    fn monitor(&self) -> Option<MonitorMode>;
 
     /// One run, ready to start.
     fn launch(&self, point: &Point, subject: &str) -> Launch;

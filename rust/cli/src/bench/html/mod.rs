@@ -110,11 +110,14 @@ fn summary(documents: &[&Document]) -> String {
         .filter(|(_, d)| !d.verdicts.is_empty());
     let groups: String = judged
         .map(|(i, document)| {
-            let heading = format!(
-                "<h3><a href=\"#part-{}\">{}</a></h3>\n",
-                i + 1,
-                escape(&document.title)
-            );
+            let heading = match documents.len() {
+                1 => String::new(),
+                _ => format!(
+                    "<h3><a href=\"#part-{}\">{}</a></h3>\n",
+                    i + 1,
+                    escape(&document.title)
+                ),
+            };
             let items: String = document.verdicts.iter().map(verdict).collect();
             format!("{heading}<ul class=\"verdicts\">\n{items}</ul>\n")
         })
@@ -148,8 +151,11 @@ fn section(document: &Document, index: usize) -> Result<String> {
         escape(&document.title)
     );
     text.push_str(&format!(
-        "<p class=\"lead\">{} rounds, interleaved; {}.</p>\n",
-        document.rounds,
+        "<p class=\"lead\">{}; {}.</p>\n",
+        match document.rounds {
+            1 => "1 round".to_owned(),
+            n => format!("{n} rounds, interleaved"),
+        },
         escape(&words::noise(document))
     ));
     for figure in plot::figures(document) {

@@ -188,7 +188,7 @@ fn one(
 ) -> Result<(Document, Option<i32>)> {
     let workload = experiment.workload.as_ref();
     let sink = Sink::open(&record(dir, experiment))?;
-    let monitor = Attachment::find(workload.monitor())?;
+    let monitor = session::monitor(workload)?;
     let mut document = match begun {
         None => {
             let mut document = session::begin(workload, &experiment.plan, prefix, &monitor);

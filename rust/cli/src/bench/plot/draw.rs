@@ -257,27 +257,22 @@ fn lines<B: DrawingBackend>(canvas: &Canvas<B>, figure: &Figure, frame: Frame, y
             Look { size: 10.5, ..NOTE },
         )?;
     }
-    let order = figure.series.iter().enumerate();
+    let order = figure.series.iter();
     // What matters most is drawn last, on top.
-    let mut order: Vec<(usize, &Series)> = order.collect();
-    order.sort_by_key(|(_, s)| (!s.again, s.name == "flexguard"));
-    for (i, series) in order {
+    let mut order: Vec<&Series> = order.collect();
+    order.sort_by_key(|s| (!s.again, s.name == "flexguard"));
+    for series in order {
         if figure.shape == Shape::Trace {
-            trace(canvas, series, i, (x, y))?;
+            trace(canvas, series, (x, y))?;
         } else {
-            line(canvas, series, i, (x, y))?;
+            line(canvas, series, (x, y))?;
         }
     }
     names(canvas, figure, frame, y)
 }
 
-fn line<B: DrawingBackend>(
-    canvas: &Canvas<B>,
-    series: &Series,
-    index: usize,
-    (x, y): (Scale, Scale),
-) -> Done {
-    let colour = style::colour(&series.name, index);
+fn line<B: DrawingBackend>(canvas: &Canvas<B>, series: &Series, (x, y): (Scale, Scale)) -> Done {
+    let colour = style::colour(&series.name, series.index);
     let at = |p: &Dot, v: f64| (x.pixel(p.x), y.pixel(v));
     let (opacity, width) = match (series.again, series.name.as_str()) {
         (true, _) => (0.45, 1.2),
@@ -293,19 +288,14 @@ fn line<B: DrawingBackend>(
         let whisker = [at(p, p.low), at(p, p.high)];
         canvas.path(whisker, colour.mix(opacity * 0.5), 1.2)?;
         if !series.again {
-            canvas.marker(at(p, p.y), index, colour)?;
+            canvas.marker(at(p, p.y), series.index, colour)?;
         }
     }
     Ok(())
 }
 
 /// Many samples: steps, faint enough for the others to be seen through them.
-fn trace<B: DrawingBackend>(
-    canvas: &Canvas<B>,
-    series: &Series,
-    index: usize,
-    (x, y): (Scale, Scale),
-) -> Done {
+fn trace<B: DrawingBackend>(canvas: &Canvas<B>, series: &Series, (x, y): (Scale, Scale)) -> Done {
     let mut steps: Vec<(f64, f64)> = Vec::new();
     for p in &series.points {
         let (px, py) = (x.pixel(p.x), y.pixel(p.y));
@@ -314,7 +304,11 @@ fn trace<B: DrawingBackend>(
         }
         steps.push((px, py));
     }
-    canvas.path(steps, style::colour(&series.name, index).mix(0.75), 1.2)
+    canvas.path(
+        steps,
+        style::colour(&series.name, series.index).mix(0.75),
+        1.2,
+    )
 }
 
 /// The names at the lines' right ends, moved apart where they would overlap.
@@ -334,11 +328,11 @@ fn names<B: DrawingBackend>(canvas: &Canvas<B>, figure: &Figure, frame: Frame, y
     );
     for ((end, i), place) in ends.iter().zip(places) {
         let series = &figure.series[*i];
-        let colour = style::colour(&series.name, *i);
+        let colour = style::colour(&series.name, series.index);
         let leader = [(frame.right - 1.0, *end), (frame.right + 8.0, place)];
         canvas.path(leader, colour.mix(0.6), 1.0)?;
         // The text itself is not coloured: not every colour can be read.
-        canvas.marker((frame.right + 12.0, place), *i, colour)?;
+        canvas.marker((frame.right + 12.0, place), series.index, colour)?;
         let look = if series.name == "flexguard" && !series.again {
             Look {
                 colour: INK,
@@ -398,7 +392,7 @@ fn bars<B: DrawingBackend>(canvas: &Canvas<B>, figure: &Figure, frame: Frame, y:
         canvas.text(title, (centre, frame.bottom + 16.0), TICK_X)?;
     }
     for (i, series) in figure.series.iter().enumerate() {
-        let colour = style::colour(&series.name, i);
+        let colour = style::colour(&series.name, series.index);
         for p in &series.points {
             let centre = frame.left + group * (p.x + 0.5);
             let left = centre + bar * (i as f64 - figure.series.len() as f64 / 2.0);
@@ -430,7 +424,7 @@ fn legend<B: DrawingBackend>(
     frame: Frame,
 ) -> Result<f64, String> {
     let (mut x, mut y) = (frame.left, frame.top);
-    for (i, series) in figure.series.iter().enumerate() {
+    for series in &figure.series {
         let name = name(series);
         let width = canvas.width_of(&name, NOTE.size) + 34.0;
         if x + width > frame.right && x > frame.left {
@@ -440,7 +434,7 @@ fn legend<B: DrawingBackend>(
         canvas.rectangle(
             (x, y - 5.0),
             (x + 10.0, y + 5.0),
-            style::colour(&series.name, i).mix(opacity),
+            style::colour(&series.name, series.index).mix(opacity),
         )?;
         canvas.text(&name, (x + 16.0, y), NOTE)?;
         x += width;

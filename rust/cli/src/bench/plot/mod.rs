@@ -70,6 +70,8 @@ pub struct Figure {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub name: String,
+    /// The subject's number, and so its colour and marker, whatever else is in the figure.
+    pub index: usize,
     /// The second go of the first subject: drawn faintly.
     pub again: bool,
     pub points: Vec<Dot>,
@@ -190,6 +192,7 @@ fn traces(document: &Document, spec: &FigureSpec) -> Vec<Figure> {
             .filter(|e| !e.again)
             .map(|entry| Series {
                 name: entry.subject.clone(),
+                index: number_of(document, &entry.subject),
                 again: false,
                 points: entry
                     .rounds
@@ -304,15 +307,21 @@ fn series(document: &Document, value: impl Fn(&Entry) -> Option<(f64, [f64; 3])>
             })
             .collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        if !again || !points.is_empty() {
+        if !points.is_empty() {
             all.push(Series {
                 name: subject.clone(),
+                index: number_of(document, subject),
                 again,
                 points,
             });
         }
     }
     all
+}
+
+fn number_of(document: &Document, subject: &str) -> usize {
+    let mut subjects = document.subjects.iter();
+    subjects.position(|s| s == subject).unwrap_or(0)
 }
 
 /// The variable with the most values; None if nothing varies.
