@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
 
 use common::fake::Fake;
 use common::*;
@@ -372,6 +373,26 @@ fn ctrl_c_keeps_what_was_measured() {
     assert_eq!(report["results"][0]["rounds"].as_array().unwrap().len(), 1);
 }
 
+/// Whether a process that is not ours to wait for ends, or has ended.
+fn ends(pid: i32) -> bool {
+    let is_running = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .chars()
+            .next();
+        state.is_some_and(|s| s != 'Z' && s != 'X')
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while is_running() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    !is_running()
+}
+
 #[test]
 fn a_kill_keeps_what_was_measured() {
     let fake = Fake::new("if [ $n = 3 ]; then echo $$ >$dir/fifo; exec sleep 1000; fi; result $n");
@@ -391,8 +412,7 @@ fn a_kill_keeps_what_was_measured() {
     let worker: i32 = fs::read_to_string(&fifo).unwrap().trim().parse().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    // SAFETY: sends a signal to a process that this test's own has left behind.
-    unsafe { libc::kill(worker, libc::SIGKILL) };
+    assert!(ends(worker), "the worker has outlived the command");
     let result = json(&fs::read_to_string(&file).unwrap());
     assert_eq!(result["complete"], false);
     for entry in result["results"].as_array().unwrap() {

@@ -120,6 +120,11 @@ impl Document {
         serde_json::from_str(&text).context(doing())
     }
 
+    /// As JSON without spaces: written often, and read only after a kill.
+    pub fn to_line(&self) -> Result<String> {
+        serde_json::to_string(self).context("cannot write JSON")
+    }
+
     pub fn measure(&self, name: &str) -> Option<&Measure> {
         self.measures.iter().find(|m| m.name == name)
     }

@@ -113,7 +113,7 @@ impl Results {
 
     fn keep(&self, document: &Document) -> Result<()> {
         match &self.file {
-            Some(file) => file.keep(&output::to_json(document)?),
+            Some(file) => file.keep(&document.to_line()?),
             None => Ok(()),
         }
     }

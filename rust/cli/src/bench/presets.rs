@@ -76,7 +76,7 @@ impl Preset {
     pub fn seconds(self, scale: f64) -> f64 {
         match self {
             Self::SysbenchThreads | Self::Memcached => 2.0 * scale + 0.5,
-            _ => scale,
+            _ => 2.0 * scale,
         }
     }
 
@@ -111,19 +111,19 @@ impl Preset {
                 vec![
                     "db_bench".into(),
                     "--benchmarks=fillrandom,readrandom".into(),
-                    format!("--num={}", times(50_000.0)),
-                    format!("--reads={}", times(50_000.0)),
+                    format!("--num={}", times(150_000.0)),
+                    format!("--reads={}", times(150_000.0)),
                     format!("--threads={threads}"),
                     format!("--db={}", dir.path().join("db").display()),
                 ]
             }
             Self::Kyoto => words(&format!(
                 "kccachetest wicked -th {threads} -it 2 {}",
-                times(200_000.0)
+                times(1_000_000.0)
             )),
             Self::SysbenchMutex => words(&format!(
                 "sysbench mutex --threads={threads} --mutex-num=4 --mutex-locks={} --mutex-loops=100 run",
-                times(200_000.0)
+                times(5_000_000.0)
             )),
             Self::SysbenchThreads => words(&format!(
                 "sysbench threads --threads={threads} --thread-locks=2 --time={} run",

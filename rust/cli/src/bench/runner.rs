@@ -70,6 +70,14 @@ pub fn run(mut command: Command, capture: Capture, limit: Duration) -> Result<Ou
         .stdout(duplicate(&stdout)?)
         .stderr(duplicate(stderr.as_ref().unwrap_or(&stdout))?);
     command.process_group(0);
+    // Were we killed, nobody would be left to end it.
+    // SAFETY: prctl is async-signal-safe, and nothing else happens between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    };
 
     let start = Instant::now();
     let child = Child::spawn(&mut command)?;

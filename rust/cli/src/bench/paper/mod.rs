@@ -214,7 +214,7 @@ fn one(
         plan: &experiment.plan,
         monitor: &monitor,
         progress,
-        keep: &|document| sink.keep(&output::to_json(document)?),
+        keep: &|document| sink.keep(&document.to_line()?),
     }
     .run(&mut document)?;
     document.load.end();
