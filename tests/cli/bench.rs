@@ -34,29 +34,7 @@ fn rounds_are_interleaved_and_the_order_rotates() {
     assert_eq!(fake.order(), expected);
 }
 
-#[test]
-fn the_result_has_medians_ratios_and_the_machine() {
-    let fake = Fake::new("case $lock in posix) result 10$n;; *) result 20$n;; esac");
-    let file = fake.path().join("out.json");
-    let args = [
-        "--locks",
-        "posix,a",
-        "--threads",
-        "4",
-        "--rounds",
-        "3",
-        "-o",
-        file.to_str().unwrap(),
-    ];
-    let output = fake.shm(&args).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let result = json(&fs::read_to_string(&file).unwrap());
-    assert_eq!(result["schema"], "flexguard-bench/1");
-    assert_eq!(result["workload"], "shm");
-    assert_eq!(result["complete"], true);
-    assert_eq!(result["failures"], Value::Array(vec![]));
-    assert_eq!(result["settings"]["threads"], object!([4]));
-    assert_eq!(result["monitor"]["active"], false);
+fn says_where_it_ran(result: &Value) {
     for key in [
         "cpu",
         "hardware_contexts",
@@ -80,6 +58,32 @@ fn the_result_has_medians_ratios_and_the_machine() {
     ] {
         assert!(result.get(key).is_some(), "{key}");
     }
+}
+
+#[test]
+fn the_result_has_medians_ratios_and_the_machine() {
+    let fake = Fake::new("case $lock in posix) result 10$n;; *) result 20$n;; esac");
+    let file = fake.path().join("out.json");
+    let args = [
+        "--locks",
+        "posix,a",
+        "--threads",
+        "4",
+        "--rounds",
+        "3",
+        "-o",
+        file.to_str().unwrap(),
+    ];
+    let output = fake.shm(&args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let result = json(&fs::read_to_string(&file).unwrap());
+    assert_eq!(result["schema"], "flexguard-bench/1");
+    assert_eq!(result["workload"], "shm");
+    assert_eq!(result["complete"], true);
+    assert_eq!(result["failures"], Value::Array(vec![]));
+    assert_eq!(result["settings"]["threads"], object!([4]));
+    assert_eq!(result["monitor"]["active"], false);
+    says_where_it_ran(&result);
     // Runs in order: posix 101, a 202; a 203, posix 104; posix 105, a 206.
     let a = &result["results"][1];
     assert_eq!(

@@ -64,20 +64,15 @@ fn become_program(mut command: Command, monitor: &Attachment) -> Failure {
     child::cannot_start(&command, &error)
 }
 
-/// What LD_PRELOAD must be for a lock, and what else must be in the environment.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Preload {
-    value: Option<OsString>,
-    besides: Option<(&'static str, OsString)>,
-}
+/// What LD_PRELOAD must be for a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Preload(Option<OsString>);
 
 impl Preload {
     pub fn of(prefix: &Prefix, lock: &str) -> Result<Self> {
-        let known = locks::read(prefix)?;
-        let found = locks::find(&known, lock)?;
-        found.demand()?;
+        locks::find(&locks::read(prefix)?, lock)?;
         if lock == POSIX {
-            return Ok(Self::default());
+            return Ok(Self(None));
         }
         let interposer = prefix.interposer(lock);
         if let Err(e) = File::open(&interposer) {
@@ -87,14 +82,10 @@ impl Preload {
             ))
             .advice("the installation is incomplete: run `make`"));
         }
-        let value = Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())?;
-        Ok(Self {
-            value: Some(value),
-            besides: found.environment(),
-        })
+        Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())
     }
 
-    fn prepended(interposer: &Path, existing: Option<&OsStr>) -> Result<OsString> {
+    fn prepended(interposer: &Path, existing: Option<&OsStr>) -> Result<Self> {
         let mut value = interposer.as_os_str().to_owned();
         if value.as_bytes().iter().any(|b| matches!(b, b' ' | b':')) {
             return Err(Failure::new(format_args!(
@@ -107,7 +98,7 @@ impl Preload {
             value.push(":");
             value.push(existing);
         }
-        Ok(value)
+        Ok(Self(Some(value)))
     }
 
     pub fn apply(&self, command: &mut Command) {
@@ -116,10 +107,9 @@ impl Preload {
 
     /// In another variable than the loader's.
     pub fn set(&self, variable: &str, command: &mut Command) {
-        if let Some(value) = &self.value {
+        if let Some(value) = &self.0 {
             command.env(variable, value);
         }
-        command.envs(self.besides.clone());
     }
 }
 
@@ -165,7 +155,7 @@ impl SummarySink {
 mod tests {
     use super::*;
 
-    fn prepended(interposer: &str, existing: Option<&str>) -> Result<OsString> {
+    fn prepended(interposer: &str, existing: Option<&str>) -> Result<Preload> {
         Preload::prepended(Path::new(interposer), existing.map(OsStr::new))
     }
 
@@ -173,15 +163,15 @@ mod tests {
     fn the_lock_comes_before_what_is_preloaded_already() {
         assert_eq!(
             prepended("/l/a.so", None).unwrap(),
-            OsString::from("/l/a.so")
+            Preload(Some("/l/a.so".into()))
         );
         assert_eq!(
             prepended("/l/a.so", Some("")).unwrap(),
-            OsString::from("/l/a.so")
+            Preload(Some("/l/a.so".into()))
         );
         assert_eq!(
             prepended("/l/a.so", Some("x.so y.so")).unwrap(),
-            OsString::from("/l/a.so:x.so y.so")
+            Preload(Some("/l/a.so:x.so y.so".into()))
         );
     }
 

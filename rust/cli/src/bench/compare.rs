@@ -7,9 +7,9 @@ use clap::{Args, ValueHint};
 use serde::Serialize;
 
 use super::document::{Document, Entry};
-use super::measure::Unit;
+use super::measure::{Measure, Unit};
 use super::point::{Point, number, spelled};
-use super::stats::{Difference, differ};
+use super::stats::{Better, Difference, differ};
 use super::table::{self, Table};
 use super::words;
 use crate::child::Status;
@@ -98,24 +98,17 @@ fn compare(before: &Document, after: &Document, args: &Compare) -> Result<Compar
             after.workload
         )));
     }
-    let name = args.measure.as_ref().unwrap_or(&after.primary);
-    let Some(measure) = after.measure(name) else {
-        let known: Vec<&str> = after.measures.iter().map(|m| m.name.as_str()).collect();
-        return Err(Failure::new(format_args!(
-            "--measure: there is no '{name}' in these results"
-        ))
-        .advice(format_args!("there are: {}", known.join(", "))));
-    };
-    let Some(better) = measure.better else {
-        return Err(Failure::new(format_args!(
-            "--measure: of '{name}' neither more nor less is better"
-        )));
+    let (measure, better) = judged(after, args.measure.as_deref())?;
+    let name = &measure.name;
+    let floor = |d: &Document, point: &Point| {
+        d.noise_of(name)
+            .map_or(0.0, |noise| noise.floor(&point.to_string()))
     };
     let same_hardware = before.machine.is_same_hardware(&after.machine);
     let judge = same_hardware || args.across_machines;
     let row = |b: &Entry, a: &Entry| -> Option<Row> {
         let (old, new) = (b.measures.get(name)?, a.measures.get(name)?);
-        let noise = before.floor(&b.point).max(after.floor(&a.point));
+        let noise = floor(before, &b.point).max(floor(after, &a.point));
         Some(Row {
             point: a.point.clone(),
             subject: a.subject.clone(),
@@ -150,6 +143,24 @@ fn compare(before: &Document, after: &Document, args: &Compare) -> Result<Compar
         unmatched: ours.count() + theirs - 2 * results.len(),
         results,
     })
+}
+
+/// The measure that is compared, and which way it is better.
+fn judged<'a>(document: &'a Document, asked: Option<&str>) -> Result<(&'a Measure, Better)> {
+    let name = asked.unwrap_or(&document.primary);
+    let Some(measure) = document.measure(name) else {
+        let known: Vec<&str> = document.measures.iter().map(|m| m.name.as_str()).collect();
+        return Err(Failure::new(format_args!(
+            "--measure: there is no '{name}' in these results"
+        ))
+        .advice(format_args!("there are: {}", known.join(", "))));
+    };
+    match measure.better {
+        Some(better) => Ok((measure, better)),
+        None => Err(Failure::new(format_args!(
+            "--measure: of '{name}' neither more nor less is better"
+        ))),
+    }
 }
 
 fn show(comparison: &Comparison, before: &Document) -> String {

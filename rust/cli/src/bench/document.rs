@@ -194,7 +194,7 @@ impl Document {
                 first.map_or(&[], |f| &f.1),
             );
         }
-        self.noise = self.find_noise(&first_subject);
+        self.noise = self.noise_of(&primary);
         let against: Vec<Option<Difference>> = self
             .results
             .iter()
@@ -210,8 +210,10 @@ impl Document {
             .collect();
     }
 
-    fn find_noise(&self, first: &str) -> Option<Noise> {
-        let median = |e: &Entry| e.measures.get(&self.primary).map(|m| m.median);
+    /// What the first subject differed from itself, by any measure.
+    pub fn noise_of(&self, measure: &str) -> Option<Noise> {
+        let first = self.subjects.first()?;
+        let median = |e: &Entry| e.measures.get(measure).map(|m| m.median);
         let medians = self.points().into_iter().filter_map(|point| {
             let once = self.entry(point, first)?;
             let again = self.at(point).find(|e| e.again)?;

@@ -24,8 +24,8 @@ fn throughput(lock: &str, threads: f64, round: usize) -> f64 {
     base * JITTER[round] * (1.0 + 0.001 * lock.len() as f64)
 }
 
-pub fn document() -> Document {
-    let mut document: Document = Document {
+fn blank() -> Document {
+    Document {
         schema: SCHEMA.into(),
         workload: "shm".into(),
         title: "Shared-memory access: threads that contend for a lock".into(),
@@ -72,7 +72,11 @@ pub fn document() -> Document {
         verdicts: Vec::new(),
         failures: Vec::new(),
         unavailable: Vec::new(),
-    };
+    }
+}
+
+pub fn document() -> Document {
+    let mut document = blank();
     for threads in [1.0, 2.0, 8.0] {
         for (lock, again) in [
             ("posix", false),
