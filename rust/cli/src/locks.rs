@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! The locks of this installation, as `share/flexguard/LOCKS` lists them.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -9,12 +13,65 @@ use crate::prefix::Prefix;
 pub const POSIX: &str = "posix";
 pub const DEFAULT: &str = "flexguard";
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Set to 1: use a lock although this machine lacks what it needs.
+pub const FORCE_ENV: &str = "FLEXGUARD_FORCE";
+const TUNABLES_ENV: &str = "GLIBC_TUNABLES";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Lock {
     pub name: String,
     /// `libc`, `spin`, `block` or `adaptive`.
     pub class: String,
     pub brief: String,
+    /// `slice`: the kernel's time-slice extension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
+    /// The program that knows whether this machine has it.
+    #[serde(skip)]
+    pub probe: PathBuf,
+}
+
+impl Lock {
+    /// Refuses a lock that would not be what its name says on this machine, unless FLEXGUARD_FORCE=1.
+    pub fn demand(&self) -> Result<()> {
+        let Some(needs) = &self.needs else {
+            return Ok(());
+        };
+        if std::env::var_os(FORCE_ENV).is_some_and(|force| force == "1") {
+            return Ok(());
+        }
+        let mut probe = Command::new(&self.probe);
+        probe.arg(needs).stdin(Stdio::null());
+        probe.envs(self.environment());
+        let answer = probe.output().map_err(|e| {
+            Failure::new(format_args!("cannot run {}: {e}", self.probe.display()))
+                .advice("the installation is incomplete: run `make`")
+        })?;
+        if answer.status.success() {
+            return Ok(());
+        }
+        let why = String::from_utf8_lossy(&answer.stdout);
+        Err(Failure::new(format_args!(
+            "{} needs the kernel's time-slice extension: {}",
+            self.name,
+            why.trim()
+        ))
+        .advice(format_args!(
+            "choose another lock, or set {FORCE_ENV}=1 to use this one without the extension"
+        )))
+    }
+
+    /// What a process under this lock needs in its environment. The C library's own area for restartable sequences is
+    /// too short for a slice extension before glibc 2.41, and only one can be registered: then the lock registers it.
+    pub fn environment(&self) -> Option<(&'static str, OsString)> {
+        self.needs.as_ref()?;
+        let mut tunables = std::env::var_os(TUNABLES_ENV).unwrap_or_default();
+        if !tunables.is_empty() {
+            tunables.push(":");
+        }
+        tunables.push("glibc.pthread.rseq=0");
+        Some((TUNABLES_ENV, tunables))
+    }
 }
 
 /// posix, then every lock in the order of the index.
@@ -30,13 +87,17 @@ pub fn read(prefix: &Prefix) -> Result<Vec<Lock>> {
             crate::prefix::PREFIX_ENV
         ))
     })?;
-    parse(&text).map_err(|line| {
+    let mut locks = parse(&text).map_err(|line| {
         Failure::new(format_args!(
-            "{}:{line}: not four fields separated by tabs",
+            "{}:{line}: not four or five fields separated by tabs",
             path.display()
         ))
         .advice("the installation is damaged: run `make` again")
-    })
+    })?;
+    for lock in &mut locks {
+        lock.probe = prefix.probe();
+    }
+    Ok(locks)
 }
 
 /// Err: the number of the first malformed line.
@@ -45,19 +106,27 @@ fn parse(text: &str) -> Result<Vec<Lock>, usize> {
         name: POSIX.into(),
         class: "libc".into(),
         brief: "the C library's own mutexes, nothing interposed".into(),
+        ..Lock::default()
     }];
     for (number, line) in text.lines().enumerate() {
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
-        let fields: Vec<&str> = line.splitn(4, '\t').collect();
-        let [name, _file, class, brief] = fields[..] else {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [name, _file, class, brief, ref more @ ..] = fields[..] else {
             return Err(number + 1);
+        };
+        let needs = match more {
+            [] => None,
+            [field] => Some(field.strip_prefix("needs=").ok_or(number + 1)?.into()),
+            _ => return Err(number + 1),
         };
         locks.push(Lock {
             name: name.into(),
             class: class.into(),
             brief: brief.into(),
+            needs,
+            ..Lock::default()
         });
     }
     Ok(locks)
@@ -88,17 +157,27 @@ mod tests {
 
     #[test]
     fn posix_comes_first_and_comments_are_skipped() {
-        let locks = parse("# name\tfile\n\na\tb\tspin\twith\ta tab\n").unwrap();
+        let locks = parse("# name\tfile\n\na\tb\tspin\tx\n").unwrap();
         assert_eq!(
             locks.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(),
             ["posix", "a"]
         );
-        assert_eq!(locks[1].brief, "with\ta tab");
+        assert_eq!((locks[1].brief.as_str(), &locks[1].needs), ("x", &None));
     }
 
     #[test]
     fn a_malformed_line_is_named() {
         assert_eq!(parse("a\tb\tspin\tx\nhalf\ta line\n"), Err(2));
+        assert_eq!(parse("a\tb\tspin\tx\twants=slice\n"), Err(1));
+        assert_eq!(parse("a\tb\tspin\tx\tneeds=slice\tmore\n"), Err(1));
+    }
+
+    #[test]
+    fn what_a_lock_needs_is_prepared_for() {
+        let locks = parse("a\tb\tspin\tx\tneeds=slice\nc\td\tspin\tx\n").unwrap();
+        assert_eq!(locks[1].needs.as_deref(), Some("slice"));
+        assert!(locks[1].environment().is_some() && locks[2].environment().is_none());
+        assert!(locks[2].demand().is_ok());
     }
 
     #[test]

@@ -44,6 +44,10 @@ impl Prefix {
         self.0.join("lib/flexguard").join(format!("{lock}.so"))
     }
 
+    pub fn probe(&self) -> PathBuf {
+        self.0.join("libexec/flexguard/fg-probe")
+    }
+
     pub fn worker(&self) -> PathBuf {
         self.0.join("libexec/flexguard/fg-bench")
     }

@@ -64,15 +64,20 @@ fn become_program(mut command: Command, monitor: &Attachment) -> Failure {
     child::cannot_start(&command, &error)
 }
 
-/// What LD_PRELOAD must be for a lock.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Preload(Option<OsString>);
+/// What LD_PRELOAD must be for a lock, and what else must be in the environment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Preload {
+    value: Option<OsString>,
+    besides: Option<(&'static str, OsString)>,
+}
 
 impl Preload {
     pub fn of(prefix: &Prefix, lock: &str) -> Result<Self> {
-        locks::find(&locks::read(prefix)?, lock)?;
+        let known = locks::read(prefix)?;
+        let found = locks::find(&known, lock)?;
+        found.demand()?;
         if lock == POSIX {
-            return Ok(Self(None));
+            return Ok(Self::default());
         }
         let interposer = prefix.interposer(lock);
         if let Err(e) = File::open(&interposer) {
@@ -82,10 +87,14 @@ impl Preload {
             ))
             .advice("the installation is incomplete: run `make`"));
         }
-        Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())
+        let value = Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())?;
+        Ok(Self {
+            value: Some(value),
+            besides: found.environment(),
+        })
     }
 
-    fn prepended(interposer: &Path, existing: Option<&OsStr>) -> Result<Self> {
+    fn prepended(interposer: &Path, existing: Option<&OsStr>) -> Result<OsString> {
         let mut value = interposer.as_os_str().to_owned();
         if value.as_bytes().iter().any(|b| matches!(b, b' ' | b':')) {
             return Err(Failure::new(format_args!(
@@ -98,7 +107,7 @@ impl Preload {
             value.push(":");
             value.push(existing);
         }
-        Ok(Self(Some(value)))
+        Ok(value)
     }
 
     pub fn apply(&self, command: &mut Command) {
@@ -107,9 +116,10 @@ impl Preload {
 
     /// In another variable than the loader's.
     pub fn set(&self, variable: &str, command: &mut Command) {
-        if let Some(value) = &self.0 {
+        if let Some(value) = &self.value {
             command.env(variable, value);
         }
+        command.envs(self.besides.clone());
     }
 }
 
@@ -155,7 +165,7 @@ impl SummarySink {
 mod tests {
     use super::*;
 
-    fn prepended(interposer: &str, existing: Option<&str>) -> Result<Preload> {
+    fn prepended(interposer: &str, existing: Option<&str>) -> Result<OsString> {
         Preload::prepended(Path::new(interposer), existing.map(OsStr::new))
     }
 
@@ -163,15 +173,15 @@ mod tests {
     fn the_lock_comes_before_what_is_preloaded_already() {
         assert_eq!(
             prepended("/l/a.so", None).unwrap(),
-            Preload(Some("/l/a.so".into()))
+            OsString::from("/l/a.so")
         );
         assert_eq!(
             prepended("/l/a.so", Some("")).unwrap(),
-            Preload(Some("/l/a.so".into()))
+            OsString::from("/l/a.so")
         );
         assert_eq!(
             prepended("/l/a.so", Some("x.so y.so")).unwrap(),
-            Preload(Some("/l/a.so:x.so y.so".into()))
+            OsString::from("/l/a.so:x.so y.so")
         );
     }
 

@@ -30,6 +30,10 @@ const SOCKET_ITEM: (&str, &str) = (
     "FLEXGUARD_SOCKET",
     "The monitor's socket: a path, or @NAME in the abstract namespace. Set but empty: use no monitor.",
 );
+const FORCE_ITEM: (&str, &str) = (
+    "FLEXGUARD_FORCE",
+    "1: use a lock although this machine lacks what it needs; it is then the lock without that.",
+);
 const SOCKET_FILE: (&str, &str) = (
     "/run/flexguard/monitor.sock",
     "The socket of the machine's monitor daemon.",
@@ -149,6 +153,7 @@ pub const RUN: &[Section] = &[
             ),
             SOCKET_ITEM,
             PREFIX_ITEM,
+            FORCE_ITEM,
         ],
     },
     Section {

@@ -17,6 +17,7 @@ use super::workload::{Launch, MonitorUse, Reading};
 use crate::child;
 use crate::failure::{Failure, Result};
 use crate::locks::{self, Lock};
+use crate::output;
 use crate::prefix::Prefix;
 
 /// A lock that collapses hands over once a time slice at worst; a run that takes this much longer hangs.
@@ -53,21 +54,29 @@ pub fn locks(prefix: &Prefix, worker: &Path) -> Result<Vec<Lock>> {
             known.push(Lock {
                 name: name.into(),
                 class: kind.into(),
-                brief: String::new(),
+                ..Lock::default()
             });
         }
     }
     Ok(known)
 }
 
-/// The locks named, each once; `all` stands for posix and every lock of the index, `peers` for those of others.
+/// The locks named, each once; `all` stands for posix and every lock of the index that this machine has what it needs
+/// for, `peers` for those of others.
 pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
     let mut chosen: Vec<String> = Vec::new();
     for name in names {
         let picked: Vec<&str> = match name.as_str() {
-            "all" => by_class(known, |class| class != PEER),
+            "all" => by_class(known, |class| class != PEER)
+                .into_iter()
+                .filter(|name| usable(known, name))
+                .collect(),
             "peers" => by_class(known, |class| class == PEER),
-            name => vec![locks::find(known, name)?.name.as_str()],
+            name => {
+                let lock = locks::find(known, name)?;
+                lock.demand()?;
+                vec![lock.name.as_str()]
+            }
         };
         for name in picked {
             if !chosen.iter().any(|c| c == name) {
@@ -81,6 +90,14 @@ pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
         ));
     }
     Ok(chosen)
+}
+
+/// Says so if not.
+fn usable(known: &[Lock], name: &str) -> bool {
+    let demanded = locks::find(known, name).and_then(Lock::demand);
+    demanded
+        .map_err(|failure| output::note(&failure.report().to_string()))
+        .is_ok()
 }
 
 fn by_class(known: &[Lock], wanted: impl Fn(&str) -> bool) -> Vec<&str> {
@@ -276,7 +293,7 @@ mod tests {
         let lock = |name: &str, class: &str| Lock {
             name: name.into(),
             class: class.into(),
-            brief: String::new(),
+            ..Lock::default()
         };
         let known = [
             lock("posix", "libc"),
