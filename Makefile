@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/build/.cargo
 # rustup's toolchain need not be on the PATH of a shell that was open when it was installed.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: all c rust run check bench install lint format clean help
+.PHONY: all c rust run check check-kernels check-slice bench install lint format clean help
 
 all: c rust ## build everything into build/ (the default)
 
@@ -37,6 +37,12 @@ check: ## every test; ends non-zero on any failure
 	@$(MAKE) --no-print-directory all
 	@scripts/check
 
+check-kernels: ## the monitor's tests on Linux 6.1, 6.12 and 7.3, in virtual machines (Debian; needs its mirror)
+	@tests/kernels/kernels
+
+check-slice: ## the locks with time-slice extension, on a kernel built for it, in a virtual machine (the same)
+	@tests/kernels/slice
+
 bench: all ## the paper's shared-memory-access microbenchmark: glibc, futex, flexguard
 	build/bin/flexguard bench shm
 
@@ -57,4 +63,4 @@ clean: ## remove build/
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26

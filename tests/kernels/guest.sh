@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Sourced by `kernels` and `slice` here: kernels of other versions, in a virtual machine under plain emulation.
+#
+# Packages come from the machine's own Debian mirror, from suites that it need not have in its sources: they are looked
+# up and unpacked under $scratch by an apt with sources, lists and cache of its own. Nothing is installed.
+
+scratch=${FLEXGUARD_KERNELS:-/tmp/flexguard-kernels}
+mkdir -p "$scratch"
+
+die()
+{
+	echo "${0##*/}: $*" >&2
+	exit 1
+}
+
+skip()
+{
+	echo "${0##*/}: skipped: $*" >&2
+	exit 77
+}
+
+# ---- packages --------------------------------------------------------------------------------------------------------
+
+apt_start() # suites...: makes apt-get and apt-cache below see these suites
+{
+	local mirror suite
+	[ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || skip "this is no amd64 Debian"
+	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+		grep -v '^#' | grep -oE '[a-z+]+://[^] ]+/debian/?( |$)' | head -n 1 | tr -d ' ')
+	[ -n "$mirror" ] || skip "no Debian mirror among the machine's package sources"
+	mkdir -p "$scratch"/apt/{lists,cache}/partial "$scratch/apt/cache/archives/partial"
+	for suite in "$@"; do
+		echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
+	done >"$scratch/apt/sources.list"
+	cat >"$scratch/apt/apt.conf" <<-END
+		Dir::Etc::sourcelist "$scratch/apt/sources.list";
+		Dir::Etc::sourceparts "/dev/null";
+		Dir::State::lists "$scratch/apt/lists";
+		Dir::Cache "$scratch/apt/cache";
+		APT::Install-Recommends "false";
+		APT::Sandbox::User "root";
+		Debug::NoLocking "true";
+	END
+	APT_CONFIG=$scratch/apt/apt.conf apt-get update -qq || skip "the package mirror cannot be reached"
+}
+
+newest() # regular expression: the newest package whose name it matches
+{
+	APT_CONFIG=$scratch/apt/apt.conf apt-cache search --names-only "$1" | cut -d' ' -f1 | sort -V | tail -n 1
+}
+
+unpack() # directory, package: downloads and unpacks it, once
+{
+	[ ! -e "$1/.unpacked-$2" ] || return 0
+	mkdir -p "$1" "$scratch/debs"
+	(cd "$scratch/debs" && rm -f "$2"_*.deb && APT_CONFIG=$scratch/apt/apt.conf apt-get download -qq "$2") ||
+		die "cannot download $2"
+	dpkg-deb -x "$scratch/debs/$2"_*.deb "$1" || die "cannot unpack $2"
+	rm -f "$scratch/debs/$2"_*.deb
+	: >"$1/.unpacked-$2"
+}
+
+# ---- the virtual machine ---------------------------------------------------------------------------------------------
+
+# QEMU 7 of Debian 12 crashes kernels since 7.0: unless the machine has QEMU 10, the backport is unpacked with
+# whatever it needs that is not installed.
+qemu_start()
+{
+	local version root=$scratch/qemu
+	version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p')
+	if [ "${version:-0}" -ge 10 ]; then
+		qemu=(qemu-system-x86_64)
+		return
+	fi
+	if [ ! -e "$root/.unpacked" ]; then
+		APT_CONFIG=$scratch/apt/apt.conf apt-get install -qq --download-only -y -t bookworm-backports \
+			qemu-system-x86 busybox-static >/dev/null || die "cannot download QEMU"
+		mkdir -p "$root"
+		find "$scratch/apt/cache/archives" -name '*.deb' -exec dpkg-deb -x {} "$root" \; -delete || die "cannot unpack QEMU"
+		: >"$root/.unpacked"
+	fi
+	qemu=(env "LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu"
+		"$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/seabios" -L "$root/usr/share/qemu")
+}
+
+add() # root of the guest, file, its name there: the program and the libraries it is linked with
+{
+	local library
+	install -D -m 755 "$2" "$1/$3"
+	ldd "$2" 2>/dev/null | grep -oE '/[^ ]+\.so[^ ]*' | while read -r library; do
+		[ -e "$1$library" ] || install -D -m 755 "$(readlink -f "$library")" "$1$library"
+	done
+}
+
+guest_start() # root of the guest; standard input: the script that it runs, whose exit status is the guest's
+{
+	local busybox
+	rm -rf "$1"
+	mkdir -p "$1"/{bin,dev,proc,sys,tmp,run,root}
+	busybox=$(command -v busybox) || busybox=$scratch/qemu/bin/busybox
+	ldd "$busybox" >/dev/null 2>&1 && [ -e "$scratch/qemu/bin/busybox" ] && busybox=$scratch/qemu/bin/busybox
+	add "$1" "$busybox" bin/busybox
+	ln -s busybox "$1/bin/sh"
+	cat >"$1/script"
+	cat >"$1/init" <<-'END'
+		#!/bin/sh
+		/bin/busybox --install -s /bin
+		export PATH=/bin HOME=/root RUST_BACKTRACE=1 FLEXGUARD_REQUIRE_BPF=1
+		mount -t proc proc /proc
+		mount -t sysfs sys /sys
+		mount -t devtmpfs dev /dev 2>/dev/null
+		mount -t tmpfs tmp /tmp
+		mount -t debugfs debug /sys/kernel/debug
+		mount -t bpf bpf /sys/fs/bpf 2>/dev/null
+		chmod 1777 /tmp
+		ln -sf /proc/self/fd /dev/fd
+		echo "guest: Linux $(uname -r), $(nproc) CPUs"
+		/bin/sh /script
+		echo "guest: status $?"
+		poweroff -f
+	END
+	chmod 755 "$1/init"
+}
+
+boot() # root of the guest, kernel, CPUs, seconds: runs it; its output goes to standard output; returns its status
+{
+	local image=$1.cpio.gz log=$1.log
+	(cd "$1" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 >"$image") || die "cannot pack $1"
+	timeout --kill-after=10 "$4" "${qemu[@]}" -accel tcg,thread=multi -cpu max -smp "$3" -m 3072 -nographic \
+		-no-reboot -net none -kernel "$2" -initrd "$image" \
+		-append "console=ttyS0 quiet panic=-1 rdinit=/init" </dev/null 2>&1 | tr -d '\r' | tee "$log"
+	grep -q '^guest: status ' "$log" || echo "guest: did not finish within $4 s" >&2
+	return "$(sed -n 's/^guest: status \([0-9]*\)$/\1/p' "$log" | grep . || echo 1)"
+}
