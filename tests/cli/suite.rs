@@ -179,6 +179,18 @@ fn the_plan_is_shown_and_not_run() {
     assert!(!fake.has_run());
 }
 
+/// Whatever this machine lacks is left out, and said.
+#[test]
+fn the_real_paper_has_a_plan_on_every_machine() {
+    let output = run(["bench", "paper", "--quick", "--plan"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("in all about"),
+        "{}",
+        stdout(&output)
+    );
+}
+
 #[test]
 fn two_papers_at_once_in_one_place_are_one_too_many() {
     let fake = Fake::new("if [ $n = 1 ]; then echo begun >$dir/fifo; sleep 1000; fi; result 1");

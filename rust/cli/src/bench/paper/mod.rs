@@ -66,11 +66,12 @@ pub fn run(args: Paper) -> Result<Status> {
     let prefix = Prefix::find()?;
     let known = worker::locks(&prefix, &worker::find(&prefix)?)?;
     let size = Size::here(args.quick, args.seconds, args.rounds);
-    let locks = match &args.locks[..] {
+    let (locks, mut left_out) = match &args.locks[..] {
         [] => plan::papers_locks(&known),
-        names => worker::resolve(&known, names)?,
+        names => (worker::resolve(&known, names)?, Vec::new()),
     };
-    let (mut experiments, left_out) = plan::experiments(&size, &locks);
+    let (mut experiments, more) = plan::experiments(&size, &locks);
+    left_out.extend(more);
     choose(&mut experiments, &args.only)?;
     for experiment in &mut experiments {
         experiment.workload.prepare(&prefix)?;

@@ -105,12 +105,17 @@ impl Size {
     }
 }
 
-pub fn papers_locks(known: &[Lock]) -> Vec<String> {
-    PAPERS_LOCKS
-        .iter()
-        .filter(|name| known.iter().any(|l| l.name == **name))
-        .map(ToString::to_string)
-        .collect()
+/// Those that this machine has what they need for, and why the others are left out.
+pub fn papers_locks(known: &[Lock]) -> (Vec<String>, Vec<String>) {
+    let (mut usable, mut left_out) = (Vec::new(), Vec::new());
+    let listed = |name: &&str| known.iter().find(|l| l.name == **name);
+    for lock in PAPERS_LOCKS.iter().filter_map(listed) {
+        match lock.demand() {
+            Ok(()) => usable.push(lock.name.clone()),
+            Err(refusal) => left_out.push(refusal.to_string()),
+        }
+    }
+    (usable, left_out)
 }
 
 /// All of them, and why some are left out here.
