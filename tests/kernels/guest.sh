@@ -26,8 +26,8 @@ apt_start() # suites...: makes apt-get and apt-cache below see these suites
 {
 	local mirror suite
 	[ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || skip "this is no amd64 Debian"
-	mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
-		grep -v '^#' | grep -oE '[a-z+]+://[^] ]+/debian/?( |$)' | head -n 1 | tr -d ' ')
+	mirror=$(grep -rhvs '^#' /etc/apt/sources.list /etc/apt/sources.list.d |
+		sed -nE 's|.*\b([a-z+]+://[^] ]+/debian)/?( .*)?$|\1|p' | sed -n 1p) || true
 	[ -n "$mirror" ] || skip "no Debian mirror among the machine's package sources"
 	mkdir -p "$scratch"/apt/{lists,cache}/partial "$scratch/apt/cache/archives/partial"
 	for suite in "$@"; do
