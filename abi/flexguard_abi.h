@@ -152,9 +152,10 @@ struct fg_shared {
 	fg_u64 tick_ns;          /* period of the scheduler's tick; 0: unknown; writer: user half, once, as magic */
 	fg_u64 pad2[3];
 
-	/* By CPU number: when the scheduler means to look for another thread than the one running there, CLOCK_MONOTONIC;
-	 * 0: unknown. Writer: kernel half, whenever it switches to a thread of a process with FG_REG_WANT_SLICE; to be read
-	 * by such threads alone, of their own CPU. A forecast (bpf/slice.h), on which no more than speed may depend. */
+	/* By CPU number: when the scheduler means to look for another thread than the one running there,
+	 * CLOCK_MONOTONIC; 0: unknown. Writer: kernel half, whenever it switches to a thread of a process with
+	 * FG_REG_WANT_SLICE; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on which no
+	 * more than speed may depend. */
 	fg_u64 slice_end_ns[FG_SLICE_CPUS];
 };
 

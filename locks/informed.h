@@ -5,8 +5,8 @@
  *
  *   capable  iff  end of the slice - now  >=  (tickets drawn and not yet served + 1) * csd      (equations 1 and 2)
  *
- * Whoever is not capable waits for its next slice, and then draws a ticket, capable or not (Fig. 5, line 39): so a queue
- * too long for any slice keeps nobody out for ever (I4). How it waits is all that the two forms differ in.
+ * Whoever is not capable waits for its next slice, and then draws a ticket, capable or not (Fig. 5, line 39): so a
+ * queue too long for any slice keeps nobody out for ever (I4). How it waits is all that the two forms differ in.
  *
  * In a guest the end is exact and comes from the hypervisor; here it is the monitor's forecast of when the scheduler
  * will look for another thread (src/slice.h). Two things it cannot know: a thread that wakes up and is preferred at

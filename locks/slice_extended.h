@@ -5,9 +5,10 @@
  *   #include "locks/slice_extended.h"
  *
  * The request is made as soon as the lock is taken and withdrawn as soon as the last lock is released; in the few
- * instructions between the thread is as any other. Waiters ask for nothing: the time of a spinning waiter is no good to
- * anybody. Between the grant and its end the thread has not lost its CPU, so the monitor counts it only if the extension
- * (5 us unless the machine's owner sets more, 50 at most) was too short. A system call in the section ends the extension.
+ * instructions between the thread is as any other. Waiters ask for nothing: the time of a spinning waiter is no good
+ * to anybody. Between the grant and its end the thread has not lost its CPU, so the monitor counts it only if the
+ * extension (5 us unless the machine's owner sets more, 50 at most) was too short. A system call in the section ends
+ * the extension.
  * Without the kernel's help this is the lock itself, and two stores.
  * All invariants are the lock's own. */
 #ifndef FGI_LOCKS_SLICE_EXTENDED_H

@@ -97,7 +97,7 @@ static void histogram(const int64_t *sorted)
 /* Prints what there is to say about one kind of forecast; returns the median of its absolute error. */
 static int64_t report(const char *which, int64_t *error)
 {
-	int64_t median, absolute;
+	int64_t median, absolute, p90;
 
 	qsort(error, slices, sizeof(*error), ascending);
 	median = error[slices / 2];
@@ -107,8 +107,8 @@ static int64_t report(const char *which, int64_t *error)
 		error[i] = error[i] < 0 ? -error[i] : error[i];
 	qsort(error, slices, sizeof(*error), ascending);
 	absolute = error[slices / 2];
-	printf("    absolute error: median %.1f us, p90 %.1f us\n", (double)absolute / 1000,
-	       (double)error[slices * 9 / 10] / 1000);
+	p90 = error[slices * 9 / 10];
+	printf("    absolute error: median %.1f us, p90 %.1f us\n", (double)absolute / 1000, (double)p90 / 1000);
 	return absolute;
 }
 
