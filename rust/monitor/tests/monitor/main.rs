@@ -9,6 +9,7 @@ mod harness;
 mod lifecycle;
 mod privileges;
 mod protocol;
+mod slices;
 mod victim;
 
 /// Not a test: the helper process of the others. They run this executable again, asking for this function and

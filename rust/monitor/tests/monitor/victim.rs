@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::register;
-use crate::privileges;
+use crate::{privileges, slices};
 
 #[repr(C, align(64))]
 struct Block(UnsafeCell<fg_thread_block>);
@@ -74,6 +74,7 @@ fn play(role: &str) {
         ("pid-namespace", _) => spin_in_a_pid_namespace(&socket),
         ("exec", _) => exec(&socket),
         ("spawn", _) => spawn(&socket),
+        ("slices", flags) => slices::play(&socket, flags.parse().unwrap()),
         ("unprivileged", _) => privileges::play_unprivileged(&socket),
         ("least-privilege", _) => privileges::play_least_privilege(),
         ("no-btf", _) => privileges::play_no_btf(),
@@ -112,7 +113,7 @@ fn with_block(change: impl FnOnce(&mut fg_thread_block)) {
 }
 
 /// To the first CPU we may use: victim and hog meet there.
-fn pin() {
+pub fn pin() {
     let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
     let first = (0..CpuSet::count())
         .find(|&cpu| allowed.is_set(cpu).unwrap())

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+//! Ends of slices: published to those who ask, and to nobody else.
+
+use std::num::NonZeroUsize;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use flexguard_abi::*;
+use nix::sched::sched_getcpu;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::harness::{PATIENCE, register_asking, start};
+use crate::victim::{block_offset, pin, say};
+
+/// Switches back to the victim that are waited for.
+const SLICES: u32 = 20;
+/// Longer than any slice: a forecast further away is none.
+const SECOND: i64 = 1_000_000_000;
+
+/// What the victim sees on the page while it shares its CPU with the hog.
+fn watch(flags: u64) -> Option<String> {
+    let running = start()?;
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    let mut victim = running.helper(&format!("slices {flags}"));
+    let seen = victim.hear();
+    victim.wait();
+    Some(seen)
+}
+
+#[test]
+fn who_asks_is_told_when_each_slice_ends() {
+    let Some(seen) = watch(FG_REG_WANT_SLICE.into()) else {
+        return;
+    };
+    assert_eq!(seen, format!("{SLICES} ends, 0 absurd"));
+}
+
+#[test]
+fn who_does_not_ask_is_told_nothing() {
+    let Some(seen) = watch(0) else { return };
+    assert_eq!(seen, "0 ends, 0 absurd");
+}
+
+/// The helper's side: until it has seen SLICES ends, or has lost its CPU so often without seeing one.
+pub fn play(socket: &str, flags: u64) {
+    pin();
+    let cpu = sched_getcpu().unwrap();
+    let page = register_asking(socket, block_offset(), flags);
+    let size = NonZeroUsize::new(FG_PAGE as usize).unwrap();
+    // SAFETY: a new mapping, of a whole page that the monitor keeps.
+    let page = unsafe {
+        mmap(
+            None,
+            size,
+            ProtFlags::PROT_READ,
+            MapFlags::MAP_SHARED,
+            page,
+            0,
+        )
+    };
+    let page = page.unwrap().cast::<fg_shared>();
+    // SAFETY: inside the mapping; `cpu` is one of the few CPUs of a machine that tests run on.
+    let end = || unsafe { ptr::read_volatile(&raw const (*page.as_ptr()).slice_end_ns[cpu]) };
+    let (mut ends, mut absurd, mut lost, mut last) = (0, 0, 0, 0);
+    let (started, mut before) = (Instant::now(), now());
+    while ends < SLICES && (flags != 0 || lost < SLICES) && started.elapsed() < PATIENCE {
+        let now = now();
+        lost += u32::from(now - before > Duration::from_millis(1).as_nanos() as i64);
+        before = now;
+        let end = end();
+        if end != last {
+            last = end;
+            ends += 1;
+            absurd += u32::from((end as i64 - now).abs() > SECOND);
+        }
+    }
+    say(&format!("{ends} ends, {absurd} absurd"));
+}
+
+fn now() -> i64 {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
+    nix::sys::time::TimeSpec::from(time).num_nanoseconds()
+}
