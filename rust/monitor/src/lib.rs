@@ -14,6 +14,7 @@
 //! ```
 
 mod error;
+mod heart;
 mod kernel;
 mod message;
 mod monitor;

@@ -4,7 +4,8 @@
 //! A pidfd means the same process in every PID namespace and cannot come to mean another one.
 
 use std::fs;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
@@ -18,6 +19,43 @@ pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
         Err(_) => Err(Errno::ESRCH),
         Ok(pidfd) => Ok(pidfd),
     }
+}
+
+/// Is the process behind `pidfd` still with the privileges it connected with? To be asked once its record is written.
+///
+/// A client can connect, leave a copy of the socket to another process, exec a setuid program, and have the registration
+/// sent then: the kernel's answer to "who connected" is that program now, and windows chosen by the attacker would tell
+/// him its registers bit by bit. Credentials change before the exec hook runs. So if they are as they were after the
+/// record has been written, a hook that is to delete it is still to come.
+///
+/// A socket does not tell the capabilities of who connected. Those of a program that has them from its file make the
+/// process untraceable for its user: the files of /proc/PID then belong to root.
+pub fn speaks_for_itself(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let connected = getsockopt(stream, sockopt::PeerCredentials)?;
+    let path = format!("/proc/{}/status", pid_of(pidfd)?);
+    let status = fs::read_to_string(&path).map_err(|_| Errno::ESRCH)?;
+    let owner = fs::metadata(&path).map_err(|_| Errno::ESRCH)?.uid();
+    let effective =
+        |ids| field(&status, ids).and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+    let powerless =
+        field(&status, "CapPrm:").is_some_and(|bits| bits.bytes().all(|bit| bit == b'0'));
+    Ok(effective("Uid:") == Some(connected.uid())
+        && effective("Gid:") == Some(connected.gid())
+        && (powerless || owner == connected.uid()))
+}
+
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
+/// The number of the process in our PID namespace; it may have died since.
+fn pid_of(pidfd: BorrowedFd<'_>) -> Result<i32, Errno> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))
+        .map_err(|_| Errno::EIO)?;
+    let pid = field(&info, "Pid:").and_then(|pid| pid.parse().ok());
+    pid.filter(|&pid| pid > 0).ok_or(Errno::ESRCH)
 }
 
 /// A time since boot in the unit of /proc/PID/stat.
@@ -68,27 +106,26 @@ fn start_time(pid: i32) -> Result<Ticks, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd;
+    use std::os::fd::AsFd;
     use std::process;
 
     use super::*;
-
-    fn pid_of(pidfd: &OwnedFd) -> i32 {
-        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).unwrap();
-        let line = info
-            .lines()
-            .find_map(|line| line.strip_prefix("Pid:"))
-            .unwrap();
-        line.trim().parse().unwrap()
-    }
 
     #[test]
     fn both_ways_find_the_peer() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let now = Ticks::now().unwrap();
         let me = process::id() as i32;
-        assert_eq!(pid_of(&pidfd(&ours, now).unwrap()), me);
-        assert_eq!(pid_of(&pidfd_of_credentials(&ours, now).unwrap()), me);
+        for found in [pidfd(&ours, now), pidfd_of_credentials(&ours, now)] {
+            assert_eq!(pid_of(found.unwrap().as_fd()), Ok(me));
+        }
+    }
+
+    #[test]
+    fn our_own_peer_speaks_for_itself() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let me = pidfd(&ours, Ticks::now().unwrap()).unwrap();
+        assert_eq!(speaks_for_itself(&ours, me.as_fd()), Ok(true));
     }
 
     #[test]

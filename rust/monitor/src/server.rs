@@ -3,6 +3,10 @@
 //!
 //! A client that is slow, silent or hostile costs a descriptor for a second at most. When all places are taken, the
 //! oldest unfinished client goes: an honest one sends its message at once and is done within one turn of the loop.
+//!
+//! Where the kernel lets a client attach descriptors to its message (before 6.16), dropping them may be made to block: to
+//! close a TCP socket may mean to linger. So the heartbeat has a thread of its own (heart.rs): it says that the counter
+//! is good, which needs the kernel half and this process, but not the socket.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read};
@@ -12,13 +16,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, FG_HEARTBEAT_NS, fg_reply};
+use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use zerocopy::IntoBytes;
 
 use crate::error::os;
+use crate::heart;
 use crate::kernel::Kernel;
 use crate::message::{self, MAX_BYTES, Message, Parsed, Registration};
 use crate::peer::{self, Ticks};
@@ -27,7 +32,10 @@ use crate::{Error, Stats, Stop};
 
 const MAX_CLIENTS: usize = 64;
 const CLIENT_TIME: Duration = Duration::from_secs(1);
-const HEARTBEAT: Duration = Duration::from_nanos(FG_HEARTBEAT_NS as u64);
+/// Clients taken in before the others get a turn: a flood of connections must not keep us from stopping.
+const MAX_ACCEPTS: usize = 64;
+/// How long we take nobody in when the system had no room for a client.
+const RECESS: Duration = Duration::from_millis(500);
 
 /// What the server has done; read by other threads.
 #[derive(Debug, Default)]
@@ -53,18 +61,17 @@ struct Client {
 impl Server<'_> {
     /// Serves and beats until `stop` is thrown.
     pub fn run(&self, stop: &Stop) -> Result<(), Error> {
+        heart::beat_while(self.kernel, stop, |ended| self.serve(stop, ended))
+    }
+
+    fn serve(&self, stop: &Stop, ended: &Stop) -> Result<(), Error> {
         let mut clients: VecDeque<Client> = VecDeque::with_capacity(MAX_CLIENTS);
-        let mut next_beat = Instant::now();
-        let mut accepting = true;
+        let mut recess_until = None;
         loop {
             let now = Instant::now();
-            if now >= next_beat {
-                self.kernel.beat(true)?;
-                next_beat = now + HEARTBEAT;
-                accepting = true;
-            }
+            recess_until = recess_until.filter(|&until| now < until);
             clients.retain(|client| !self.expired(client, now));
-            let ready = wait(stop, self.listener, accepting, &clients, next_beat)?;
+            let ready = wait([stop, ended], self.listener, recess_until, &clients)?;
             if ready.stop {
                 return Ok(());
             }
@@ -73,8 +80,8 @@ impl Server<'_> {
                 index += 1;
                 !ready.clients[index - 1] || !self.finished(client)
             });
-            if ready.listener && accepting {
-                accepting = self.accept(&mut clients);
+            if ready.listener && recess_until.is_none() && !self.accept(&mut clients) {
+                recess_until = Some(Instant::now() + RECESS);
             }
         }
     }
@@ -87,9 +94,9 @@ impl Server<'_> {
         expired
     }
 
-    /// Takes in who waits; false if the system has no room for them until the next beat.
+    /// Takes in who waits; false if the system has no room for them now.
     fn accept(&self, clients: &mut VecDeque<Client>) -> bool {
-        loop {
+        for _ in 0..MAX_ACCEPTS {
             let mut client = match self
                 .listener
                 .socket
@@ -113,6 +120,7 @@ impl Server<'_> {
             }
             clients.push_back(client);
         }
+        true
     }
 
     /// Reads what there is; true when the conversation is over.
@@ -140,11 +148,20 @@ impl Server<'_> {
     fn register(&self, client: &Client, image: &Registration) -> Result<(), Errno> {
         let pidfd = peer::pidfd(&client.stream, client.accepted)?;
         let first = self.kernel.register(pidfd.as_fd(), image)?;
-        if hung_up(&client.stream)? {
+        let refused = if hung_up(&client.stream)? {
             // Perhaps by an exec that our record came too late for: it would judge another program's memory. The
             // socket closes on exec before the exec hook runs, so while it is open the hook is still to come.
+            Some(Errno::ECONNRESET)
+        } else {
+            match peer::speaks_for_itself(&client.stream, pidfd.as_fd()) {
+                Ok(true) => None,
+                Ok(false) => Some(Errno::EPERM),
+                Err(errno) => Some(errno),
+            }
+        };
+        if let Some(errno) = refused {
             self.kernel.forget(pidfd.as_fd())?;
-            return Err(Errno::ECONNRESET);
+            return Err(errno);
         }
         if first {
             self.tally.registered.fetch_add(1, Ordering::Relaxed);
@@ -218,21 +235,21 @@ struct Ready {
     clients: Vec<bool>,
 }
 
-/// Sleeps until there is something to do or the next beat is due.
+/// Sleeps until there is something to do.
 fn wait(
-    stop: &Stop,
+    stops: [&Stop; 2],
     listener: &Listener,
-    accepting: bool,
+    recess_until: Option<Instant>,
     clients: &VecDeque<Client>,
-    next_beat: Instant,
 ) -> Result<Ready, Error> {
-    let connections = if accepting {
+    let connections = if recess_until.is_none() {
         PollFlags::POLLIN
     } else {
         PollFlags::empty()
     };
     let mut fds = vec![
-        PollFd::new(stop.as_fd(), PollFlags::POLLIN),
+        PollFd::new(stops[0].as_fd(), PollFlags::POLLIN),
+        PollFd::new(stops[1].as_fd(), PollFlags::POLLIN),
         PollFd::new(listener.socket.as_fd(), connections),
     ];
     fds.extend(
@@ -241,22 +258,21 @@ fn wait(
             .map(|client| PollFd::new(client.stream.as_fd(), PollFlags::POLLIN)),
     );
     // The front client is the oldest, so its deadline is the first.
-    let wake = clients
-        .front()
-        .map_or(next_beat, |client| client.deadline.min(next_beat));
-    let left = wake.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-    match poll(
-        &mut fds,
-        PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO),
-    ) {
+    let deadline = clients.front().map(|client| client.deadline);
+    let wake = [deadline, recess_until].into_iter().flatten().min();
+    let timeout = wake.map_or(PollTimeout::NONE, |wake| {
+        let left = wake.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+        PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)
+    });
+    match poll(&mut fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(errno) => return Err(os("waiting for clients")(errno)),
     }
     let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
     Ok(Ready {
-        stop: ready[0],
-        listener: ready[1],
-        clients: ready[2..].to_vec(),
+        stop: ready[0] || ready[1],
+        listener: ready[2],
+        clients: ready[3..].to_vec(),
     })
 }
 

@@ -120,6 +120,7 @@ impl SocketName {
         };
         let listener = listener.map_err(failed)?;
         listener.socket.set_nonblocking(true).map_err(failed)?;
+        refuse_descriptors(&listener.socket);
         Ok(listener)
     }
 
@@ -193,6 +194,27 @@ impl Drop for Listener {
         if ours && let Err(error) = fs::remove_file(&file.path) {
             tracing::warn!(path = %file.path.display(), %error, "cannot remove the socket");
         }
+    }
+}
+
+/// Clients have no descriptors to send us; whoever sends one may want us to be the one who closes it, and waits. Connections
+/// inherit it from the listener. Linux 6.16; older kernels do not know the option.
+fn refuse_descriptors(socket: &UnixListener) {
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let no: libc::c_int = 0;
+    // SAFETY: the kernel reads an int of the length given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const no).cast(),
+            size_of_val(&no) as libc::socklen_t,
+        )
+    };
+    if result != 0 {
+        let error = io::Error::last_os_error();
+        tracing::debug!(%error, "clients may send descriptors");
     }
 }
 

@@ -109,14 +109,14 @@ fn who_hangs_up_before_the_answer_is_not_registered() {
     assert!(!is_registered(&running, std::process::id() as i32));
 }
 
-fn map_page(fd: &OwnedFd, protection: ProtFlags) -> Result<NonNull<fg_shared>, Errno> {
+pub fn map_page(fd: &OwnedFd, protection: ProtFlags) -> Result<NonNull<fg_shared>, Errno> {
     let length = (FG_PAGE as usize).try_into().unwrap();
     // SAFETY: a new mapping at an address of the kernel's choice.
     let page = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, 0) }?;
     Ok(page.cast())
 }
 
-fn read_page(page: NonNull<fg_shared>) -> fg_shared {
+pub fn read_page(page: NonNull<fg_shared>) -> fg_shared {
     // SAFETY: a mapped page of at least this size; a torn read does no harm to the fields compared.
     unsafe { page.read_volatile() }
 }

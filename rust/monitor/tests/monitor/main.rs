@@ -6,6 +6,7 @@
 
 mod counting;
 mod harness;
+mod hostile;
 mod lifecycle;
 mod privileges;
 mod protocol;

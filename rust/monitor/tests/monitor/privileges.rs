@@ -14,7 +14,7 @@ const NOBODY: u32 = 65534;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-fn become_nobody() {
+pub fn become_nobody() {
     setgroups(&[]).unwrap();
     setresgid(
         Gid::from_raw(NOBODY),
@@ -62,6 +62,9 @@ pub fn play_least_privilege() {
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }, 0);
     become_nobody();
     keep_capabilities(&[CAP_BPF, CAP_PERFMON]);
+    // As in a process that was started that way: it is its own client below, which must be traceable if it has capabilities.
+    // SAFETY: no pointers are passed.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }, 0);
     let socket = fresh_name("least");
     let monitor = Monitor::start(Options {
         socket: socket.clone(),

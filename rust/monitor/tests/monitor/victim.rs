@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::register;
-use crate::{privileges, slices};
+use crate::{hostile, privileges, slices};
 
 #[repr(C, align(64))]
 struct Block(UnsafeCell<fg_thread_block>);
@@ -75,6 +75,7 @@ fn play(role: &str) {
         ("exec", _) => exec(&socket),
         ("spawn", _) => spawn(&socket),
         ("slices", flags) => slices::play(&socket, flags.parse().unwrap()),
+        ("setuid", cat) => hostile::play_setuid(&socket, cat),
         ("unprivileged", _) => privileges::play_unprivileged(&socket),
         ("least-privilege", _) => privileges::play_least_privilege(),
         ("no-btf", _) => privileges::play_no_btf(),
@@ -124,6 +125,7 @@ pub fn pin() {
 }
 
 /// Counts `n` down with `cx` in rcx. Returns the addresses between which it does so: its window is (begin, end].
+#[inline(never)] // or each copy would have a window of its own
 fn spin(cx: u64, n: u64) -> (u64, u64) {
     let (begin, end): (u64, u64);
     // SAFETY: touches nothing but its operands.

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+//! Clients that mean harm: to another user's program, and to everybody who listens to the heartbeat.
+
+use std::fs::{self, Permissions};
+use std::io::{ErrorKind, IoSlice, Read, Write, pipe};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flexguard_abi::{fg_shared, fg_window};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::mman::ProtFlags;
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg, setsockopt, sockopt};
+use nix::unistd::{ForkResult, Uid, fork, getppid};
+
+use crate::harness::{
+    ANSWER_PATIENCE, Running, connect, pidfd, register, registration, reply, start,
+};
+use crate::lifecycle::{map_page, read_page};
+use crate::privileges::become_nobody;
+use crate::victim::{block_offset, say, wait_for_go};
+
+/// Nobody connects, leaves the socket to a child, and becomes a setuid program. Once that runs, the child sends the
+/// message: the kernel says that it comes from the setuid program.
+pub fn play_setuid(socket: &str, cat: &str) {
+    become_nobody();
+    let mut stream = connect(socket);
+    fcntl(&stream, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let (theirs, mut to_cat) = pipe().unwrap();
+    let (mut from_cat, their_out) = pipe().unwrap();
+    // SAFETY: this process has one thread.
+    if let ForkResult::Parent { .. } = unsafe { fork() }.unwrap() {
+        let error = Command::new(cat).stdin(theirs).stdout(their_out).exec();
+        panic!("exec: {error}");
+    }
+    to_cat.write_all(b"!").unwrap();
+    from_cat.read_exact(&mut [0]).unwrap();
+    let window = fg_window {
+        begin: 0x1000,
+        end: 0x1100,
+        ..Default::default()
+    };
+    let user = fs::metadata(format!("/proc/{}", getppid())).unwrap().uid();
+    stream.write_all(&registration(-4096, &[window])).unwrap();
+    let status = reply(&mut stream).status;
+    say(&format!("{user} {status}"));
+    wait_for_go(); // holds the pipe, so that the program runs on; to the end of the test at most
+}
+
+fn setuid_copy(program: &str, to: &Path) {
+    fs::copy(program, to).unwrap();
+    fs::set_permissions(to.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(to, Permissions::from_mode(0o4755)).unwrap();
+}
+
+#[test]
+fn nobody_can_have_a_setuid_program_watched() {
+    let Some(running) = start() else { return };
+    if !Uid::effective().is_root() {
+        return; // nobody to become
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let cat = directory.path().join("cat");
+    setuid_copy("/bin/cat", &cat);
+    let mut helper = running.helper(&format!("setuid {}", cat.display()));
+    // The answer comes while the setuid program runs.
+    match helper.hear().split_once(' ').unwrap() {
+        ("0", status) => assert_eq!(status.parse(), Ok(libc::EPERM)),
+        (user, _) => panic!("no setuid here ({user}): is the temporary directory mounted nosuid?"),
+    }
+    let registered = running
+        .monitor
+        .registration(pidfd(helper.pid()).as_fd())
+        .unwrap();
+    assert_eq!(registered, None);
+    assert_eq!(running.stats().registered_processes, 0);
+}
+
+/// The page, mapped before anything hostile happens.
+fn page_of(running: &Running) -> NonNull<fg_shared> {
+    let fd = register(&running.name, block_offset(), &[]);
+    map_page(&fd, ProtFlags::PROT_READ).unwrap()
+}
+
+fn assert_that_it_beats(page: NonNull<fg_shared>) {
+    let deadline = Instant::now() + ANSWER_PATIENCE;
+    for _ in 0..3 {
+        let last = read_page(page).heartbeat_ns;
+        while read_page(page).heartbeat_ns == last {
+            assert!(Instant::now() < deadline, "the heart stands still");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn set_linger(stream: &TcpStream, time: Option<Duration>) {
+    let linger = libc::linger {
+        l_onoff: time.is_some().into(),
+        l_linger: time.map_or(0, |time| time.as_secs() as i32),
+    };
+    setsockopt(stream, sockopt::Linger, &linger).unwrap();
+}
+
+/// A TCP connection with much to say to an end that does not listen.
+fn unheard() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut speaker = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let deaf = listener.accept().unwrap().0;
+    speaker.set_nonblocking(true).unwrap();
+    loop {
+        match speaker.write(&[0; 65536]) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return (speaker, deaf),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// To close the last descriptor of a connection that lingers is to wait.
+#[test]
+fn a_descriptor_that_is_slow_to_close_does_not_stop_the_heart() {
+    let Some(running) = start() else { return };
+    let page = page_of(&running);
+    let (slow, deaf) = unheard();
+    set_linger(&slow, Some(2 * ANSWER_PATIENCE));
+    let client = running.connect();
+    let sent = sendmsg::<UnixAddr>(
+        client.as_raw_fd(),
+        &[IoSlice::new(b"garbage")],
+        &[ControlMessage::ScmRights(&[slow.as_raw_fd()])],
+        MsgFlags::empty(),
+        None,
+    );
+    // Linux 6.16 and newer refuse to send it. Elsewhere the monitor has the last one now.
+    if sent == Err(Errno::EPERM) {
+        set_linger(&slow, None);
+    } else {
+        sent.unwrap();
+    }
+    drop(slow);
+    assert_that_it_beats(page);
+    drop(deaf); // ends the linger
+}
+
+#[test]
+fn a_flood_of_connections_stops_neither_the_heart_nor_the_end() {
+    let Some(running) = start() else { return };
+    let page = page_of(&running);
+    let name = running.name.clone();
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let address = SocketAddr::from_abstract_name(&name[1..]).unwrap();
+                while !ended.load(Ordering::Relaxed) {
+                    let _ = UnixStream::connect_addr(&address); // refused at the end
+                }
+            });
+        }
+        assert_that_it_beats(page);
+        drop(running);
+        ended.store(true, Ordering::Relaxed);
+    });
+}
