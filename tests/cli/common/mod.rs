@@ -7,6 +7,7 @@ pub mod fake;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -25,6 +26,20 @@ pub fn prefix() -> PathBuf {
     prefix.canonicalize().expect("the prefix is a directory")
 }
 
+/// The signals that whoever runs the tests may have set to be ignored (nohup, a shell's background job): a shell cannot
+/// trap those, and the tests are about what the command does with them.
+fn signals_as_in_a_login(command: &mut Command) {
+    // SAFETY: between fork and exec, signal(2) is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
+}
+
 /// The command, in an environment where no daemon of the machine can be found and nothing is preloaded.
 pub fn flexguard() -> Command {
     let mut command = Command::new(FLEXGUARD);
@@ -38,6 +53,7 @@ pub fn clean(command: &mut Command) {
         .env("FLEXGUARD_SOCKET", "/nonexistent/monitor.sock")
         .env_remove("LD_PRELOAD")
         .env_remove("NOTIFY_SOCKET");
+    signals_as_in_a_login(command);
 }
 
 pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
