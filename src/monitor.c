@@ -170,7 +170,7 @@ void fgi_process_init(void)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
 			       &cancel); /* connect and poll are cancellation points; locks are not */
 	sigfillset(&all);                /* a handler that locks must not find this half done on its own thread */
-	sigdelset(&all, SIGSYS);         /* a sandbox's handler answers system calls; blocked, it would be the end of us */
+	sigdelset(&all, SIGSYS);         /* a sandbox answers system calls in its handler; blocked, it kills */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	register_image();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
