@@ -91,8 +91,8 @@ const struct fgb_lock *fgb_find_lock(const char *name);
 /* Zeroed memory, touched (so that no page is missing later), aligned to FGB_ALONE. NULL after a message. */
 void *fgb_allocate(uint64_t count, uint64_t size);
 
-/* Whether the lock can run here; says why on stderr if it cannot (the status is then FGB_UNAVAILABLE). FLEXGUARD_FORCE=1
- * overrules it, as it does in the command. */
+/* Whether the lock can run here; says why on stderr if it cannot (the status is then FGB_UNAVAILABLE).
+ * FLEXGUARD_FORCE=1 overrules it, as it does in the command. */
 bool fgb_available(const struct fgb_lock *lock);
 
 /* The subcommands. argv[0] is the subcommand's name. Each returns the exit status: 0, FGB_FAILED, ... */

@@ -3,5 +3,7 @@
 //! that header documents every type and constant here.
 
 #![allow(non_camel_case_types)]
+// Generated code cannot explain itself: bindgen constructs unions and zeroed values.
+#![allow(clippy::undocumented_unsafe_blocks)]
 
 include!(concat!(env!("OUT_DIR"), "/abi.rs"));
