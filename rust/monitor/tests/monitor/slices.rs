@@ -82,5 +82,5 @@ pub fn play(socket: &str, flags: u64) {
 
 fn now() -> i64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
-    nix::sys::time::TimeSpec::from(time).num_nanoseconds()
+    time.num_nanoseconds()
 }
