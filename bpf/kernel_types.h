@@ -20,6 +20,7 @@ struct rq {
 };
 
 struct cfs_rq {
+	struct load_weight load;
 	unsigned int nr_queued; /* since 6.14; before: */
 	unsigned int nr_running;
 	struct rq *rq;
@@ -47,7 +48,7 @@ struct thread_struct {
 
 struct task_struct {
 	unsigned int flags; /* PF_* */
-	int on_rq;
+	unsigned int on_rq; /* unsigned, so that the loader may fit it to the byte it is since 7.3 */
 	int prio;
 	int pid; /* of the thread, in the initial PID namespace */
 	int tgid;

@@ -91,6 +91,9 @@ static volatile __u32 anybody;
 /* Some process has asked to be told when its threads' slices end. Until then nobody's are computed. */
 static volatile __u32 slices_wanted;
 
+/* That there may be. */
+static volatile __u32 cpus;
+
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
 static __always_inline struct fg_shared *shared_page(void)
@@ -293,7 +296,7 @@ static __always_inline void publish_slice(struct task_struct *next, struct fg_sh
 		return;
 	process = bpf_task_storage_get(&processes, next->group_leader, 0, 0);
 	if (process && (process->flags & FG_REG_WANT_SLICE))
-		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns);
+		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, cpus);
 }
 
 SEC("tp_btf/sched_switch")
@@ -391,6 +394,7 @@ int fg_beat(struct fg_beat_args *args)
 	page->magic = FG_ABI_MAGIC;
 	page->version = FG_ABI_VERSION;
 	page->tick_ns = args->tick_ns;
+	cpus = args->cpus;
 	page->heartbeat_ns = args->alive ? bpf_ktime_get_ns() : 0;
 	return 0;
 }

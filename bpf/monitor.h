@@ -45,6 +45,7 @@ struct fg_cpu_counts {
 struct fg_beat_args {
 	fg_u32 alive; /* 0: goodbye */
 	fg_u32 tick_ns;
+	fg_u32 cpus;
 };
 
 #endif

@@ -7,8 +7,8 @@
  *   EEVDF (6.6 and later)  until its virtual time reaches its deadline, or the earlier point up to which it is
  *                          protected (vprot, 6.17 and later); in a hierarchy of groups the least of all levels at which
  *                          somebody competes. 7.3 has one level, with weights of their own (h_load).
- *   CFS (6.1)              at least its minimum granularity, 0.75 ms: the slice proper depends on tunables that are not
- *                          to be had, and is longer.
+ *   CFS (6.1)              its share, by weight, of a period that grows with the number of CPUs; what the tunables
+ *                          are by default, for they are not to be had
  *   sched_ext              what the BPF scheduler gave it (scx.slice)
  *   others                 unknown: real-time and deadline threads run until something happens
  *
@@ -23,9 +23,12 @@
 
 #include "kernel_types.h"
 
-#define CFS_GRANULARITY_NS 750000
-#define MAX_GROUP_DEPTH 8 /* groups within groups that are looked at */
-#define MAX_RT_PRIO 100   /* p->prio of real-time and deadline threads is lower */
+/* CFS's defaults on one CPU; they grow with 1 + the logarithm of the number of CPUs, of which 8 count. */
+#define CFS_LATENCY_NS 6000000ull
+#define CFS_GRANULARITY_NS 750000ull
+#define CFS_LATENCY_SHARERS 8 /* beyond them the period grows */
+#define MAX_GROUP_DEPTH 8     /* groups within groups that are looked at */
+#define MAX_RT_PRIO 100       /* p->prio of real-time and deadline threads is lower */
 #define SCX_TASK_QUEUED 1
 #define SCX_SLICE_INF (~0ull)
 #define HRTICK_SCHED_START 4 /* schedule() is about to set the timer to hrtick_delay */
@@ -52,16 +55,36 @@ static __always_inline bool has_competition(const struct cfs_rq *queue)
 	return queue->nr_running > 1;
 }
 
+static __always_inline __u64 cfs_slice(const struct sched_entity *se, __u32 cpus)
+{
+	__u64 scale = cpus >= 8 ? 4 : cpus >= 4 ? 3 : cpus >= 2 ? 2 : 1, slice = CFS_LATENCY_NS;
+	int level;
+
+	if (!bpf_core_field_exists(se->parent) || !bpf_core_field_exists(se->cfs_rq->nr_running))
+		return CFS_GRANULARITY_NS;
+	if (se->cfs_rq->nr_running > CFS_LATENCY_SHARERS)
+		slice = CFS_GRANULARITY_NS * se->cfs_rq->nr_running;
+	slice *= scale;
+	for (level = 0; level < MAX_GROUP_DEPTH && se; level++) {
+		__u64 all = se->cfs_rq->load.weight;
+
+		if (all)
+			slice = slice * (se->load.weight >> 10) / ((all >> 10) ?: 1);
+		se = se->parent;
+	}
+	return slice > CFS_GRANULARITY_NS * scale ? slice : CFS_GRANULARITY_NS * scale;
+}
+
 /* A virtual time that ran ahead, or a kernel that keeps these fields in another sense, must not make a forecast of
  * minutes: a second is longer than any slice. */
-static __always_inline __u64 fair_left(struct task_struct *task)
+static __always_inline __u64 fair_left(struct task_struct *task, __u32 cpus)
 {
 	const struct sched_entity *se = &task->se;
 	__u64 least = NOT_LEFT;
 	int level;
 
 	if (!bpf_core_field_exists(se->deadline))
-		return CFS_GRANULARITY_NS;
+		return cfs_slice(se, cpus);
 	if (!bpf_core_field_exists(se->h_load) && bpf_core_field_exists(se->parent)) {
 		for (level = 0; level < MAX_GROUP_DEPTH && se; level++) {
 			__u64 left = has_competition(se->cfs_rq) ? entity_left(se) : NOT_LEFT;
@@ -84,7 +107,7 @@ static __always_inline __u64 next_look(__u64 due, __u64 period)
 	return period ? (due + period - 1) / period * period : due;
 }
 
-static __always_inline __u64 slice_end(struct task_struct *next, __u64 tick_period)
+static __always_inline __u64 slice_end(struct task_struct *next, __u64 tick_period, __u32 cpus)
 {
 	__u64 now = bpf_ktime_get_ns(), left;
 
@@ -100,7 +123,7 @@ static __always_inline __u64 slice_end(struct task_struct *next, __u64 tick_peri
 		if (rq->hrtick_sched & HRTICK_SCHED_START)
 			return now + rq->hrtick_delay;
 	}
-	return next_look(now + fair_left(next), tick_period);
+	return next_look(now + fair_left(next, cpus), tick_period);
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 static inline void await_next_slice(uint64_t published, uint64_t end)
 {
-	while (fgi_slice_published() == published && fgi_now_ns(CLOCK_MONOTONIC) < end) {
+	while (fgi_slice_published() == published && fgi_now_ns(CLOCK_MONOTONIC) < end + FGI_TICK_LATE_NS) {
 		fg_thread.spins++;
 		fg_pause();
 	}

@@ -65,7 +65,7 @@ static inline uint64_t incapable_until(const struct fg_lock *l, uint64_t publish
 	now = fgi_now_ns(CLOCK_MONOTONIC);
 	end = fgi_slice_end(published, now);
 	ahead = fg_load_relaxed(&l->next) - fg_load_relaxed(&l->serving);
-	return end && end - now < (uint64_t)(ahead + 1) * CSD_NS ? end : 0;
+	return end && end < now + (uint64_t)(ahead + 1) * CSD_NS ? end : 0;
 }
 
 /* Who waits with a ticket and knows of no end, because there is no monitor or it has died, must not burn its slice

@@ -43,15 +43,20 @@ static inline uint64_t fgi_slice_published(void)
 	return cpu < FG_SLICE_CPUS ? fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->slice_end_ns[cpu]) : 0;
 }
 
-/* The end of the slice, after `now`, given what was published; 0: unknown. Both CLOCK_MONOTONIC. */
+/* The interrupt comes, and takes effect, this much after its time at most (docs/measurements/slice-end.md): until then
+ * the end has not passed by without a switch. */
+#define FGI_TICK_LATE_NS 10000u
+
+/* The end of the slice, at most FGI_TICK_LATE_NS before `now`, given what was published; 0: unknown. All times are
+ * CLOCK_MONOTONIC. */
 static inline uint64_t fgi_slice_end(uint64_t published, uint64_t now)
 {
 	uint64_t tick;
 
-	if (fg_likely(published == 0 || published > now))
+	if (fg_likely(published == 0 || published + FGI_TICK_LATE_NS > now))
 		return published;
 	tick = fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->tick_ns);
-	return tick ? published + ((now - published) / tick + 1) * tick : 0;
+	return tick ? published + ((now - FGI_TICK_LATE_NS - published) / tick + 1) * tick : 0;
 }
 
 #endif

@@ -122,6 +122,7 @@ impl Kernel {
         let mut args = fg_beat_args {
             alive: alive.into(),
             tick_ns: self.tick_ns,
+            cpus: libbpf_rs::num_possible_cpus().map_or(1, |cpus| cpus as u32),
         };
         let input = ProgramInput {
             context_in: Some(args.as_mut_bytes()),
