@@ -280,10 +280,9 @@ fn signals_are_inherited_as_they_were() {
         assert_eq!(bit("SigIgn", libc::SIGPIPE), 1, "{way:?} {status:?}");
         assert_eq!(bit("SigIgn", libc::SIGCHLD), 1, "{way:?} {status:?}");
         let asked = ["^Sig[BI]", "/proc/self/status"];
-        let directly = std::process::Command::new("grep")
-            .args(asked)
-            .output()
-            .unwrap();
+        let mut directly = std::process::Command::new("grep");
+        clean(&mut directly);
+        let directly = directly.args(asked).output().unwrap();
         let output = run([&["run"], way, &["--", "grep"], &asked].concat());
         assert_eq!(stdout(&output), stdout(&directly), "{way:?}");
     }
