@@ -124,6 +124,8 @@ static bool leave(struct fg_lock *l, struct fg_queue_node *node)
  * a CAS of its own node from WAITING. */
 static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_patience *p)
 {
+	uint64_t since = 0;
+
 	for (;;) {
 		struct fg_queue_node *pred = pred_of(node);
 		uint32_t state = fgi_queue_state(pred);
@@ -139,7 +141,7 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 			take_over(l, node, pred);
 			return 0;
 		}
-		now = tp_turn(l, node);
+		now = tp_turn(l, node, &since);
 		if (state == FG_NODE_LEFT || (state == FG_NODE_WAITING && tp_stale(pred, now, TP_STALE_NS)))
 			take_out(node, pred, state);
 		else if (fgi_past_deadline(p) && leave(l, node))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lock cohorting, C-BO-MCS (Dice, Marathe, Shavit, PPoPP 2012; section 2.1.2): a global back-off lock that stays within
- * a NUMA node for up to 64 hand-overs, and an MCS lock for each NUMA node.
+ * a NUMA node for up to 100 hand-overs, and an MCS lock for each NUMA node.
  *
  *   word      0 free, HELD: a thread holds the global lock, or its cohort does for a moment
  *   extended  0: never contended, no local locks yet; else the tails of the local locks, a cache line each
@@ -37,7 +37,7 @@ struct fg_lock {
 
 #define HELD 1u
 #define COHORTS 8u
-#define LIMIT 64u /* the paper's */
+#define LIMIT 100u /* the authors' default, in the later version of the paper (docs/design/locks.md) */
 #define LONGEST_BACK_OFF 1024u
 
 struct cohorts {

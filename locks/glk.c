@@ -2,16 +2,17 @@
 /* GLK, the adaptive lock of Antic et al. (Middleware 2016; section 2.2): ticket lock, MCS or blocking, by the load.
  *
  *   word     locks/word.h: 0 free, or the owner's tid. Queues and modes only order and park those who wait for it.
- *   control  mode: TICKET, MCS, BLOCK; count: acquisitions since it was last considered; waiters: sum over the samples
+ *   control  mode: TICKET, MCS, BLOCK; count: acquisitions since the mode was last considered; length: sum of the samples
  *   queue    0                    nobody queues
  *            next, serving, 1     a ticket queue: serving is the head's ticket, next the one to be drawn
  *            address of a node    an MCS queue: its tail
  *
- * `control` is written by the owner only. Every 1,024 acquisitions it considers how many waited on average: more than
- * 3, MCS; fewer than 2, tickets (one word is cheaper than a node while few look at it). At each acquisition it asks the
- * observer (src/observer.h), which looks every 100 us whether more threads are runnable than there are contexts: then
- * BLOCK. Each return from BLOCK takes twice the evidence of the one before, up to 0.8 s; a calm second makes it little
- * again.
+ * `control` is written by the owner only. Every 128th acquisition is a sample of the queue's length, the owner
+ * included, and every 4,096th considers their mean: 3 or more, MCS; less than 2, tickets (one word is cheaper than a
+ * node while few look at it). At each acquisition it asks the observer (src/observer.h), which looks every 100 us,
+ * whether more threads are runnable than there are contexts: then BLOCK. How many calm looks in a row end that, is four
+ * times as many with each turn to BLOCK, 0.8 s at most, and one fewer with each calm look while there is no overload.
+ * These numbers are the authors' (docs/design/locks.md).
  *
  * All waiters go through each transition: whoever is the head of a queue of another mode, or awake from a sleep in it,
  * passes its place on and starts again in the new mode. The queue word changes its kind only through 0.
@@ -40,13 +41,12 @@ struct fg_lock {
 
 /* ---- the load ---- */
 
-#define EVIDENCE_MIN 1u
+#define EVIDENCE_MIN 4u
 #define EVIDENCE_MAX 8192u
-#define CALM_LOOKS 10000u
 
 static struct {
 	uint32_t overloaded;
-	uint32_t quiet, calm; /* looks in a row without overload: while overloaded, and since */
+	uint32_t quiet; /* looks in a row without overload, since the turn to BLOCK */
 	uint32_t evidence;
 } load = {.evidence = EVIDENCE_MIN};
 
@@ -54,14 +54,15 @@ static struct {
 static void observe(int excess)
 {
 	if (excess > 0) {
-		load.quiet = load.calm = 0;
+		load.quiet = 0;
+		if (load.overloaded)
+			return;
+		load.evidence = load.evidence < EVIDENCE_MAX / 4 ? 4 * load.evidence : EVIDENCE_MAX;
 		fg_store_relaxed(&load.overloaded, 1);
 	} else if (!load.overloaded) {
-		if (++load.calm == CALM_LOOKS)
-			load.evidence = EVIDENCE_MIN;
+		if (load.evidence > EVIDENCE_MIN)
+			load.evidence--;
 	} else if (++load.quiet >= load.evidence) {
-		load.quiet = 0;
-		load.evidence = load.evidence < EVIDENCE_MAX ? 2 * load.evidence : EVIDENCE_MAX;
 		fg_store_relaxed(&load.overloaded, 0);
 	}
 }
@@ -87,34 +88,39 @@ static inline void spin_politely(void)
 
 enum mode { TICKET = 0, MCS = 1, BLOCK = 2 };
 #define MODE_MASK 3u
-#define COUNT_ONE (1u << 2) /* bits 2 to 11 */
-#define COUNT_MASK (1023u << 2)
-#define WAITERS_ONE (1u << 12) /* bits 12 to 31: the sum may reach 1023 * LONG */
-#define LONG 1000u
-_Static_assert((uint64_t)WAITERS_ONE * 1024 * LONG < UINT32_MAX, "the sum must fit");
+#define COUNT_ONE (1u << 2) /* bits 2 to 13 */
+#define COUNT_MASK (4095u << 2)
+#define SAMPLE_MASK (127u << 2) /* a count with these bits 0 is a sample, 32 of them in 4,096 */
+#define SAMPLES 32u
+#define LENGTH_ONE (1u << 14) /* bits 14 to 31: the sum may reach SAMPLES * LONG */
+#define LONG 5u /* a longer queue counts as this: leave_nodes looks no further */
+_Static_assert((uint64_t)LENGTH_ONE * (SAMPLES * LONG + 1) < UINT32_MAX, "the sum must fit");
 
 static inline enum mode mode_of(const struct fg_lock *l)
 {
 	return (enum mode)(fg_load_relaxed(&l->control) & MODE_MASK);
 }
 
-/* The caller owns the lock; `waiters` queued behind it as it took it. */
+/* The caller owns the lock; `waiters` queued behind it as it took it. From BLOCK it goes to TICKET, as published. */
 static inline void consider(struct fg_lock *l, uint32_t waiters)
 {
 	uint32_t control = l->control, mode = control & MODE_MASK;
 	bool overloaded = fg_load_relaxed(&load.overloaded);
 
-	control += COUNT_ONE + WAITERS_ONE * (waiters < LONG ? waiters : LONG);
+	if (fg_unlikely((control & SAMPLE_MASK) == 0))
+		control += LENGTH_ONE * (waiters < LONG ? waiters + 1 : LONG);
 	if (fg_unlikely(overloaded != (mode == BLOCK))) {
-		control = overloaded ? BLOCK : MCS;
+		control = overloaded ? BLOCK : TICKET;
 	} else if (fg_unlikely((control & COUNT_MASK) == COUNT_MASK)) {
-		uint32_t tenths = control / WAITERS_ONE * 10 / 1023;
+		uint32_t length = control / LENGTH_ONE;
 
-		if (mode == TICKET && tenths > 30)
+		if (mode == TICKET && length >= 3 * SAMPLES)
 			mode = MCS;
-		else if (mode == MCS && tenths < 20)
+		else if (mode == MCS && length < 2 * SAMPLES)
 			mode = TICKET;
 		control = mode;
+	} else {
+		control += COUNT_ONE;
 	}
 	fg_store_relaxed(&l->control, control);
 }

@@ -32,7 +32,8 @@ struct fg_lock {
 	struct fg_queue_node *holder;
 };
 
-#define FAVOUR 1000u /* the paper's 1 in 1000 */
+/* As we remember the paper; the lock library whose version Dice approved has 1,024 (docs/design/locks.md). */
+#define FAVOUR 1000u
 
 /* ---- the passive list; only the holder is here ---- */
 
@@ -123,28 +124,27 @@ static inline bool favours_the_eldest(void)
 	return (lot >> 8) % FAVOUR == 0;
 }
 
-/* Somebody waits in the queue, `next` first: who gets the lock? */
-static struct fg_queue_node *choose(struct fg_queue_node *next, struct fg_queue_node **youngest)
+/* Somebody waits in the queue, `next` first: who gets the lock? `favoured`: a passive waiter, or NULL. */
+static struct fg_queue_node *choose(struct fg_queue_node *next, struct fg_queue_node *favoured,
+				    struct fg_queue_node **youngest)
 {
-	struct fg_queue_node *chosen;
+	struct fg_queue_node *second;
 
-	if (*youngest && favours_the_eldest()) {
-		chosen = take_back(youngest, younger(*youngest));
-		fg_store_relaxed(&chosen->next, fgi_node_word(next));
-		return chosen;
+	if (favoured) {
+		fg_store_relaxed(&favoured->next, fgi_node_word(next));
+		return take_back(youngest, favoured);
 	}
-	chosen = fgi_node_next(next);
-	if (!chosen)
+	second = fgi_node_next(next);
+	if (!second)
 		return next;
 	make_passive(youngest, next); /* has a successor, so nobody writes its link any more */
-	return chosen;
+	return second;
 }
 
-/* Nobody seems to wait in the queue: has the youngest of the passive take the holder's place at its end. */
-static struct fg_queue_node *revive(struct fg_lock *l, struct fg_queue_node *mine, struct fg_queue_node **youngest)
+/* Nobody seems to wait in the queue: has a passive waiter take the holder's place at its end. */
+static struct fg_queue_node *revive(struct fg_lock *l, struct fg_queue_node *mine, struct fg_queue_node *node,
+				    struct fg_queue_node **youngest)
 {
-	struct fg_queue_node *node = *youngest;
-
 	fg_store_relaxed(&node->next, 0);
 	/* release: the next to enqueue finds the link empty */
 	if (fg_cas_acq_rel(&l->tail, fgi_node_word(mine), fgi_node_word(node)) != fgi_node_word(mine))
@@ -152,16 +152,19 @@ static struct fg_queue_node *revive(struct fg_lock *l, struct fg_queue_node *min
 	return take_back(youngest, node);
 }
 
+/* The lot is cast first, for with few threads in circulation the queue may be empty at each release: then the elder of
+ * the passive would wait for ever. */
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	struct fg_queue_node *node = l->holder, *youngest = fgi_node_at(node->reserved[0]), *heir = NULL, *next;
+	struct fg_queue_node *node = l->holder, *youngest = fgi_node_at(node->reserved[0]), *heir = NULL;
+	struct fg_queue_node *favoured = youngest && favours_the_eldest() ? younger(youngest) : NULL, *next;
 
 	if (youngest && !fgi_node_next(node))
-		heir = revive(l, node, &youngest);
+		heir = revive(l, node, favoured ? favoured : youngest, &youngest);
 	if (!heir) {
 		next = youngest ? fgi_queue_await_link(node) : fgi_queue_retire(&l->tail, node);
 		if (next)
-			heir = choose(next, &youngest);
+			heir = choose(next, favoured, &youngest);
 	}
 	if (heir) {
 		heir->reserved[0] = fgi_node_word(youngest);

@@ -60,6 +60,7 @@ static struct fg_queue_node *join(struct fg_lock *l, bool may_leave)
 /* Returns 0 with the lock, ETIMEDOUT, or EAGAIN: this thread was skipped and has no node any more. */
 static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_patience *p)
 {
+	uint64_t since = 0;
 	uint32_t state;
 
 	while ((state = fgi_queue_state(node)) != FG_NODE_GRANTED) {
@@ -74,7 +75,7 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 			fgi_node_set_aside(node);
 			return ETIMEDOUT;
 		}
-		tp_turn(l, node);
+		tp_turn(l, node, &since);
 	}
 	fgi_held_raise();
 	fgi_publish_node(NULL);

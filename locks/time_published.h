@@ -5,7 +5,7 @@
  *
  *   whose stamp           older than     then
  *   a waiter's            TP_STALE_NS    it is taken out of the queue instead of being given the lock, and queues anew
- *   the holder's          TP_SECTION_NS  whoever waits yields its CPU, in turn after turn
+ *   the holder's          TP_SECTION_NS  whoever has waited for TP_PATIENCE_NS yields its CPU, and has patience again
  *
  * Both are heuristics, as the paper says: a wrong guess costs a waiter its place, or a yield, never correctness. The
  * clock is CLOCK_MONOTONIC, which is one for all CPUs. */
@@ -22,10 +22,12 @@
 #include "src/patience.h"
 #include "src/thread.h"
 
-/* How long a running waiter may go without publishing. It does so in each turn, of about 0.1 us; an interrupt may come
- * between. And how long a section lasts at most, unless its thread is off CPU. Both far below a time slice. */
-#define TP_STALE_NS 20000
-#define TP_SECTION_NS 20000
+/* Microseconds in the source of these numbers (docs/design/locks.md). How long a running waiter may go without
+ * publishing: it does so in each turn, of about 0.1 us. How long a section lasts at most, unless its thread is off CPU:
+ * longer than most time slices, so yielding is for the worst cases. And a waiter's patience. */
+#define TP_STALE_NS 10000
+#define TP_SECTION_NS 10000000
+#define TP_PATIENCE_NS 50000
 
 struct fg_lock {
 	uint64_t tail; /* the last node of the queue; NULL: free */
@@ -61,18 +63,23 @@ static inline void tp_set_holder(struct fg_lock *l, struct fg_queue_node *node)
 	fg_store_relaxed(&l->holder, (uint64_t)(uintptr_t)node);
 }
 
-/* One turn of waiting with `node`. Returns the time. */
-static inline uint64_t tp_turn(struct fg_lock *l, struct fg_queue_node *node)
+/* One turn of waiting with `node`. Returns the time. `since`: when its patience began, 0 at first. */
+static inline uint64_t tp_turn(struct fg_lock *l, struct fg_queue_node *node, uint64_t *since)
 {
 	struct fg_queue_node *holder = tp_holder(l);
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
 	tp_publish(node, now);
 	fg_thread.spins++;
-	if (holder && tp_stale(holder, now, TP_SECTION_NS))
-		sched_yield();
-	else
+	if (*since == 0)
+		*since = now;
+	if (now - *since <= TP_PATIENCE_NS) {
 		fg_pause();
+	} else {
+		if (holder && tp_stale(holder, now, TP_SECTION_NS))
+			sched_yield();
+		*since = 0;
+	}
 	return now;
 }
 
