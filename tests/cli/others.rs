@@ -107,6 +107,29 @@ fn doctor_checks_everything_and_its_exit_code_says_the_verdict() {
     assert!(expected.iter().all(|name| text.contains(name)), "{text}");
 }
 
+/// Whether a slice lock can run is asked of the same probe by both.
+#[test]
+fn doctor_agrees_with_run_about_the_slice_extension() {
+    let report = json(&stdout(&run(["doctor", "--json"])));
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|c| c["name"] == "slice-extension");
+    let tas_slice = [
+        "run",
+        "--monitor",
+        "off",
+        "--lock",
+        "tas-slice",
+        "--",
+        "true",
+    ];
+    let expected = match run(tas_slice).status.code() {
+        Some(0) => "ok",
+        Some(125) => "absent",
+        status => panic!("{status:?}"),
+    };
+    assert_eq!(check.unwrap()["state"], expected);
+}
+
 #[test]
 fn doctor_agrees_with_the_monitor() {
     if !bpf("doctor_agrees_with_the_monitor") {

@@ -104,7 +104,7 @@ fn examine(prefix: &Prefix) -> Vec<Check> {
         interposers(prefix),
         glibc(),
         rseq(),
-        slice_extension(),
+        slice_extension(prefix),
     ]
 }
 
@@ -270,15 +270,16 @@ fn rseq() -> Check {
     }
 }
 
-fn slice_extension() -> Check {
+fn slice_extension(prefix: &Prefix) -> Check {
     let name = "slice-extension";
-    match facts::slice_extension() {
-        Ok(()) => Check::new(name, State::Ok, "granted"),
-        Err(e) => Check::new(name, State::Absent, format!("not available ({e})"))
-            .means(
-                "a lock holder cannot ask the scheduler for a little more time; no lock needs it",
-            )
-            .advise("Linux 7.0 or later with CONFIG_RSEQ_SLICE_EXTENSION, and glibc 2.41 or later"),
+    match locks::lack(&prefix.probe(), "slice") {
+        Ok(None) => Check::new(name, State::Ok, "available"),
+        Ok(Some(why)) => Check::new(name, State::Absent, format!("not available: {why}"))
+            .means("a lock holder cannot ask the scheduler for a little more time: the locks that live by it are refused")
+            .advise("Linux 7.0 or later with CONFIG_RSEQ_SLICE_EXTENSION"),
+        Err(e) => Check::new(name, State::Absent, format!("cannot be asked for: {e}"))
+            .means("the installation is incomplete: libexec/flexguard/fg-probe does not run")
+            .advise("run `make`"),
     }
 }
 

@@ -2,7 +2,8 @@
 //! The locks of this installation, as `share/flexguard/LOCKS` lists them.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Serialize;
@@ -40,38 +41,53 @@ impl Lock {
         if std::env::var_os(FORCE_ENV).is_some_and(|force| force == "1") {
             return Ok(());
         }
-        let mut probe = Command::new(&self.probe);
-        probe.arg(needs).stdin(Stdio::null());
-        probe.envs(self.environment());
-        let answer = probe.output().map_err(|e| {
+        let lack = lack(&self.probe, needs).map_err(|e| {
             Failure::new(format_args!("cannot run {}: {e}", self.probe.display()))
                 .advice("the installation is incomplete: run `make`")
         })?;
-        if answer.status.success() {
+        let Some(why) = lack else {
             return Ok(());
-        }
-        let why = String::from_utf8_lossy(&answer.stdout);
+        };
         Err(Failure::new(format_args!(
-            "{} needs the kernel's time-slice extension: {}",
-            self.name,
-            why.trim()
+            "{} needs the kernel's time-slice extension: {why}",
+            self.name
         ))
         .advice(format_args!(
             "choose another lock, or set {FORCE_ENV}=1 to use this one without the extension"
         )))
     }
 
-    /// What a process under this lock needs in its environment. The C library's own area for restartable sequences is
-    /// too short for a slice extension before glibc 2.41, and only one can be registered: then the lock registers it.
+    /// What a process under this lock needs in its environment.
     pub fn environment(&self) -> Option<(&'static str, OsString)> {
-        self.needs.as_ref()?;
-        let mut tunables = std::env::var_os(TUNABLES_ENV).unwrap_or_default();
-        if !tunables.is_empty() {
-            tunables.push(":");
-        }
-        tunables.push("glibc.pthread.rseq=0");
-        Some((TUNABLES_ENV, tunables))
+        self.needs.as_ref().map(|_| slice_environment())
     }
+}
+
+/// The C library's own area for restartable sequences is too short for a slice extension before glibc 2.41, and only
+/// one can be registered: then the lock registers it.
+fn slice_environment() -> (&'static str, OsString) {
+    let mut tunables = std::env::var_os(TUNABLES_ENV).unwrap_or_default();
+    if !tunables.is_empty() {
+        tunables.push(":");
+    }
+    tunables.push("glibc.pthread.rseq=0");
+    (TUNABLES_ENV, tunables)
+}
+
+/// Why this machine has not what a lock `needs`, in a process that is started as under such a lock; None: it has.
+pub fn lack(probe: &Path, needs: &str) -> io::Result<Option<String>> {
+    let (name, value) = slice_environment();
+    let answer = Command::new(probe)
+        .arg(needs)
+        .env(name, value)
+        .stdin(Stdio::null())
+        .output()?;
+    if answer.status.success() {
+        return Ok(None);
+    }
+    Ok(Some(
+        String::from_utf8_lossy(&answer.stdout).trim().to_string(),
+    ))
 }
 
 /// posix, then every lock in the order of the index.

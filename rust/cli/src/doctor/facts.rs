@@ -2,7 +2,6 @@
 //! What the kernel and the C library say of themselves.
 
 use std::ffi::CStr;
-use std::io;
 
 /// The first line of a small file; None if it cannot be read.
 pub fn read_line(path: &str) -> Option<String> {
@@ -27,41 +26,4 @@ pub fn rseq_area() -> Option<u32> {
     }
     .copied();
     size.filter(|size| *size > 0)
-}
-
-/// Asks for this thread's time-slice extension (Linux 7.0), and gives it back if it is granted.
-pub fn slice_extension() -> io::Result<()> {
-    const PR_RSEQ_SLICE_EXTENSION: i32 = 79;
-    const SET: libc::c_ulong = 2;
-    // SAFETY: without the feature prctl refuses the number; with it, it sets a flag of this thread only.
-    unsafe {
-        if libc::prctl(
-            PR_RSEQ_SLICE_EXTENSION,
-            SET,
-            1 as libc::c_ulong,
-            0 as libc::c_ulong,
-            0 as libc::c_ulong,
-        ) != 0
-        {
-            return Err(named(io::Error::last_os_error()));
-        }
-        libc::prctl(
-            PR_RSEQ_SLICE_EXTENSION,
-            SET,
-            0 as libc::c_ulong,
-            0 as libc::c_ulong,
-            0 as libc::c_ulong,
-        );
-    }
-    Ok(())
-}
-
-/// The kernel's own words for its refusals.
-fn named(error: io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(libc::EINVAL) => io::Error::other("this kernel does not know it"),
-        Some(524) => io::Error::other("this kernel was built or booted without it"),
-        Some(libc::ENXIO) => io::Error::other("the C library's rseq area is missing or too small"),
-        _ => error,
-    }
 }
