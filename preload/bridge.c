@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "preload/atfork.h"
 #include "preload/mutex.h"
 #include "preload/real.h"
 
@@ -59,13 +60,8 @@ void fgi_bridge_pass(void)
 }
 
 /* In the child: waiters and a holder of the bridge, if any, stayed in the parent. */
-static void fork_child(void)
+void fgi_bridge_after_fork(void)
 {
 	bridge = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	waiters = 0;
-}
-
-__attribute__((constructor)) static void bridge_start(void)
-{
-	pthread_atfork(NULL, NULL, fork_child);
 }

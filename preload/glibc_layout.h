@@ -33,6 +33,7 @@
 #define FGI_GLIBC_COUNT_AT 4
 #define FGI_GLIBC_BASE "GLIBC_2.2.5"
 #define FGI_GLIBC_COND "GLIBC_2.3.2" /* GLIBC_2.2.5 has condition variables of another layout */
+#define FGI_GLIBC_ATFORK "GLIBC_2.3.2"
 #define FGI_GLIBC_CEILING "GLIBC_2.4"
 #define FGI_GLIBC_ROBUST "GLIBC_2.12"
 #elif defined(__aarch64__)
@@ -42,6 +43,7 @@
 #define FGI_GLIBC_COUNT_AT 4
 #define FGI_GLIBC_BASE "GLIBC_2.17"
 #define FGI_GLIBC_COND FGI_GLIBC_BASE
+#define FGI_GLIBC_ATFORK FGI_GLIBC_BASE
 #define FGI_GLIBC_CEILING FGI_GLIBC_BASE
 #define FGI_GLIBC_ROBUST FGI_GLIBC_BASE
 #else

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "preload/real.h"
+#include "src/node.h"
 #include "src/thread.h"
 #include FGI_LOCK_FILE
 
@@ -188,6 +189,8 @@ EXPORT int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t 
 {
 	int result;
 
+	if (fg_unlikely(fg_load_relaxed(&fgi_nodes_carried)))
+		fgi_nodes_forget(mutex, sizeof(*mutex));
 	if (!attr) {
 		memset(mutex, 0, sizeof(*mutex));
 		return 0;

@@ -10,9 +10,9 @@ int fgi_real_found;
 
 /* RTLD_NEXT means "after the object that calls": never in tail position, where the caller would seem to be ours. The
  * exact version, because an unversioned search finds the oldest of several functions in a glibc before 2.36. */
-#define FIND(field, version)                                                                                           \
-	fg_store_relaxed(&fgi_real_table.field,                                                                        \
-			 (__typeof__(fgi_real_table.field))dlvsym(RTLD_NEXT, "pthread_" #field, version))
+#define FIND_AS(field, name, version)                                                                                  \
+	fg_store_relaxed(&fgi_real_table.field, (__typeof__(fgi_real_table.field))dlvsym(RTLD_NEXT, name, version))
+#define FIND(field, version) FIND_AS(field, "pthread_" #field, version)
 
 /* May run in several threads at once and in a thread a second time: all store the same. */
 void fgi_real_find(void)
@@ -34,6 +34,7 @@ void fgi_real_find(void)
 	FIND(cond_clockwait, FGI_GLIBC_CLOCK);
 	FIND(cond_signal, FGI_GLIBC_COND);
 	FIND(cond_broadcast, FGI_GLIBC_COND);
+	FIND_AS(register_atfork, "__register_atfork", FGI_GLIBC_ATFORK);
 	fg_store_release(&fgi_real_found, 1); /* pairs with fgi_real */
 }
 

@@ -25,6 +25,7 @@ struct fgi_real {
 	__typeof__(pthread_cond_clockwait) *cond_clockwait;
 	__typeof__(pthread_cond_signal) *cond_signal;
 	__typeof__(pthread_cond_broadcast) *cond_broadcast;
+	int (*register_atfork)(void (*)(void), void (*)(void), void (*)(void), void *);
 };
 
 extern struct fgi_real fgi_real_table;

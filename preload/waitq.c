@@ -2,12 +2,12 @@
 #include "preload/waitq.h"
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "abi/flexguard_abi.h"
+#include "preload/atfork.h"
 #include "src/atomic.h"
 #include "src/futex.h"
 
@@ -199,14 +199,9 @@ bool fgi_waitq_busy(struct fgi_waitq *q)
 }
 
 /* In the child: whoever held a lock here is gone, and so are all waiters. */
-static void fork_child(void)
+void fgi_waitq_after_fork(void)
 {
 	memset(buckets, 0, sizeof(buckets));
 	if (++generation == 0)
 		generation = 1;
-}
-
-__attribute__((constructor)) static void waitq_start(void)
-{
-	pthread_atfork(NULL, NULL, fork_child);
 }

@@ -23,6 +23,7 @@
 static struct fg_queue_node *region;
 static uint32_t used, ready;
 static uint64_t stack;
+uint32_t fgi_nodes_carried;
 
 /* Threads above this key number would make pthread_setspecific allocate: their nodes then stay with the dead thread. */
 #define KEYS_WITHOUT_ALLOCATION 32
@@ -269,9 +270,38 @@ void fgi_node_take_back(struct fg_queue_node *node)
 			mine.aside[i] = NULL;
 }
 
+void fgi_nodes_forget(const void *start, size_t size)
+{
+	uint64_t me = (uint64_t)(uintptr_t)&fg_thread, from = (uint64_t)(uintptr_t)start;
+
+	for (uint32_t i = 0; i < fg_load_relaxed(&used); i++) {
+		struct fg_queue_node *node = &region[i];
+
+		if (fg_load_relaxed(&node->state) == FG_NODE_OWNED && fg_load_relaxed(&node->owner) == me &&
+		    fg_load_relaxed(&node->tail) - from < size)
+			fgi_node_surrender(node);
+	}
+}
+
 uint32_t fgi_nodes_used(void)
 {
 	return fg_load_relaxed(&used);
+}
+
+static bool owned_by(const struct fg_queue_node *node, uint64_t thread)
+{
+	return node->state == FG_NODE_OWNED && node->owner == thread;
+}
+
+/* Has the lock that was owned with this node been made anew since? Then it is free, or owned with another. */
+static bool outlived_its_lock(const struct fg_queue_node *node, uint64_t me)
+{
+	uint64_t at_tail = *(const uint64_t *)(uintptr_t)node->tail,
+		 index = (at_tail - (uintptr_t)region) / sizeof(*node);
+
+	if (at_tail == 0 || index >= used)
+		return true;
+	return &region[index] != node && owned_by(&region[index], me) && region[index].tail == node->tail;
 }
 
 /* The child has one thread, which is in no queue: every queue is empty but for MCS locks that this thread owns, and
@@ -281,6 +311,10 @@ void fgi_nodes_after_fork(void)
 	uint64_t me = (uint64_t)(uintptr_t)&fg_thread;
 
 	stack = 0;
+	fgi_nodes_carried = 0;
+	for (uint32_t i = 0; i < used; i++) /* while the tails are as they were */
+		if (owned_by(&region[i], me) && outlived_its_lock(&region[i], me))
+			region[i].state = FG_NODE_FREE;
 	mine.free = NULL;
 	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
 		mine.aside[i] = NULL;
@@ -301,6 +335,7 @@ void fgi_nodes_after_fork(void)
 			*(uint64_t *)(uintptr_t)node->tail = (uint64_t)(uintptr_t)node;
 			node->next = 0;
 			memset(node->reserved, 0, sizeof(node->reserved)); /* further waiters of its lock hung there */
+			fgi_nodes_carried++;
 			continue;
 		}
 		node->state = FG_NODE_FREE;

@@ -14,6 +14,7 @@
 #define FGI_NODE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "abi/flexguard_abi.h"
@@ -44,6 +45,13 @@ void fgi_node_take_back(struct fg_queue_node *node);
 
 void fgi_nodes_start(void);      /* idempotent; run by a constructor */
 void fgi_nodes_after_fork(void); /* in the child */
+
+/* Frees the nodes with which this thread has held, since before a fork, locks whose tails were in the `size` bytes at
+ * `start`: they are made anew there. (Children of forks do so with the mutexes that they hold.) */
+void fgi_nodes_forget(const void *start, size_t size);
+
+/* Whether there may be any: nodes that were carried through a fork. */
+extern uint32_t fgi_nodes_carried;
 
 /* How many nodes were ever in use at once (or lost): 64 bytes each. */
 uint32_t fgi_nodes_used(void);

@@ -28,10 +28,18 @@ static void fork_child(void)
 	fgi_nodes_after_fork();
 }
 
+void fgi_thread_atfork(void)
+{
+	static uint32_t begun;
+
+	if (fg_xchg_relaxed(&begun, 1) == 0)
+		pthread_atfork(NULL, NULL, fork_child);
+}
+
 /* Before the constructors of locks: the fork handlers that they install run after this one. */
 __attribute__((constructor(101))) static void runtime_start(void)
 {
 	fgi_nodes_start();
-	pthread_atfork(NULL, NULL, fork_child);
+	fgi_thread_atfork();
 	fgi_process_init();
 }

@@ -14,6 +14,10 @@ extern __thread struct fg_thread_block fg_thread
 
 uint32_t fgi_thread_init(void);
 
+/* Has the child of each fork begin with repairing this runtime. Idempotent; run by a constructor, or before it by who
+ * knows of handlers that must come later (preload/atfork.c). */
+void fgi_thread_atfork(void);
+
 /* How many forks lie behind this process, times two: lock words that count waiters must forget those whose threads
  * stayed in the parent (locks/tickets.h). Written by the child's fork handler, when it has one thread. */
 extern uint32_t fgi_forks;

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* What the interposer's parts do in the child of a fork, before any other library's handler runs there. */
+#ifndef FGI_PRELOAD_ATFORK_H
+#define FGI_PRELOAD_ATFORK_H
+
+void fgi_waitq_after_fork(void);
+void fgi_bridge_after_fork(void);
+
+#endif
