@@ -2,7 +2,7 @@
 /* GLK, the adaptive lock of Antic et al. (Middleware 2016; section 2.2): ticket lock, MCS or blocking, by the load.
  *
  *   word     locks/word.h: 0 free, or the owner's tid. Queues and modes only order and park those who wait for it.
- *   control  mode: TICKET, MCS, BLOCK; count: acquisitions since the mode was last considered; length: sum of the samples
+ *   control  mode: TICKET, MCS, BLOCK; count: acquisitions since it was last considered; length: the sum of the samples
  *   queue    0                    nobody queues
  *            next, serving, 1     a ticket queue: serving is the head's ticket, next the one to be drawn
  *            address of a node    an MCS queue: its tail
@@ -93,8 +93,8 @@ enum mode { TICKET = 0, MCS = 1, BLOCK = 2 };
 #define SAMPLE_MASK (127u << 2) /* a count with these bits 0 is a sample, 32 of them in 4,096 */
 #define SAMPLES 32u
 #define LENGTH_ONE (1u << 14) /* bits 14 to 31: the sum may reach SAMPLES * LONG */
-#define LONG 5u /* a longer queue counts as this: leave_nodes looks no further */
-_Static_assert((uint64_t)LENGTH_ONE * (SAMPLES * LONG + 1) < UINT32_MAX, "the sum must fit");
+#define LONG 5u               /* a longer queue counts as this: leave_nodes looks no further */
+_Static_assert((uint64_t)LENGTH_ONE *(SAMPLES *LONG + 1) < UINT32_MAX, "the sum must fit");
 
 static inline enum mode mode_of(const struct fg_lock *l)
 {

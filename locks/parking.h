@@ -5,7 +5,8 @@
  *
  *   state     the node's thread         who moves it on
  *   WAITING   spins                     its thread: -> PARKED;  its predecessor: -> GRANTED
- *   PARKED    sleeps on the state       its predecessor: -> GRANTED;  one that wakes it ahead of time: -> WAITING
+ *   PARKED    sleeps on the state       its predecessor: -> GRANTED;  one that wakes it ahead of time: -> AWAKE
+ *   AWAKE     spins, and sleeps no more its predecessor: -> GRANTED
  *   GRANTED   is the head of the queue  its thread
  *
  * I2  A thread sleeps only while its state is PARKED, and whoever ends that state wakes it.
@@ -19,7 +20,8 @@
 #include "locks/queue.h"
 #include "src/patience.h"
 
-enum { FGI_NODE_PARKED = 16 }; /* beyond the treaty's states: neither the monitor nor fork's cleaning minds */
+/* Beyond the treaty's states: neither the monitor nor fork's cleaning minds. */
+enum { FGI_NODE_PARKED = 16, FGI_NODE_AWAKE = 17 };
 
 /* A bound on busy-waiting. Unlike fgi_patience it never asks the Preemption Monitor. */
 struct fgi_bound {
@@ -64,12 +66,12 @@ static inline void fgi_node_wait(struct fg_queue_node *node)
 			fg_pause();
 			continue;
 		}
+		bound = (struct fgi_bound){0};
 		if (fg_cas_relaxed(&node->state, FG_NODE_WAITING, FGI_NODE_PARKED) != FG_NODE_WAITING)
 			continue;
 		fg_thread.parks++;
 		while (fg_load_relaxed(&node->state) == FGI_NODE_PARKED)
 			fgi_futex_wait(&node->state, FGI_NODE_PARKED, CLOCK_MONOTONIC, NULL);
-		bound = (struct fgi_bound){0};
 	}
 }
 
@@ -80,11 +82,11 @@ static inline void fgi_node_grant(struct fg_queue_node *node)
 		fgi_futex_wake(&node->state, 1);
 }
 
-/* Wakes a waiter that will be the head soon. */
+/* Wakes a waiter that is to be the head soon. */
 static inline void fgi_node_wake_ahead(struct fg_queue_node *node)
 {
 	if (fg_load_relaxed(&node->state) == FGI_NODE_PARKED &&
-	    fg_cas_relaxed(&node->state, FGI_NODE_PARKED, FG_NODE_WAITING) == FGI_NODE_PARKED)
+	    fg_cas_relaxed(&node->state, FGI_NODE_PARKED, FGI_NODE_AWAKE) == FGI_NODE_PARKED)
 		fgi_futex_wake(&node->state, 1);
 }
 

@@ -2,16 +2,17 @@
 /* The Shuffle lock, spin-then-park (Kashyap et al., SOSP 2019; sections 2.1.2 and 2.2).
  *
  * A word decides ownership; those who find it taken queue up (MCS), and only the queue's head waits for the word. It
- * uses the time to shuffle: waiters of its own NUMA node move up behind it, and whoever comes next is woken ahead of
- * time if it sleeps.
+ * uses the time to shuffle: waiters of its own NUMA node move up behind it, and those that sleep are woken ahead of
+ * time, to sleep no more before they are the head.
  *
  *   word    locks/word.h: 0 free, or the owner's tid
  *   queue   the MCS tail; states of a node: locks/parking.h
  *   in a node: pad = its NUMA node, reserved[0] = how many hand-overs in a row that NUMA node has had
  *
  * Waiting policy: the head spins for up to a time slice, then sleeps on the word (in the paper it goes on spinning; but
- * a holder that sleeps would burn its CPU). All others spin for about a context switch, then sleep on their nodes. The
- * free word goes to whoever comes first (lock stealing): that hides the wake-up of a sleeping head.
+ * a holder that sleeps would burn its CPU). All others spin for about a context switch, then sleep on their nodes until
+ * they are shuffled: of many threads nearly all end up awake, and that is how it degrades (Fig. 1). The free word goes
+ * to whoever comes first (lock stealing): that hides the wake-up of a sleeping head.
  * I1  the word alone. I2  locks/word.h, locks/parking.h; only the head sleeps on the word. I3  only the head changes
  *     the links of others, and only of nodes that have a successor: the tail's link is its successor's to write.
  * I4  not kept against stealing, as published. In the queue a NUMA node is favoured for BATCH hand-overs in a row.
@@ -32,7 +33,7 @@ struct fg_lock {
 	uint64_t queue;
 };
 
-#define BATCH 1024u             /* the paper's bound */
+#define BATCH 1024u             /* the paper's bound (docs/design/locks.md) */
 #define TURNS_PER_SHUFFLE 1024u /* a walk along the queue costs some cache misses */
 
 static inline bool is_local(const struct fg_queue_node *node, const struct fg_queue_node *head)
@@ -51,16 +52,15 @@ __attribute__((noinline)) static void shuffle(struct fg_lock *l, struct fg_queue
 			before = node;
 		} else if (before == last) { /* in its place already */
 			before = last = node;
+			fgi_node_wake_ahead(node);
 		} else if (next) {
 			fg_store_relaxed(&before->next, fgi_node_word(next));
 			fg_store_relaxed(&node->next, last->next);
 			fg_store_relaxed(&last->next, fgi_node_word(node));
 			last = node;
+			fgi_node_wake_ahead(node);
 		}
 	}
-	node = fgi_node_next(head);
-	if (node)
-		fgi_node_wake_ahead(node);
 }
 
 static inline void wait_as_head(struct fg_lock *l, struct fg_queue_node *head)
