@@ -12,16 +12,14 @@
 #include "src/futex.h"
 #include "src/thread.h"
 
-/* The pool.
+/* The pool: nodes [0 .. used) have been handed out at least once. A node's name is its index + 1; it stands in the high
+ * half of `free` from then on. The low half names the node below it on whatever stack it is; 0: none.
  *
- *   region[0 .. used)      nodes that have been handed out at least once; readable and writable
- *   region[used .. ready)  usable, never touched
- *   region[ready .. end)   reserved address space (PROT_NONE: costs no memory, is not counted as committed)
- *
- * `stack` is a Treiber stack of nodes that no thread has: index + 1 of the top in the low half, a tag that each change
+ * `stack` is a Treiber stack of nodes that no thread has: the top's name in the low half, a tag that each change
  * advances in the high half, so that a node popped and pushed again meanwhile is not mistaken for the old top. */
-static struct fg_queue_node *region;
-static uint32_t used, ready;
+static struct fg_queue_node first_chunk[FGI_NODES_CHUNK] __attribute__((aligned(FG_CACHE_LINE)));
+static struct fg_queue_node *chunks[FGI_NODES / FGI_NODES_CHUNK] = {first_chunk};
+static uint32_t used;
 static uint64_t stack;
 uint32_t fgi_nodes_carried;
 
@@ -31,14 +29,35 @@ static pthread_key_t exit_key;
 static uint32_t have_exit_key;
 
 static __thread struct {
-	struct fg_queue_node *free;                   /* FG_NODE_FREE, chained by `free` */
+	struct fg_queue_node *free;                   /* a stack of FG_NODE_FREE */
 	struct fg_queue_node *aside[FGI_NODES_ASIDE]; /* LEFT, PASSED or by now FREE; NULL: an empty place */
 	bool returns_at_exit;
 } mine __attribute__((tls_model("initial-exec")));
 
-static uint64_t index_of(const struct fg_queue_node *node)
+/* relaxed: whoever hands over a name has seen the chunk, and hands it over by a release. */
+static struct fg_queue_node *node_at(uint32_t index)
 {
-	return (uint64_t)(node - region) + 1;
+	return fg_load_relaxed(&chunks[index / FGI_NODES_CHUNK]) + index % FGI_NODES_CHUNK;
+}
+
+static struct fg_queue_node *named(uint32_t name)
+{
+	return name ? node_at(name - 1) : NULL;
+}
+
+static uint32_t name_of(const struct fg_queue_node *node)
+{
+	return node ? (uint32_t)(fg_load_relaxed(&node->free) >> 32) : 0;
+}
+
+static struct fg_queue_node *below(const struct fg_queue_node *node)
+{
+	return named((uint32_t)fg_load_relaxed(&node->free)); /* the low half */
+}
+
+static void put_on(struct fg_queue_node *node, uint32_t name_below)
+{
+	fg_store_relaxed(&node->free, (uint64_t)name_of(node) << 32 | name_below);
 }
 
 static void push(struct fg_queue_node *node)
@@ -46,9 +65,9 @@ static void push(struct fg_queue_node *node)
 	uint64_t top = fg_load_relaxed(&stack), found;
 
 	for (;;) {
-		fg_store_relaxed(&node->free, top & UINT32_MAX);
+		put_on(node, (uint32_t)top);
 		/* release: pairs with pop's acquire, which reads the link */
-		found = fg_cas_release(&stack, top, ((top >> 32) + 1) << 32 | index_of(node));
+		found = fg_cas_release(&stack, top, ((top >> 32) + 1) << 32 | name_of(node));
 		if (found == top)
 			return;
 		top = found;
@@ -60,15 +79,32 @@ static struct fg_queue_node *pop(void)
 	uint64_t top = fg_load_acquire(&stack), found;
 
 	while (top & UINT32_MAX) {
-		struct fg_queue_node *node = &region[(top & UINT32_MAX) - 1];
-		uint64_t below = fg_load_relaxed(&node->free) & UINT32_MAX; /* nonsense if we lose the race */
+		struct fg_queue_node *node = named((uint32_t)top);
+		uint64_t name_below = fg_load_relaxed(&node->free) & UINT32_MAX; /* nonsense if we lose the race */
 
-		found = fg_cas_acquire(&stack, top, ((top >> 32) + 1) << 32 | below);
+		found = fg_cas_acquire(&stack, top, ((top >> 32) + 1) << 32 | name_below);
 		if (found == top)
 			return node;
 		top = found;
 	}
 	return NULL;
+}
+
+/* Several threads may do it at once: the first one's stays. */
+static bool have_chunk(uint32_t chunk)
+{
+	const size_t bytes = FGI_NODES_CHUNK * sizeof(first_chunk[0]);
+	struct fg_queue_node *nothing = NULL;
+	void *space;
+
+	if (fg_likely(fg_load_acquire(&chunks[chunk])))
+		return true;
+	space = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (space == MAP_FAILED)
+		return false;
+	if (fg_cas_acq_rel(&chunks[chunk], nothing, (struct fg_queue_node *)space) != nothing)
+		munmap(space, bytes);
+	return true;
 }
 
 /* Takes a node that was never used. */
@@ -77,19 +113,13 @@ static struct fg_queue_node *fresh(void)
 	uint32_t i = fg_load_relaxed(&used), found;
 
 	for (;; i = found) {
-		if (i >= FGI_NODES)
+		if (i >= FGI_NODES || !have_chunk(i / FGI_NODES_CHUNK))
 			return NULL;
-		if (i >= fg_load_acquire(&ready)) {
-			uint32_t step = i / FGI_NODES_STEP * FGI_NODES_STEP, had = step;
-
-			/* Idempotent, so several threads may do it at once. */
-			if (mprotect(&region[step], FGI_NODES_STEP * sizeof(region[0]), PROT_READ | PROT_WRITE))
-				return NULL;
-			fg_cas_release(&ready, had, step + FGI_NODES_STEP);
-		}
 		found = fg_cas_relaxed(&used, i, i + 1);
-		if (found == i)
-			return &region[i];
+		if (found == i) {
+			fg_store_relaxed(&node_at(i)->free, (uint64_t)(i + 1) << 32);
+			return node_at(i);
+		}
 	}
 }
 
@@ -102,7 +132,7 @@ static void thread_exit(void *unused)
 	(void)unused;
 	mine.returns_at_exit = false;
 	while ((node = mine.free)) {
-		mine.free = (struct fg_queue_node *)(uintptr_t)node->free;
+		mine.free = below(node);
 		push(node);
 	}
 	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++) {
@@ -122,17 +152,12 @@ static void return_at_exit(void)
 
 void fgi_nodes_start(void)
 {
-	struct fg_queue_node *nothing = NULL;
+	static uint32_t begun;
 	int saved = errno;
-	void *space;
 
-	if (fg_load_acquire(&region))
+	if (fg_load_relaxed(&begun) || fg_xchg_relaxed(&begun, 1))
 		return;
-	space = mmap(NULL, FGI_NODES * sizeof(*region), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (space != MAP_FAILED && fg_cas_acq_rel(&region, nothing, (struct fg_queue_node *)space) != nothing)
-		munmap(space, FGI_NODES * sizeof(*region)); /* another thread was first */
-	else if (space != MAP_FAILED && pthread_key_create(&exit_key, thread_exit) == 0 &&
-		 exit_key < KEYS_WITHOUT_ALLOCATION)
+	if (pthread_key_create(&exit_key, thread_exit) == 0 && exit_key < KEYS_WITHOUT_ALLOCATION)
 		fg_store_release(&have_exit_key, 1);
 	errno = saved;
 }
@@ -176,15 +201,13 @@ static struct fg_queue_node *obtain(void)
 	struct fg_queue_node *node = mine.free;
 
 	if (node) {
-		mine.free = (struct fg_queue_node *)(uintptr_t)node->free;
+		mine.free = below(node);
 		return node;
 	}
 	node = recover();
 	if (node)
 		return node;
 	fgi_nodes_start();
-	if (!fg_load_acquire(&region))
-		return NULL;
 	return_at_exit();
 	while ((node = pop())) {
 		if (fg_load_acquire(&node->state) == FG_NODE_FREE)
@@ -236,7 +259,7 @@ struct fg_queue_node *fgi_node_need(uint64_t *tail)
 void fgi_node_put(struct fg_queue_node *node)
 {
 	fg_store_relaxed(&node->state, FG_NODE_FREE);
-	node->free = (uint64_t)(uintptr_t)mine.free;
+	put_on(node, name_of(mine.free));
 	mine.free = node;
 }
 
@@ -275,7 +298,7 @@ void fgi_nodes_forget(const void *start, size_t size)
 	uint64_t me = (uint64_t)(uintptr_t)&fg_thread, from = (uint64_t)(uintptr_t)start;
 
 	for (uint32_t i = 0; i < fg_load_relaxed(&used); i++) {
-		struct fg_queue_node *node = &region[i];
+		struct fg_queue_node *node = node_at(i);
 
 		if (fg_load_relaxed(&node->state) == FG_NODE_OWNED && fg_load_relaxed(&node->owner) == me &&
 		    fg_load_relaxed(&node->tail) - from < size)
@@ -293,15 +316,24 @@ static bool owned_by(const struct fg_queue_node *node, uint64_t thread)
 	return node->state == FG_NODE_OWNED && node->owner == thread;
 }
 
+/* The node at an address, if one is there. */
+static const struct fg_queue_node *node_if_at(uint64_t address)
+{
+	for (uint32_t i = 0; i < used; i += FGI_NODES_CHUNK) {
+		uint64_t index = (address - (uint64_t)(uintptr_t)node_at(i)) / sizeof(struct fg_queue_node);
+
+		if (index < FGI_NODES_CHUNK)
+			return node_at(i + (uint32_t)index);
+	}
+	return NULL;
+}
+
 /* Has the lock that was owned with this node been made anew since? Then it is free, or owned with another. */
 static bool outlived_its_lock(const struct fg_queue_node *node, uint64_t me)
 {
-	uint64_t at_tail = *(const uint64_t *)(uintptr_t)node->tail,
-		 index = (at_tail - (uintptr_t)region) / sizeof(*node);
+	const struct fg_queue_node *last = node_if_at(*(const uint64_t *)(uintptr_t)node->tail);
 
-	if (at_tail == 0 || index >= used)
-		return true;
-	return &region[index] != node && owned_by(&region[index], me) && region[index].tail == node->tail;
+	return !last || (last != node && owned_by(last, me) && last->tail == node->tail);
 }
 
 /* The child has one thread, which is in no queue: every queue is empty but for MCS locks that this thread owns, and
@@ -312,14 +344,18 @@ void fgi_nodes_after_fork(void)
 
 	stack = 0;
 	fgi_nodes_carried = 0;
-	for (uint32_t i = 0; i < used; i++) /* while the tails are as they were */
-		if (owned_by(&region[i], me) && outlived_its_lock(&region[i], me))
-			region[i].state = FG_NODE_FREE;
+	for (uint32_t i = 0; i < used; i++) { /* while the tails are as they were */
+		struct fg_queue_node *node = node_at(i);
+
+		node->free = (uint64_t)(i + 1) << 32; /* its thread may not have got so far */
+		if (owned_by(node, me) && outlived_its_lock(node, me))
+			node->state = FG_NODE_FREE;
+	}
 	mine.free = NULL;
 	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
 		mine.aside[i] = NULL;
 	for (uint32_t i = 0; i < used; i++) {
-		struct fg_queue_node *node = &region[i];
+		struct fg_queue_node *node = node_at(i);
 
 		node->state &= ~FGI_NODE_BUSY; /* the neighbour stayed in the parent */
 		/* Waiting or granted: its thread was inside a lock call, so the lock is there. */
@@ -327,7 +363,7 @@ void fgi_nodes_after_fork(void)
 			*(uint64_t *)(uintptr_t)node->tail = 0;
 	}
 	for (uint32_t i = 0; i < used; i++) {
-		struct fg_queue_node *node = &region[i];
+		struct fg_queue_node *node = node_at(i);
 
 		if (node->state == FG_NODE_OWNED && node->owner != me)
 			continue;

@@ -2,9 +2,9 @@
 /* Queue nodes in type-stable memory.
  *
  * The predecessor of a waiter writes into the waiter's node, and the monitor reads it at any time; so a node must stay
- * a node for ever, also when its thread has exited (design invariant I3). Nodes come from one region of reserved
- * address space that is made usable step by step and never given back, pass through a lock-free stack between
- * threads, and return to it when their thread exits. A thread needs one node for all FlexGuard locks (they are queued
+ * a node for ever, also when its thread has exited (design invariant I3). Nodes come in chunks: the first is static, so
+ * that there are some where no address space is left (RLIMIT_AS); others are mapped one by one and never given back.
+ * They pass through a lock-free stack between threads, and return to it when their thread exits. A thread needs one node for all FlexGuard locks (they are queued
  * at only while waiting), and one per held lock for MCS.
  *
  * A waiter that leaves a queue out of order leaves its node behind in state FG_NODE_LEFT. Such a node is set aside
@@ -19,9 +19,9 @@
 
 #include "abi/flexguard_abi.h"
 
-/* A free node for the queue at `tail`: next 0, state FG_NODE_WAITING. NULL if none is to be had (address space or
- * FGI_NODES exhausted, or this thread has FGI_NODES_ASIDE nodes in queues that it left): the caller then waits without
- * a queue. Makes memory usable (mprotect) where the pool must grow; allocates nothing. Keeps errno. */
+/* A free node for the queue at `tail`: next 0, state FG_NODE_WAITING. NULL if none is to be had (all of the first chunk
+ * in use and no memory for another, or FGI_NODES in use, or this thread has FGI_NODES_ASIDE nodes in queues that it
+ * left): the caller then waits without a queue. Maps a chunk where the pool must grow. Keeps errno. */
 struct fg_queue_node *fgi_node_get(uint64_t *tail);
 
 /* The same for a waiter that will not leave the queue out of order, and cannot do without: where there is none, it
@@ -59,8 +59,8 @@ uint32_t fgi_nodes_used(void);
 /* A state may carry this bit for a moment: a neighbour in the queue has locked the node (locks/clh-tp.c). */
 #define FGI_NODE_BUSY 0x100u
 
-#define FGI_NODES (1u << 18)   /* 16 MiB of address space */
-#define FGI_NODES_STEP 1024u   /* made usable at a time: 64 KiB */
+#define FGI_NODES (1u << 18)   /* 16 MiB */
+#define FGI_NODES_CHUNK 1024u  /* 64 KiB */
 #define FGI_NODE_NAP_NS 50000u /* between looks, where there is none */
 #define FGI_NODES_ASIDE 8u     /* places that a thread may have left and not yet lost */
 
