@@ -133,27 +133,28 @@ struct fg_reply {
 #define FG_SOCKET_ENV "FLEXGUARD_SOCKET" /* a path, or @name for the abstract namespace */
 
 /* ---- the shared page -------------------------------------------------------------------------------------------
- * num_preempted_cs has a cache line of its own: every spinner polls it. */
+ * num_preempted_cs has a cache line of its own: every spinner polls it. The page is frozen for all processes, so every
+ * word is written by the kernel half: of its own accord, or when the user half runs its beat program. */
 #define FG_SLICE_CPUS 488u /* as many as fit; CPUs with higher numbers are unknown */
 
 struct fg_shared {
-	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide; writer: kernel half */
+	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide */
 	fg_u32 pad0[15];
 
-	fg_u32 magic; /* writer: user half, once, before the first client is served */
+	fg_u32 magic; /* with each beat, the first before any client is served; like version, always the same */
 	fg_u32 version;
-	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; the user half renews it every FG_HEARTBEAT_NS; 0: it said goodbye */
+	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; with each beat, every FG_HEARTBEAT_NS; 0: the user half said goodbye */
 	fg_u64 pad1[6];
 
-	fg_u64 preempted_holders; /* critical preemptions since load, by kind; writer: kernel half */
+	fg_u64 preempted_holders; /* critical preemptions since load, by kind */
 	fg_u64 preempted_next_waiters;
 	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1: every lock on the machine turns to blocking */
 	fg_u64 missed;           /* critical preemptions that could not be counted (no memory for the record) */
-	fg_u64 tick_ns;          /* period of the scheduler's tick; 0: unknown; writer: user half, once, as magic */
+	fg_u64 tick_ns;          /* period of the scheduler's tick; 0: unknown; with each beat, as magic */
 	fg_u64 pad2[3];
 
 	/* By CPU number: when the scheduler means to look for another thread than the one running there,
-	 * CLOCK_MONOTONIC; 0: unknown. Writer: kernel half, whenever it switches to a thread of a process with
+	 * CLOCK_MONOTONIC; 0: unknown. Written whenever the CPU switches to a thread of a process with
 	 * FG_REG_WANT_SLICE; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on which no
 	 * more than speed may depend. */
 	fg_u64 slice_end_ns[FG_SLICE_CPUS];

@@ -2,8 +2,8 @@
 /* More state for a lock than its 16 bytes hold, in type-stable memory.
  *
  * A lock asks for it when it first needs it (most locks are never contended, and never do), and is linked to it by one
- * CAS on 32 bits of its own. Like queue nodes (src/node.h) the objects come from reserved address space that is made
- * usable step by step and never given back to the system; nothing is allocated. An object is zeroed when it is given
+ * CAS on 32 bits of its own. The objects come from reserved address space that is made usable step by step and, like
+ * queue nodes (src/node.h), never given back to the system; nothing is allocated. An object is zeroed when it is given
  * back, so a lock finds it all zero. A lock that is destroyed gives its object back (fgi_lock_destroy); one that is
  * merely forgotten keeps it. When a pool is exhausted a lock must go on without. */
 #ifndef FGI_EXTENDED_H
