@@ -3,9 +3,9 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use common::*;
 
@@ -19,12 +19,15 @@ struct Daemon {
 impl Daemon {
     /// Started, and ready. None where BPF cannot load.
     fn start(test: &str, options: &[&str]) -> Option<Self> {
+        Self::start_with(test, options, &mut flexguard())
+    }
+
+    fn start_with(test: &str, options: &[&str], command: &mut Command) -> Option<Self> {
         if !bpf(test) {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("m.sock").to_str().unwrap().to_owned();
-        let mut command = flexguard();
         command
             .args(["monitor", "--socket", &socket])
             .args(options)
@@ -58,6 +61,24 @@ impl Daemon {
 fn kill(child: &Child, signal: i32) {
     // SAFETY: sends a signal to a process that this test started.
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}
+
+#[test]
+fn rust_log_decides_what_a_daemon_tells_of_itself() {
+    const TEST: &str = "rust_log_decides_what_a_daemon_tells_of_itself";
+    for (wanted, said) in [("flexguard_monitor=info", true), ("warn", false)] {
+        let mut command = flexguard();
+        command.env("RUST_LOG", wanted).stderr(Stdio::piped());
+        let Some(mut daemon) = Daemon::start_with(TEST, &[], &mut command) else {
+            return;
+        };
+        daemon.line();
+        let mut stderr = daemon.child.stderr.take().unwrap();
+        daemon.end(libc::SIGTERM);
+        let mut log = String::new();
+        stderr.read_to_string(&mut log).unwrap();
+        assert_eq!(log.contains("listening"), said, "{log}");
+    }
 }
 
 #[test]

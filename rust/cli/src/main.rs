@@ -10,6 +10,7 @@ mod doctor;
 mod failure;
 mod list;
 mod locks;
+mod log;
 mod manual;
 mod output;
 mod prefix;
@@ -26,7 +27,9 @@ use clap::Parser;
 use failure::Result;
 
 fn main() -> ExitCode {
-    match dispatch(Cli::parse().command) {
+    let command = Cli::parse().command;
+    log::start();
+    match dispatch(command) {
         Ok(Status::Exited(code)) => ExitCode::from(code),
         Ok(Status::Signaled(signal)) => signals::die_by(signal),
         Err(failure) => {

@@ -34,6 +34,10 @@ const FORCE_ITEM: (&str, &str) = (
     "FLEXGUARD_FORCE",
     "1: use a lock although this machine lacks what it needs; it is then the lock without that.",
 );
+const LOG_ITEM: (&str, &str) = (
+    "RUST_LOG",
+    "What the monitor and libbpf tell of themselves on stderr, such as info, or libbpf=info; by default warnings.",
+);
 const SOCKET_FILE: (&str, &str) = (
     "/run/flexguard/monitor.sock",
     "The socket of the machine's monitor daemon.",
@@ -154,6 +158,7 @@ pub const RUN: &[Section] = &[
             SOCKET_ITEM,
             PREFIX_ITEM,
             FORCE_ITEM,
+            LOG_ITEM,
         ],
     },
     Section {
@@ -219,7 +224,7 @@ pub const DOCTOR: &[Section] = &[
     },
     Section {
         title: "ENVIRONMENT",
-        items: &[PREFIX_ITEM, SOCKET_ITEM],
+        items: &[PREFIX_ITEM, SOCKET_ITEM, LOG_ITEM],
     },
     Section {
         title: "FILES",
@@ -251,6 +256,7 @@ pub const MONITOR: &[Section] = &[
                 "NOTIFY_SOCKET",
                 "Where to tell the service manager that the monitor is ready (sd_notify).",
             ),
+            LOG_ITEM,
         ],
     },
     Section {
