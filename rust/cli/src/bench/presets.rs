@@ -62,11 +62,8 @@ impl Preset {
         }
     }
 
-    pub fn is_installed(self) -> bool {
-        self.missing().is_none()
-    }
-
-    fn missing(self) -> Option<&'static (&'static str, &'static str)> {
+    /// The first of them that is not installed.
+    pub fn missing(self) -> Option<&'static (&'static str, &'static str)> {
         self.needs()
             .iter()
             .find(|(program, _)| which(program.as_ref()).is_none())
@@ -216,13 +213,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_preset_that_is_installed_can_be_prepared() {
+    fn every_preset_can_be_prepared_or_says_what_to_install() {
         for preset in Preset::value_variants() {
-            let prepared = preset.prepare(2, 0.01);
-            assert_eq!(prepared.is_ok(), preset.is_installed(), "{preset:?}");
-            if let Ok(prepared) = prepared {
-                assert!(prepared.score.is_none_or(|s| s.captures_len() == 2));
-                assert!(prepared.argv.len() > 1);
+            match (preset.prepare(2, 0.01), preset.missing()) {
+                (Ok(prepared), None) => {
+                    assert!(prepared.score.is_none_or(|s| s.captures_len() == 2));
+                    assert!(prepared.argv.len() > 1);
+                }
+                (Err(failure), Some((_, package))) => {
+                    assert!(failure.report().to_string().contains(package), "{preset:?}");
+                }
+                (prepared, missing) => panic!("{preset:?}: {missing:?}, {}", prepared.is_ok()),
             }
         }
     }

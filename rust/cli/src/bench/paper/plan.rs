@@ -132,10 +132,12 @@ pub fn experiments(size: &Size, locks: &[String]) -> (Vec<Experiment>, Vec<Strin
     }
     let mut left_out = Vec::new();
     for preset in Preset::value_variants() {
-        if preset.is_installed() {
-            experiments.push(application(size, locks, *preset));
-        } else {
-            left_out.push(format!("{}: not installed", preset.title()));
+        match preset.missing() {
+            None => experiments.push(application(size, locks, *preset)),
+            Some((program, package)) => left_out.push(format!(
+                "{}: {program} is not installed (on Debian or Ubuntu: apt install {package})",
+                preset.title()
+            )),
         }
     }
     match Overhead::obstacle() {
