@@ -480,3 +480,29 @@ fn the_real_worker_speaks_the_same_language() {
         );
     }
 }
+
+#[test]
+fn operations_are_shown_by_nice_level() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = "bench shm --monitor off --locks posix,futex --threads 2 --rounds 1 --seconds 0.05 --warmup 0 --nice 0,5";
+    let plots = ["--plots", dir.path().to_str().unwrap()];
+    let arguments: Vec<&str> = args.split(' ').collect();
+    let table = run([&arguments[..], &plots].concat());
+    assert_eq!(table.status.code(), Some(0), "{}", stderr(&table));
+    for level in ["0", "5"] {
+        let column = format!("share at nice {level}");
+        assert!(stdout(&table).contains(&column), "{}", stdout(&table));
+    }
+    let drawn = std::fs::read_to_string(dir.path().join("shares.svg")).unwrap();
+    assert!(drawn.contains("nice 0 (by weight 0.75)"), "{drawn}");
+
+    let report = json(&stdout(&run([&arguments[..], &["--json"]].concat())));
+    for result in report["results"].as_array().unwrap() {
+        let share = |level: &str| {
+            result["measures"][format!("share_nice_{level}")]["median"]
+                .as_f64()
+                .unwrap()
+        };
+        assert!((share("0") + share("5") - 1.0).abs() < 1e-9, "{result}");
+    }
+}

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
+use super::measure::{Measure, Unit, measure};
 use super::options::{distinct, hogs, seconds, threads};
-use super::plot::{FigureSpec, Shape};
+use super::plot::{FigureSpec, Part, Shape};
 use super::point::{Point, number};
 use super::worker;
 use crate::args::MonitorMode;
@@ -141,6 +142,47 @@ impl Contention {
         )
     }
 
+    /// The worker's, and how the operations are shared out among the nice levels.
+    pub fn measures(&self) -> Vec<Measure> {
+        let share = |&level: &i32| {
+            let title = format!("share at nice {level}");
+            measure(&worker::share(level), &title, Unit::Plain, None)
+        };
+        let mut measures = worker::measures();
+        measures.extend(distinct(&self.nice).iter().map(share));
+        measures
+    }
+
+    pub fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> = COLUMNS.map(Into::into).into();
+        columns.extend(distinct(&self.nice).into_iter().map(worker::share));
+        columns
+    }
+
+    /// Each level, and what its threads would get of a CPU that they all share: the kernel gives each 1.25 times the
+    /// weight of one a level up. Exact if every place in the list is dealt to equally many threads.
+    fn shares(&self) -> FigureSpec {
+        let weight = |level: i32| 1.25_f64.powi(-level);
+        let all: f64 = self.nice.iter().map(|&level| weight(level)).sum();
+        let part = |level: i32| {
+            let places = self.nice.iter().filter(|&&l| l == level).count() as f64;
+            Part {
+                title: format!(
+                    "nice {level} (by weight {:.2})",
+                    places * weight(level) / all
+                ),
+                measure: worker::share(level),
+            }
+        };
+        FigureSpec {
+            id: "shares".into(),
+            title: "Shares of the operations, by nice level".into(),
+            shape: Shape::Bars,
+            parts: distinct(&self.nice).into_iter().map(part).collect(),
+            ..FigureSpec::default()
+        }
+    }
+
     /// Figures over whichever variable has several values.
     pub fn figures(&self, shape: &str) -> Vec<FigureSpec> {
         let spec = |id: &str, title: &str, measure: &str, shape| FigureSpec {
@@ -181,6 +223,9 @@ impl Contention {
                 ..spec("spins", "Busy-waiting", "spins_per_s", Shape::Lines)
             },
         ];
+        if !self.nice.is_empty() {
+            figures.push(self.shares());
+        }
         if self.trace_us > 0 {
             figures.push(spec(
                 "runnable",
@@ -210,7 +255,7 @@ fn option_of(variable: &str) -> String {
 }
 
 /// What the tables of the microbenchmarks show.
-pub const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 8] = [
     "throughput_ops_per_ms",
     "ratio",
     "cs_mean_ns",
@@ -220,3 +265,33 @@ pub const COLUMNS: [&str; 8] = [
     "cpu_us_per_op",
     "preempted_per_s",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_nice_level_has_a_column_and_a_place_in_the_figure() {
+        let mut contention = Contention::of(&[], vec![2], 1.0, 0.0);
+        assert_eq!(contention.columns(), COLUMNS);
+        contention.nice = vec![0, 5, 0];
+        assert_eq!(
+            contention.columns()[COLUMNS.len()..],
+            ["share_nice_0", "share_nice_5"]
+        );
+        let known: Vec<String> = contention.measures().into_iter().map(|m| m.name).collect();
+        assert!(
+            contention
+                .columns()
+                .iter()
+                .all(|c| c == "ratio" || known.contains(c))
+        );
+        let figures = contention.figures("");
+        let parts = &figures.last().unwrap().parts;
+        // 1024 + 1024 against 335.5
+        assert_eq!(
+            parts.iter().map(|p| p.title.as_str()).collect::<Vec<_>>(),
+            ["nice 0 (by weight 0.86)", "nice 5 (by weight 0.14)"]
+        );
+    }
+}

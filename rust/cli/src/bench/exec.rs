@@ -181,7 +181,7 @@ impl Workload for Exec {
         }
     }
 
-    fn columns(&self) -> Vec<&'static str> {
+    fn columns(&self) -> Vec<String> {
         let rest = [
             "ratio",
             "elapsed_seconds",
@@ -192,6 +192,7 @@ impl Workload for Exec {
         let first = self.primary();
         std::iter::once(first)
             .chain(rest.into_iter().filter(|c| *c != first))
+            .map(Into::into)
             .collect()
     }
 

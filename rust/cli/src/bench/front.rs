@@ -157,7 +157,7 @@ fn columns(names: &[String], workload: &dyn Workload) -> Result<Vec<String>> {
     let mut known: Vec<String> = workload.measures().into_iter().map(|m| m.name).collect();
     known.insert(0, "ratio".into());
     if names.is_empty() {
-        return Ok(workload.columns().into_iter().map(Into::into).collect());
+        return Ok(workload.columns());
     }
     if names == ["all"] {
         return Ok(known);

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::contention::{self, Contention};
+use super::contention::Contention;
 use super::measure::Measure;
 use super::plot::FigureSpec;
 use super::point::Point;
@@ -108,15 +108,15 @@ impl Workload for Hashtable {
     }
 
     fn measures(&self) -> Vec<Measure> {
-        worker::measures()
+        self.contention.measures()
     }
 
     fn primary(&self) -> &'static str {
         "throughput_ops_per_ms"
     }
 
-    fn columns(&self) -> Vec<&'static str> {
-        contention::COLUMNS.to_vec()
+    fn columns(&self) -> Vec<String> {
+        self.contention.columns()
     }
 
     fn figures(&self) -> Vec<FigureSpec> {

@@ -169,13 +169,15 @@ impl Workload for Overhead {
         "hackbench_seconds"
     }
 
-    fn columns(&self) -> Vec<&'static str> {
-        vec![
+    fn columns(&self) -> Vec<String> {
+        [
             "hackbench_seconds",
             "ratio",
             "ns_per_switch",
             "switches_per_s",
         ]
+        .map(Into::into)
+        .into()
     }
 
     fn figures(&self) -> Vec<FigureSpec> {

@@ -77,7 +77,7 @@ pub fn begin(
         rounds: plan.rounds,
         measures: workload.measures(),
         primary: workload.primary().into(),
-        columns: workload.columns().into_iter().map(Into::into).collect(),
+        columns: workload.columns(),
         figures: workload.figures(),
         results: Vec::new(),
         noise: None,

@@ -184,6 +184,26 @@ pub fn measures() -> Vec<Measure> {
     ]
 }
 
+/// What the share of a nice level in all operations is called.
+pub fn share(level: i32) -> String {
+    format!("share_nice_{level}")
+}
+
+/// By level: the worker has one object for each place in the list, and a level may have several.
+fn shares(object: &Value) -> BTreeMap<String, f64> {
+    let mut ops: BTreeMap<i64, f64> = BTreeMap::new();
+    for place in object["nice"].as_array().into_iter().flatten() {
+        if let (Some(level), Some(n)) = (place["nice"].as_i64(), place["ops"].as_f64()) {
+            *ops.entry(level).or_default() += n;
+        }
+    }
+    let all: f64 = ops.values().sum();
+    let shares = ops.into_iter().filter(|_| all > 0.0);
+    shares
+        .map(|(level, n)| (share(level as i32), n / all))
+        .collect()
+}
+
 /// Reads the object that the worker printed; it may hold more.
 pub fn read(run: &Run) -> Result<Reading, String> {
     let unreadable =
@@ -240,6 +260,7 @@ fn values(object: &Value) -> BTreeMap<String, f64> {
             Some(samples.iter().sum::<f64>() / samples.len() as f64),
         );
     }
+    values.extend(shares(object));
     values
 }
 
@@ -267,6 +288,20 @@ mod tests {
         ];
         let read: Vec<(&str, f64)> = read.iter().map(|(k, v)| (k.as_str(), *v)).collect();
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn places_of_one_nice_level_are_added_up() {
+        let place = |nice: i32, ops: u32| json!({"nice": nice, "threads": 1, "ops": ops});
+        let read = values(&json!({"nice": [place(-5, 50), place(5, 10), place(-5, 20)]}));
+        assert_eq!(
+            read,
+            BTreeMap::from([
+                ("share_nice_-5".into(), 0.875),
+                ("share_nice_5".into(), 0.125)
+            ])
+        );
+        assert!(values(&json!({"nice": [place(0, 0)]})).is_empty());
     }
 
     #[test]

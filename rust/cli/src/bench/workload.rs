@@ -53,7 +53,7 @@ pub trait Workload {
     fn primary(&self) -> &'static str;
 
     /// The measures that the table shows without `--columns`.
-    fn columns(&self) -> Vec<&'static str>;
+    fn columns(&self) -> Vec<String>;
 
     fn figures(&self) -> Vec<FigureSpec>;
 

@@ -123,6 +123,10 @@ const MICRO_COLUMNS: Section = Section {
             "The same over each second (mean and worst), and over ten; of runs that last as long.",
         ),
         (
+            "share_nice_N",
+            "With --nice: the part of all operations that the threads of level N did.",
+        ),
+        (
             "cpu_us_per_op, cpu_seconds",
             "User and system time of the threads.",
         ),

@@ -32,6 +32,16 @@ pub struct FigureSpec {
     /// Where the values begin, other than at 0: a share of half is none at all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub base: f64,
+    /// Bars of several measures instead of one: a group a part, and one figure a point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+}
+
+/// One of several measures that a figure sets side by side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    pub title: String,
+    pub measure: String,
 }
 
 fn is_zero(value: &f64) -> bool {
@@ -94,6 +104,7 @@ pub fn figures(document: &Document) -> Vec<Figure> {
         .flat_map(|spec| match spec.shape {
             Shape::Trace => traces(document, spec),
             Shape::Lines => lines(document, spec),
+            Shape::Bars if !spec.parts.is_empty() => parts(document, spec),
             Shape::Bars => vec![bars(document, spec)],
         })
         .collect();
@@ -172,6 +183,46 @@ fn bars(document: &Document, spec: &FigureSpec) -> Figure {
         Some((group as f64, scaled(document, spec, reference, entry)?))
     });
     figure
+}
+
+/// Drawn as bars; the parts need not be values of one variable.
+fn parts(document: &Document, spec: &FigureSpec) -> Vec<Figure> {
+    let points = document.points();
+    let several = points.len() > 1;
+    let values = |entry: &Entry, part: &Part| {
+        let estimate = entry.measures.get(&part.measure)?;
+        Some([estimate.median, estimate.low, estimate.high])
+    };
+    let figure = |(i, point): (usize, &&Point)| {
+        let mut figure = blank(document, spec, Shape::Bars);
+        figure.y_title = "share".into();
+        if several {
+            figure.id = format!("{}-{}", spec.id, i + 1);
+            figure.title = format!("{} ({point})", spec.title);
+        }
+        figure.groups = spec.parts.iter().map(|p| p.title.clone()).collect();
+        for (group, part) in spec.parts.iter().enumerate() {
+            let bars = series(document, |entry| {
+                (entry.point == **point).then(|| Some((group as f64, values(entry, part)?)))?
+            });
+            add(&mut figure.series, bars);
+        }
+        figure
+    };
+    points.iter().enumerate().map(figure).collect()
+}
+
+/// More points for the series that are there already, and the series that are not.
+fn add(all: &mut Vec<Series>, more: Vec<Series>) {
+    for new in more {
+        let old = all
+            .iter_mut()
+            .find(|s| s.name == new.name && s.again == new.again);
+        match old {
+            Some(old) => old.points.extend(new.points),
+            None => all.push(new),
+        }
+    }
 }
 
 /// One figure a point, from the first round that was traced.
