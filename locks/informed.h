@@ -15,7 +15,13 @@
  * Without a forecast (no monitor, or a kernel or thread that it cannot tell of) everybody is capable, and a waiter
  * yields after YIELD_TURNS: then it is a ticket lock that hands the CPU on (I7).
  *
+ * Not as published: a stalled queue. Once a wake-up has taken the CPU from somebody with a ticket, all behind it spin
+ * through their slices; and as each is served and draws another ticket at once, behind the others, that never ends. So
+ * whoever has waited for STALL_TURNS says that the tickets drawn so far are stalled, and until those are served nobody
+ * draws another. They are served, since each of their threads gets a slice.
+ *
  *   next, serving, forks   as in locks/ticket.c
+ *   stalled                the tickets before this one are; it means nothing outside of ]serving, next]
  *
  * I1, I5, memory: as locks/ticket.c. trylock ignores the slice: it may fail only if the lock is held. A timed wait
  * polls, and asks for room for itself. */
@@ -35,7 +41,7 @@ struct fg_lock {
 	uint32_t next;
 	uint32_t serving;
 	uint32_t forks;
-	uint32_t unused;
+	uint32_t stalled;
 };
 
 FGI_WANT_SLICE;
@@ -44,7 +50,8 @@ FGI_WANT_SLICE;
  * 2^15.) Section 5 finds that the value is not delicate. */
 #define CSD_NS 6000u
 
-#define YIELD_TURNS 256u /* some 10 us, as FGI_SPIN_UNMONITORED_NS */
+#define YIELD_TURNS 256u   /* some 10 us, as FGI_SPIN_UNMONITORED_NS */
+#define STALL_TURNS 16384u /* some 0.5 ms: more than any queue of threads that run, less than a slice */
 
 static inline void await_next_slice(uint64_t published, uint64_t end);
 
@@ -52,6 +59,13 @@ static inline void check_fork(struct fg_lock *l)
 {
 	if (!fgi_tickets_good(&l->forks))
 		fgi_tickets_repair(&l->forks, &l->next, &l->serving, l->next != l->serving);
+}
+
+static inline bool is_stalled(const struct fg_lock *l)
+{
+	uint32_t serving = fg_load_relaxed(&l->serving);
+
+	return fg_load_relaxed(&l->stalled) - serving - 1 < fg_load_relaxed(&l->next) - serving;
 }
 
 /* Lines 15 to 24: 0 if this thread is capable, otherwise the end of the slice that is too short. */
@@ -65,7 +79,7 @@ static inline uint64_t incapable_until(const struct fg_lock *l, uint64_t publish
 	now = fgi_now_ns(CLOCK_MONOTONIC);
 	end = fgi_slice_end(published, now);
 	ahead = fg_load_relaxed(&l->next) - fg_load_relaxed(&l->serving);
-	return end && end < now + (uint64_t)(ahead + 1) * CSD_NS ? end : 0;
+	return end && (is_stalled(l) || end < now + (uint64_t)(ahead + 1) * CSD_NS) ? end : 0;
 }
 
 /* Who waits with a ticket and knows of no end, because there is no monitor or it has died, must not burn its slice
@@ -76,6 +90,14 @@ __attribute__((noinline, cold)) static void yield_if_uninformed(void)
 		sched_yield();
 }
 
+__attribute__((noinline)) static void await_capability(const struct fg_lock *l, uint64_t published, uint64_t end)
+{
+	do {
+		await_next_slice(published, end);
+		published = fgi_slice_published();
+	} while (is_stalled(l) && (end = incapable_until(l, published)));
+}
+
 static inline void fgi_lock(struct fg_lock *l)
 {
 	uint64_t published = fgi_slice_published(), end;
@@ -84,7 +106,7 @@ static inline void fgi_lock(struct fg_lock *l)
 	check_fork(l);
 	end = incapable_until(l, published);
 	if (fg_unlikely(end))
-		await_next_slice(published, end);
+		await_capability(l, published, end);
 	ticket = fg_fetch_add_relaxed(&l->next, 1);
 	FGI_TICKET_DRAWN();
 	/* acquire: pairs with the holder's release of `serving` */
@@ -93,6 +115,8 @@ static inline void fgi_lock(struct fg_lock *l)
 		fg_pause();
 		if (fg_unlikely(turn % YIELD_TURNS == 0))
 			yield_if_uninformed();
+		if (fg_unlikely(turn == STALL_TURNS))
+			fg_store_relaxed(&l->stalled, fg_load_relaxed(&l->next));
 	}
 	FGI_TICKET_SERVED();
 }
