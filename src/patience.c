@@ -12,6 +12,28 @@ uint64_t fgi_now_ns(clockid_t clock)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+uint64_t fgi_remaining_ns(const struct fgi_patience *p)
+{
+	struct timespec t;
+	int64_t seconds, ns;
+
+	clock_gettime(p->clock, &t);
+	seconds = p->deadline->tv_sec - t.tv_sec;
+	ns = p->deadline->tv_nsec - t.tv_nsec;
+	if (seconds > 1000000000)
+		seconds = 1000000000;
+	ns += seconds * 1000000000;
+	return seconds < -1 || ns < 0 ? 0 : (uint64_t)ns;
+}
+
+void fgi_from_now(struct timespec *until, uint64_t ns)
+{
+	clock_gettime(CLOCK_MONOTONIC, until);
+	ns += (uint64_t)until->tv_nsec;
+	until->tv_sec += (time_t)(ns / 1000000000u);
+	until->tv_nsec = (long)(ns % 1000000000u);
+}
+
 bool fgi_past_deadline(const struct fgi_patience *p)
 {
 	struct timespec t;

@@ -5,8 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "src/membarrier.h"
 #include "src/monitor.h"
 #include "src/node.h"
+#include "src/tune.h"
 
 __thread struct fg_thread_block fg_thread;
 uint32_t fgi_forks;
@@ -26,6 +28,7 @@ static void fork_child(void)
 		fg_thread.self = (uint32_t)syscall(SYS_gettid);
 	fgi_forks += 2;
 	fgi_nodes_after_fork();
+	fgi_monitor_after_fork();
 }
 
 void fgi_thread_atfork(void)
@@ -40,6 +43,8 @@ void fgi_thread_atfork(void)
 __attribute__((constructor(101))) static void runtime_start(void)
 {
 	fgi_nodes_start();
+	fgi_membarrier_start();
+	fgi_tune_start();
 	fgi_thread_atfork();
 	fgi_process_init();
 }

@@ -12,10 +12,11 @@ windows() # image: the number of entries, of 20 bytes each, in its table
 	hex=$(objdump -h "$1" | awk '$2 == "fg_windows" { print $3 }')
 	echo $((16#${hex:-0} / 20))
 }
-library=$(windows "$2")
-[ "$library" -gt 0 ] || { echo "$2 has no windows"; exit 1; }
+library=$(windows "$2") any=0
 shift 2
 for interposer in "$@"; do
-	total=$((library + $(windows "$interposer")))
+	own=$(windows "$interposer")
+	any=$((any + own)) total=$((library + own))
 	[ $total -le "$limit" ] || { echo "$interposer and libflexguard have $total windows, over $limit"; exit 1; }
 done
+[ $any -gt 0 ] || { echo "no interposer has windows: this test does not see them"; exit 1; }

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* The default lock. FlexGuard's question (section 3: is a critical section preempted?) decides when a waiter gives its
+ * CPU away; two more, that the paper does not ask, decide the rest: does a hand-over pay, and who is to be awake at all?
+ * docs/design/default-lock.md has the reasons, the state tables and the proofs.
+ *
+ *   word            meaning                                           left by
+ *   0               free                                              a CAS -> tid by whoever comes
+ *   tid             held                                              the release: AND with the flags
+ *   tid | DEMAND    held; the alpha has waited for a lease            the release -> DEMAND
+ *   DEMAND          free; the alpha comes first, the others queue     the alpha's CAS -> tid
+ *   ... | WAKE      somebody sleeps who is to be woken on release     the release; then the next owner
+ *
+ * Of those who wait, one watches: the alpha, which has the seat (locks/room.h). The others are parked. How the alpha
+ * watches, and whether those who come may take the lock beside it, the ledger says (locks/ledger.h).
+ *
+ * I1  The word alone decides who owns the lock.
+ * I2  The alpha sleeps only on a word with WAKE, that it has set before a membarrier: so the release, which is no locked
+ *     instruction (src/arch/x86_64/biased.h), sees it. Where there is no membarrier it naps instead. For the parked see
+ *     locks/room.h. After the release nobody touches the lock's memory: a woken futex address is not read.
+ * I4  An alpha that has waited for a lease demands the lock: nobody else takes it after the section that runs. Those who
+ *     are parked become the alpha in the order in which they came, or knock.
+ * I5  By published intent: `pending` names the word before it is taken or released. `held` falls before the release.
+ * I7  The monitor's counter only makes the alpha offer its CPU earlier. */
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "locks/ledger.h"
+#include "locks/room.h"
+#include "src/arch/arch.h"
+#include "src/arch/biased.h"
+#include "src/futex.h"
+#include "src/membarrier.h"
+#include "src/patience.h"
+#include "src/thread.h"
+#include "src/tune.h"
+
+struct fg_lock {
+	uint32_t word;
+	uint32_t ops; /* acquisitions; only the owner writes it */
+	struct fgi_room room;
+};
+
+#define WAKE 0x80000000u /* the highest bit: what fgi_biased_release reports */
+#define DEMAND 0x40000000u
+_Static_assert(((WAKE | DEMAND) & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
+
+#define NEAR_NS 300u     /* how often the alpha looks while nothing moves: some hand-overs of a cache line */
+#define FAR_NS 10000u    /* how often at most while the owner is at work: each look costs it a cache miss */
+#define CLOSE_NS 20000u  /* how long the alpha watches before it believes that the owner stays, and naps */
+#define WANTED_NS 50000u /* sched_yield took longer: somebody had work for this CPU */
+#define BLIND_NAP_NS 1000000u
+#define FIRST_PAUSES 2u
+#define QUICK_PAUSES 16u
+#define QUICK_YIELDS 8u
+
+static inline bool is_free(uint32_t word)
+{
+	return !(word & FG_OWNER_MASK);
+}
+
+/* Takes the word that was found free, with `flags`. acquire: pairs with fgi_biased_release. */
+static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32_t found, uint32_t flags)
+{
+	uint32_t self = fgi_self();
+
+	fgi_publish_intent(&l->word);
+	if (fg_likely(fg_cas_acquire(&l->word, found, self | flags) == found)) {
+		fg_store_relaxed(&l->ops, l->ops + 1);
+		fgi_held_raise();
+		return true;
+	}
+	fgi_publish_intent(NULL);
+	return false;
+}
+
+static bool may_stay(const struct fgi_room *r)
+{
+	const struct fg_lock *l =
+		(const struct fg_lock *)(const void *)((const char *)r - offsetof(struct fg_lock, room));
+
+	return fgi_ledger_regime(l) != FGI_YIELDING;
+}
+
+/* What rules the lock at this time. Closes the ledger's sample if it is over. */
+static enum fgi_regime regime_at(struct fg_lock *l, uint64_t now)
+{
+	struct fgi_ledger *ledger = fgi_ledger(l);
+
+	if (now >= fg_load_relaxed(&ledger->until_ns) && fgi_ledger_close(ledger, l, fg_load_relaxed(&l->ops), now))
+		fgi_room_wake_all(&l->room);
+	return fgi_ledger_regime(l);
+}
+
+static void offer_cpu(struct fg_lock *l, uint64_t now)
+{
+	sched_yield();
+	if (fgi_now_ns(CLOCK_MONOTONIC) - now > WANTED_NS)
+		fgi_ledger_wanted(l);
+}
+
+/* Has the turn of a parked thread come? While the lock is busy, every rotate_ns. */
+static bool rotation_due(const struct fg_lock *l, uint64_t now)
+{
+	struct fgi_ledger *ledger = fgi_ledger(l);
+	uint32_t us = (uint32_t)(now / 1000);
+
+	if (us - fg_load_relaxed(&ledger->rotated_us) < fgi_tune.rotate_ns / 1000)
+		return false;
+	fg_store_relaxed(&ledger->rotated_us, us);
+	return true;
+}
+
+/* ---- the alpha ----------------------------------------------------------------------------------------------------- */
+
+struct watch {
+	uint64_t began, moved, now; /* when it sat down; when the lock was last seen to change hands; the last look */
+	uint32_t ops;               /* the lock's count at the last look */
+	uint64_t rest_ns;           /* until the next */
+};
+
+/* Busy-waits, or sleeps if that is worth it. */
+static void rest(const struct watch *w)
+{
+	if (w->rest_ns >= CLOSE_NS) {
+		fgi_nap((uint32_t)w->rest_ns);
+		return;
+	}
+	do {
+		for (int i = 0; i < 8; i++)
+			fg_pause();
+		fg_thread.spins += 8;
+	} while (fgi_now_ns(CLOCK_MONOTONIC) - w->now < w->rest_ns);
+}
+
+/* Takes the free lock and leaves the seat. On a lock that is seldom taken nobody may come for a while who would call the
+ * next: so this owner does when it releases, unless somebody has come by then. */
+static bool take_as_alpha(struct fg_lock *l, uint32_t found)
+{
+	if (!take(l, found, 0))
+		return false;
+	if (fgi_room_leave(&l->room, fgi_ledger_pace_ns(l) > FGI_COLD_NS))
+		fg_fetch_or_relaxed(&l->word, WAKE);
+	return true;
+}
+
+static int give_up(struct fg_lock *l)
+{
+	fg_fetch_and_relaxed(&l->word, ~DEMAND);
+	if (fgi_room_leave(&l->room, true))
+		fgi_room_wake(&l->room);
+	return ETIMEDOUT;
+}
+
+/* Sleeps until the lock is released; I2. */
+static void sleep_on_word(struct fg_lock *l, const struct fgi_patience *p)
+{
+	uint32_t word = fg_load_relaxed(&l->word);
+
+	if (is_free(word))
+		return;
+	if (!(word & WAKE) && fg_cas_relaxed(&l->word, word, word | WAKE) != word)
+		return;
+	fg_thread.parks++;
+	if (!fgi_membarrier())
+		fgi_nap(BLIND_NAP_NS);
+	else
+		fgi_futex_wait(&l->word, word | WAKE, p->clock, p->deadline);
+}
+
+/* Nothing moves: the owner is in a long section, preempted or asleep. */
+static void bear(struct fg_lock *l, struct watch *w, const struct fgi_patience *p)
+{
+	uint64_t still = w->now - w->moved, pace = fgi_ledger_pace_ns(l);
+
+	w->rest_ns = NEAR_NS;
+	if (still > fgi_tune.sleep_ns || (still > fgi_tune.yield_ns && pace > fgi_tune.sleep_ns / 2))
+		sleep_on_word(l, p);
+	else if (still > fgi_tune.yield_ns || fgi_preempted_cs())
+		offer_cpu(l, w->now);
+}
+
+/* The owner is at work: from afar, ever farther, and once it is clear that it stays, asleep for what is left. */
+static void keep_away(struct watch *w)
+{
+	w->rest_ns = w->rest_ns * 2 < FAR_NS ? w->rest_ns * 2 : FAR_NS;
+	if (w->now - w->began > CLOSE_NS && w->began + fgi_tune.lease_ns > w->now + CLOSE_NS)
+		w->rest_ns = w->began + fgi_tune.lease_ns - w->now;
+}
+
+/* With the seat. Returns 0 with the lock, ETIMEDOUT at the deadline. */
+static int watch(struct fg_lock *l, const struct fgi_patience *p)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+	struct watch w = {now, now, now, fg_load_relaxed(&l->ops), NEAR_NS};
+
+	for (;;) {
+		uint32_t word, ops;
+		bool stood, expired, due;
+
+		rest(&w);
+		w.now = fgi_now_ns(CLOCK_MONOTONIC);
+		word = fg_load_relaxed(&l->word);
+		ops = fg_load_relaxed(&l->ops);
+		stood = ops == w.ops;
+		expired = w.now - w.began >= fgi_tune.lease_ns;
+		due = expired || regime_at(l, w.now) != FGI_LEASED;
+		if (is_free(word) && (stood || due)) {
+			if (take_as_alpha(l, word))
+				return 0;
+			w.rest_ns = 0;
+			continue;
+		}
+		if (fgi_past_deadline(p))
+			return give_up(l);
+		if (expired && !(word & DEMAND))
+			fg_cas_relaxed(&l->word, word, word | DEMAND);
+		if (stood) {
+			bear(l, &w, p);
+		} else {
+			w.ops = ops;
+			w.moved = w.now;
+			keep_away(&w);
+		}
+		if (due)
+			w.rest_ns = 0;
+	}
+}
+
+/* ---- without a seat ------------------------------------------------------------------------------------------------ */
+
+/* Tries to take the lock after `from` pauses, twice as many, and so on up to `to`. */
+static inline __attribute__((always_inline)) bool grab_between(struct fg_lock *l, uint32_t from, uint32_t to)
+{
+	for (uint32_t pauses = from; pauses <= to; pauses *= 2) {
+		for (uint32_t i = 0; i < pauses; i++)
+			fg_pause();
+		if (take(l, 0, 0))
+			return true;
+	}
+	return false;
+}
+
+/* GREEDY: waits about as long as a hand-over takes, without asking anybody. The system call is the longest pause there
+ * is that leaves the lock's cache line alone, and lets a preempted owner run. */
+static inline bool grab_quickly(struct fg_lock *l)
+{
+	if (grab_between(l, FIRST_PAUSES * 2, QUICK_PAUSES))
+		return true;
+	for (uint32_t yields = 0; yields < QUICK_YIELDS; yields++) {
+		sched_yield();
+		if (take(l, 0, 0))
+			return true;
+	}
+	return false;
+}
+
+/* YIELDING. Returns EAGAIN when another regime rules, or nothing has moved for so long that it is better to sleep. */
+static int grab_yielding(struct fg_lock *l, const struct fgi_patience *p)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), moved = now;
+	uint32_t before = fg_load_relaxed(&l->ops);
+
+	for (;;) {
+		uint32_t word = fg_load_relaxed(&l->word), ops = fg_load_relaxed(&l->ops);
+
+		if (is_free(word) && take(l, word, word & DEMAND))
+			return 0;
+		if (fgi_past_deadline(p))
+			return ETIMEDOUT;
+		if (ops != before)
+			moved = now;
+		before = ops;
+		if (now - moved > fgi_tune.sleep_ns || regime_at(l, now) != FGI_YIELDING)
+			return EAGAIN;
+		offer_cpu(l, now);
+		now = fgi_now_ns(CLOCK_MONOTONIC);
+	}
+}
+
+/* Somebody demands the lock and is about to have it: a moment, so that the room may be empty then. */
+static bool stand_back(struct fg_lock *l)
+{
+	for (int i = 0; i < 100; i++) {
+		uint32_t word = fg_load_relaxed(&l->word);
+
+		if (!(word & DEMAND))
+			return is_free(word) && take(l, word, 0);
+		fg_pause();
+	}
+	return false;
+}
+
+__attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct fgi_patience *p)
+{
+	enum fgi_regime regime = fgi_ledger_regime(l);
+	int result;
+
+	/* Seldom enough to cost nothing, often enough for the parked: who comes easily by the lock looks at the room, too.
+	 * An odd number, since two threads that take turns see every other count. */
+	if (regime != FGI_LEASED && fg_load_relaxed(&l->ops) % 255 != 0 && grab_quickly(l))
+		return 0;
+	for (;;) {
+		uint64_t now;
+
+		if (stand_back(l))
+			return 0;
+		if (regime == FGI_YIELDING && (result = grab_yielding(l, p)) != EAGAIN)
+			return result;
+		now = fgi_now_ns(CLOCK_MONOTONIC);
+		result = fgi_room_enter(&l->room, p, fgi_tune.lease_ns, rotation_due(l, now), may_stay);
+		if (result != EAGAIN)
+			return result ? result : watch(l, p);
+		regime = fgi_ledger_regime(l);
+	}
+}
+
+static inline bool fgi_trylock(struct fg_lock *l)
+{
+	uint32_t word = fg_load_relaxed(&l->word);
+
+	return is_free(word) && take(l, word, word & DEMAND);
+}
+
+__attribute__((noinline)) static void contended(struct fg_lock *l)
+{
+	if (!grab_between(l, 1, FIRST_PAUSES))
+		slow_path(l, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL));
+}
+
+static inline void fgi_lock(struct fg_lock *l)
+{
+	if (fg_unlikely(!take(l, 0, 0)))
+		contended(l);
+}
+
+static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+{
+	return fgi_trylock(l) ? 0 : slow_path(l, &FGI_PATIENCE(clock, abs));
+}
+
+__attribute__((noinline, cold)) static void wake(struct fg_lock *l)
+{
+	fgi_futex_wake(&l->word, 1);
+	fgi_room_wake(&l->room);
+}
+
+static inline void fgi_unlock(struct fg_lock *l)
+{
+	bool somebody;
+
+	fgi_publish_intent(&l->word);
+	fgi_held_lower();
+	somebody = fgi_biased_release(&l->word, WAKE | DEMAND);
+	fgi_publish_intent(NULL);
+	if (fg_unlikely(somebody))
+		wake(l);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* A waiting room: one seat beside the lock, and a gate before which all others are parked.
+ *
+ *   seats             meaning
+ *   SEAT              somebody watches the lock (the alpha), or is called to
+ *   SEAT | CALLED     somebody is called: the first at the gate that comes takes CALLED away and is the alpha
+ *   KNOCK             somebody at the gate has waited for longer than its place in the line promised
+ *   GENERATION        of the process that this is about: in the child of a fork the others in the room do not exist
+ *   n * ONE           threads at the gate
+ *
+ *   gate              futex of the parked, first come first served; counts the calls, so that a thread that was about to
+ *                     sleep when a call came does not
+ *
+ * Whoever comes and finds the seat free sits down. If others are parked and their turn has come it calls the first of
+ * them instead, and parks: it was about to wait anyway, so the wake-up costs no owner anything.
+ *
+ * I2  A thread at the gate is called by the alpha when that leaves, or by the next that comes. Where neither need
+ * happen (the lock is so busy that the next comes at once, so the alpha just leaves) its sleep has a bound: its place in
+ * the line times what a turn takes, doubled each time it finds the seat taken. So if all others went away and none
+ * comes back, a parked thread waits at most twice as long as it would have.
+ * I4  After the first such wake-up it knocks, and the next who comes or leaves calls, whatever else is due. */
+#ifndef FGI_LOCKS_ROOM_H
+#define FGI_LOCKS_ROOM_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/futex.h"
+#include "src/patience.h"
+#include "src/thread.h"
+
+struct fgi_room {
+	uint32_t seats;
+	uint32_t gate;
+};
+
+enum {
+	FGI_SEAT = 1,
+	FGI_CALLED = 2,
+	FGI_KNOCK = 4,
+	FGI_GENERATION = 0x1ff << 3,
+	FGI_ONE = 1 << 12,
+};
+
+#define FGI_LONGEST_PARK_NS 1000000000u
+
+/* What the room says here and now: what was before a fork says nothing. fgi_forks counts in twos. */
+static inline uint32_t fgi_room_now(uint32_t seats)
+{
+	uint32_t generation = (fg_load_relaxed(&fgi_forks) << 2) & FGI_GENERATION;
+
+	return (seats & FGI_GENERATION) == generation ? seats : generation;
+}
+
+/* The alpha leaves. With `call`, or if somebody has knocked, the first of the parked is to be the next alpha: returns
+ * true, and the caller sees to it that one is woken at the gate, now or when it releases the lock. acq_rel: pairs with
+ * the same of those who sit down or park. */
+static inline bool fgi_room_leave(struct fgi_room *r, bool call)
+{
+	uint32_t found, seats, seen = fg_load_relaxed(&r->seats);
+	bool calls;
+
+	do {
+		found = seen;
+		seats = fgi_room_now(found);
+		calls = seats >= FGI_ONE && (call || (seats & FGI_KNOCK));
+		seats = calls ? (seats | FGI_CALLED) & ~(uint32_t)FGI_KNOCK : seats & ~(uint32_t)FGI_SEAT;
+		seen = fg_cas_acq_rel(&r->seats, found, seats);
+	} while (seen != found);
+	if (calls)
+		fg_fetch_add_release(&r->gate, 1);
+	return calls;
+}
+
+static inline void fgi_room_wake(struct fgi_room *r)
+{
+	fgi_futex_wake(&r->gate, 1);
+}
+
+/* All who are parked are to look again: fgi_room_park asks `stay`. */
+static inline void fgi_room_wake_all(struct fgi_room *r)
+{
+	fg_fetch_add_release(&r->gate, 1);
+	fgi_futex_wake(&r->gate, INT32_MAX);
+}
+
+/* Sleeps at the gate for about `ns`, or until the deadline. Returns whether it was not woken. */
+static bool fgi_room_sleep(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t ns)
+{
+	struct timespec until;
+
+	fg_thread.parks++;
+	if (p->deadline && fgi_remaining_ns(p) <= ns)
+		return fgi_futex_wait(&r->gate, gate, p->clock, p->deadline) == ETIMEDOUT;
+	fgi_from_now(&until, ns);
+	return fgi_futex_wait(&r->gate, gate, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+}
+
+/* Why a parked thread stands up: 0 to be the alpha, ETIMEDOUT at its deadline, EAGAIN because it need not `stay`;
+ * EBUSY: it does not. */
+static inline int fgi_room_verdict(uint32_t seats, const struct fgi_patience *p, bool stay)
+{
+	if ((seats & FGI_CALLED) || !(seats & FGI_SEAT))
+		return 0;
+	if (fgi_past_deadline(p))
+		return ETIMEDOUT;
+	return stay ? EBUSY : EAGAIN;
+}
+
+/* At the gate, since it was at `gate`, counted in the room. Returns 0 as alpha, ETIMEDOUT, or EAGAIN. */
+static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t patience_ns,
+			 bool (*stay)(const struct fgi_room *))
+{
+	for (;;) {
+		bool waited = fgi_room_sleep(r, gate, p, patience_ns);
+		uint32_t found, seats, seen;
+		int verdict;
+
+		gate = fg_load_acquire(&r->gate); /* before the seats: a call that comes after them has changed it */
+		seen = fg_load_relaxed(&r->seats);
+		do {
+			found = seen;
+			verdict = fgi_room_verdict(found, p, stay(r));
+			if (verdict == 0)
+				seats = ((found | FGI_SEAT) & ~(uint32_t)FGI_CALLED) - FGI_ONE;
+			else if (verdict != EBUSY)
+				seats = found - FGI_ONE;
+			else if (waited)
+				seats = found | FGI_KNOCK;
+			else
+				break;
+			seen = fg_cas_acq_rel(&r->seats, found, seats);
+		} while (seen != found);
+		if (verdict != EBUSY)
+			return verdict;
+		if (waited && patience_ns < FGI_LONGEST_PARK_NS)
+			patience_ns *= 2;
+	}
+}
+
+/* Comes in. Returns 0 as alpha, ETIMEDOUT, or EAGAIN. `turn_ns` is about how long each of those who are parked already
+ * will keep the others waiting; `rotate`: if anybody is, the first is to go first. */
+static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint64_t turn_ns, bool rotate,
+			  bool (*stay)(const struct fgi_room *))
+{
+	uint32_t gate = fg_load_acquire(&r->gate), found, seats, seen = fg_load_relaxed(&r->seats);
+	bool calls;
+
+	do {
+		uint32_t next;
+
+		found = seen;
+		seats = fgi_room_now(found);
+		calls = !(seats & FGI_SEAT) && seats >= FGI_ONE && (rotate || (seats & FGI_KNOCK));
+		if (calls)
+			next = ((seats | FGI_SEAT | FGI_CALLED) & ~(uint32_t)FGI_KNOCK) + FGI_ONE;
+		else if (seats & FGI_SEAT)
+			next = seats + FGI_ONE;
+		else
+			next = seats | FGI_SEAT;
+		seen = fg_cas_acq_rel(&r->seats, found, next);
+	} while (seen != found);
+	if (!calls && !(seats & FGI_SEAT))
+		return 0;
+	if (calls) {
+		gate = fg_fetch_add_release(&r->gate, 1) + 1;
+		fgi_room_wake(r);
+	}
+	return fgi_room_park(r, gate, p, (seats / FGI_ONE + 2) * 2 * turn_ns, stay);
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Release of a lock word that holds its owner and, in its highest bits, flags that others set by compare-and-swap. */
+#ifndef FGI_ARCH_BIASED_SELECT_H
+#define FGI_ARCH_BIASED_SELECT_H
+
+#if defined(__x86_64__) && defined(__LP64__)
+#include "src/arch/x86_64/biased.h"
+#else
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Keeps the bits `kept` of the word. Returns whether the highest was set. The word is not touched afterwards. */
+static inline bool fgi_biased_release(uint32_t *word, uint32_t kept)
+{
+	return __atomic_fetch_and(word, kept, __ATOMIC_RELEASE) >> 31;
+}
+#endif
+
+#endif
