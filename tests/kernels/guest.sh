@@ -94,6 +94,17 @@ add() # root of the guest, file, its name there: the program and the libraries i
 	done
 }
 
+add_prefix() # root of the guest: what `make` built, as if installed in /
+{
+	local file
+	for file in bin/flexguard lib/flexguard libexec/flexguard/fg-{probe,bench{,-posix,-tas-slice,-flexguard-slice}}; do
+		find "build/$file" -type f | while read -r file; do
+			add "$1" "$file" "${file#build/}"
+		done
+	done
+	install -D -m 644 build/share/flexguard/LOCKS "$1/share/flexguard/LOCKS"
+}
+
 guest_start() # root of the guest; standard input: the script that it runs, whose exit status is the guest's
 {
 	rm -rf "$1"
@@ -123,13 +134,14 @@ guest_start() # root of the guest; standard input: the script that it runs, whos
 	chmod 755 "$1/init"
 }
 
-boot() # root of the guest, kernel, CPUs, seconds: runs it; its output goes to standard output; returns its status
+# Runs it; its output goes to standard output; returns its status.
+boot() # root of the guest, kernel, CPUs, seconds, [the kernel's command line]
 {
 	local image=$1.cpio.gz log=$1.log
 	(cd "$1" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 >"$image") || die "cannot pack $1"
 	timeout --kill-after=10 "$4" "${qemu[@]}" -accel tcg,thread=multi -cpu max -smp "$3" -m 3072 -display none -serial stdio \
 		-no-reboot -net none -kernel "$2" -initrd "$image" \
-		-append "console=ttyS0 quiet panic=-1 rdinit=/init" </dev/null 2>&1 | tr -d '\r' | tee "$log"
+		-append "console=ttyS0 quiet panic=-1 rdinit=/init ${5:-}" </dev/null 2>&1 | tr -d '\r' | tee "$log"
 	grep -q '^guest: status ' "$log" || echo "guest: did not finish within $4 s" >&2
 	return "$(sed -n 's/^guest: status \([0-9]*\)$/\1/p' "$log" | grep . || echo 1)"
 }

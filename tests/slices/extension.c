@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock with the kernel's time-slice extension, where there is one: extensions are granted, nearly all are given back
- * in time, and mutual exclusion holds.
+/* A lock with the kernel's time-slice extension, where there is one: extensions are granted and given back in time,
+ * and mutual exclusion holds.
  *
  *   extension SECONDS THREADS
  *
