@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -70,35 +71,58 @@ static size_t compose(struct message *m)
 	return m->head.size;
 }
 
-/* Returns a connected socket, or -1. */
-static int dial(void)
+/* Where to register: found out once, since the environment may be rewritten while threads run. */
+static struct {
+	struct sockaddr_un addr;
+	socklen_t length; /* 0: nowhere */
+	bool again;       /* FLEXGUARD_RECONNECT */
+} target;
+
+/* That, once the first registration is over. */
+static uint32_t may_reconnect;
+
+static void find_target(void)
 {
-	const char *name = secure_getenv(FG_SOCKET_ENV);
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	socklen_t length;
+	const char *name = secure_getenv(FG_SOCKET_ENV), *again = secure_getenv(FGI_RECONNECT_ENV);
 	size_t n;
-	int fd;
 
 	if (!name)
 		name = FG_SOCKET_DEFAULT;
 	n = strlen(name);
-	if (n == 0 || n >= sizeof(addr.sun_path))
-		return -1;
-	memcpy(addr.sun_path, name, n);
-	length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+	if (n == 0 || n >= sizeof(target.addr.sun_path))
+		return;
+	target.addr.sun_family = AF_UNIX;
+	memcpy(target.addr.sun_path, name, n);
+	target.length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
 	if (name[0] == '@')
-		addr.sun_path[0] = '\0'; /* the abstract namespace: no terminator, no file */
+		target.addr.sun_path[0] = '\0'; /* the abstract namespace: no terminator, no file */
 	else
-		length++;
+		target.length++;
+	target.again = again && strcmp(again, "1") == 0;
+}
+
+/* Returns a socket on which a registration is on its way, or -1. Does not wait. */
+static int request(void)
+{
+	struct message message;
+	size_t size = compose(&message);
+	int fd;
+
+	if (size == 0 || target.length == 0)
+		return -1;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, length) < 0) {
+	if (fd < 0)
+		return -1;
+	/* A fresh socket's buffer takes the whole message at once, so a short send is a monitor not worth having. */
+	if (connect(fd, (struct sockaddr *)&target.addr, target.length) < 0 ||
+	    send(fd, &message, size, MSG_NOSIGNAL) != (ssize_t)size) {
 		close(fd);
-		fd = -1;
+		return -1;
 	}
 	return fd;
 }
 
-/* Receives the reply and the descriptor that comes with it; -1 if there is none. */
+/* Takes the reply and the descriptor that comes with it; -1 if there is none. Does not wait. */
 static int receive(int fd)
 {
 	union {
@@ -109,12 +133,9 @@ static int receive(int fd)
 	struct iovec iov = {&reply, sizeof(reply)};
 	struct msghdr m = {
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
-	struct pollfd readable = {.fd = fd, .events = POLLIN};
 	struct cmsghdr *c;
 	int page = -1;
 
-	if (poll(&readable, 1, FGI_REGISTER_TIMEOUT_MS) != 1)
-		return -1;
 	if (recvmsg(fd, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(reply))
 		return -1;
 	c = CMSG_FIRSTHDR(&m);
@@ -127,29 +148,111 @@ static int receive(int fd)
 	return page;
 }
 
-static void register_image(void)
+/* Attaches to the page that came with the reply, if one did. An older page stays mapped: somebody may be reading it. */
+static void take_reply(int fd)
 {
-	struct message message;
-	size_t size = compose(&message);
-	int fd, page_fd = -1;
+	int page_fd = receive(fd);
 	void *page;
 
-	if (size == 0)
-		return;
-	fd = dial();
-	if (fd < 0)
-		return;
-	/* A fresh socket's buffer takes the whole message at once, so a short send is a monitor not worth having. */
-	if (send(fd, &message, size, MSG_NOSIGNAL) == (ssize_t)size)
-		page_fd = receive(fd);
-	close(fd);
 	if (page_fd < 0)
 		return;
 	page = mmap(NULL, FG_PAGE, PROT_READ, MAP_SHARED, page_fd, 0);
 	close(page_fd);
-	if (page == MAP_FAILED)
+	if (page != MAP_FAILED)
+		fgi_monitor_attach(page);
+}
+
+static void register_image(void)
+{
+	int fd = request();
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0)
 		return;
-	fgi_monitor_attach(page);
+	if (poll(&readable, 1, FGI_REGISTER_TIMEOUT_MS) == 1)
+		take_reply(fd);
+	close(fd);
+}
+
+/* A registration under way while threads wait for locks. Whoever finds it `busy` leaves it to the other thread. */
+static struct {
+	uint32_t busy;
+	uint64_t due_ns; /* when to go on; read by all, written by the busy one */
+	uint64_t give_up_ns;
+	bool open;
+	int fd;
+	ino_t inode; /* of the socket: the program may close descriptors it does not know, and use their numbers */
+} dialogue;
+
+static bool dialogue_is_ours(void)
+{
+	struct stat s;
+
+	return dialogue.open && fstat(dialogue.fd, &s) == 0 && S_ISSOCK(s.st_mode) && s.st_ino == dialogue.inode;
+}
+
+static void hang_up(void)
+{
+	if (dialogue_is_ours())
+		close(dialogue.fd);
+	dialogue.open = false;
+}
+
+/* Returns when to go on. */
+static uint64_t begin_dialogue(uint64_t now_ns)
+{
+	struct stat s;
+	int fd = request();
+
+	if (fd < 0)
+		return now_ns + FGI_RECONNECT_NS;
+	fstat(fd, &s);
+	dialogue.fd = fd;
+	dialogue.inode = s.st_ino;
+	dialogue.open = true;
+	dialogue.give_up_ns = now_ns + FGI_REGISTER_TIMEOUT_MS * 1000000ull;
+	return now_ns + FGI_REPLY_LOOK_NS;
+}
+
+static uint64_t go_on_with_dialogue(uint64_t now_ns)
+{
+	struct pollfd readable = {.fd = dialogue.fd, .events = POLLIN};
+
+	if (dialogue_is_ours()) {
+		if (poll(&readable, 1, 0) == 1)
+			take_reply(dialogue.fd);
+		else if (now_ns < dialogue.give_up_ns)
+			return now_ns + FGI_REPLY_LOOK_NS;
+	}
+	hang_up();
+	return now_ns + FGI_RECONNECT_NS;
+}
+
+__attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)
+{
+	int saved = errno, cancel;
+
+	if (fg_xchg_acquire(&dialogue.busy, 1))
+		return;
+	if (now_ns >= fg_load_relaxed(&dialogue.due_ns)) { /* still: another thread may just have been here */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		fg_store_relaxed(&dialogue.due_ns,
+				 dialogue.open ? go_on_with_dialogue(now_ns) : begin_dialogue(now_ns));
+		pthread_setcancelstate(cancel, NULL);
+	}
+	fg_store_release(&dialogue.busy, 0); /* pairs with the exchange above, of the thread that goes on */
+	errno = saved;
+}
+
+/* The parent's registration counts for the child, who knows nothing of one that is under way. */
+void fgi_monitor_after_fork(void)
+{
+	int saved = errno;
+
+	hang_up();
+	dialogue.busy = 0;
+	dialogue.due_ns = 0;
+	errno = saved;
 }
 
 void fgi_monitor_attach(const struct fg_shared *page)
@@ -172,7 +275,9 @@ void fgi_process_init(void)
 	sigfillset(&all);                /* a handler that locks must not find this half done on its own thread */
 	sigdelset(&all, SIGSYS);         /* a sandbox answers system calls in its handler; blocked, it kills */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
+	find_target();
 	register_image();
+	fg_store_release(&may_reconnect, target.again); /* pairs with the acquire in fgi_monitor_alive */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;
@@ -181,15 +286,13 @@ void fgi_process_init(void)
 bool fgi_monitor_alive(uint64_t now_ns)
 {
 	const struct fg_shared *page = fg_load_relaxed(&attached);
-	uint64_t beat;
-	bool alive;
-
-	if (!page)
-		return false;
-	beat = fg_load_relaxed(&page->heartbeat_ns);
+	uint64_t beat = page ? fg_load_relaxed(&page->heartbeat_ns) : 0;
 	/* A beat from after `now` was taken is alive, too. */
-	alive = beat != 0 && (int64_t)(now_ns - beat) < (int64_t)FG_HEARTBEAT_DEAD_NS;
-	if (alive != (fg_load_relaxed(&fgi_monitor_page) == page))
+	bool alive = beat != 0 && (int64_t)(now_ns - beat) < (int64_t)FG_HEARTBEAT_DEAD_NS;
+
+	if (page && alive != (fg_load_relaxed(&fgi_monitor_page) == page))
 		fg_store_release(&fgi_monitor_page, alive ? page : &fgi_no_monitor);
+	if (!alive && fg_unlikely(fg_load_acquire(&may_reconnect)) && now_ns >= fg_load_relaxed(&dialogue.due_ns))
+		reconnect(now_ns);
 	return alive;
 }

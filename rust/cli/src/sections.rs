@@ -38,6 +38,11 @@ const LOG_ITEM: (&str, &str) = (
     "RUST_LOG",
     "What the monitor and libbpf tell of themselves on stderr, such as info, or libbpf=info; by default warnings.",
 );
+const RECONNECT_ITEM: (&str, &str) = (
+    "FLEXGUARD_RECONNECT",
+    "1: the program registers again when its monitor has died and another one was started, or when it is older than the \
+     monitor. Not for programs that put themselves into a sandbox: it may kill them for the attempt.",
+);
 const SOCKET_FILE: (&str, &str) = (
     "/run/flexguard/monitor.sock",
     "The socket of the machine's monitor daemon.",
@@ -157,6 +162,7 @@ pub const RUN: &[Section] = &[
             ),
             SOCKET_ITEM,
             PREFIX_ITEM,
+            RECONNECT_ITEM,
             FORCE_ITEM,
             LOG_ITEM,
         ],

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* Registering anew while threads wait for locks: it never waits for a monitor that does not answer, leaves no descriptor
+ * behind, and touches none of the program's. The monitor is a socket of this program's, and the time is an argument. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "src/monitor.h"
+#include "src/patience.h"
+#include "src/thread.h"
+#include "tests/check.h"
+
+#define ATTEMPT FGI_RECONNECT_NS
+#define LOOK FGI_REPLY_LOOK_NS
+#define GIVEN_UP (FGI_REGISTER_TIMEOUT_MS * 1000000ull)
+
+static int listener;
+static uint64_t now;
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static bool after(uint64_t ns)
+{
+	bool alive;
+
+	now += ns;
+	errno = ENOTTY;
+	alive = fgi_monitor_alive(now);
+	CHECK(errno == ENOTTY, "errno is %d", errno);
+	return alive;
+}
+
+static int accepted(void)
+{
+	struct fg_registration head;
+	int fd = accept(listener, NULL, NULL);
+
+	CHECK(fd >= 0, "accept: %s", strerror(errno));
+	CHECK(recv(fd, &head, sizeof(head), 0) == sizeof(head) && head.magic == FG_ABI_MAGIC, "no registration");
+	return fd;
+}
+
+static void hung_up(int fd)
+{
+	char rest[4096];
+
+	while (recv(fd, rest, sizeof(rest), 0) > 0)
+		;
+	close(fd);
+}
+
+/* An attempt has been made: it is given up. */
+static void abandoned(void)
+{
+	int fd = accepted();
+
+	after(GIVEN_UP);
+	hung_up(fd);
+}
+
+/* Nobody answers: one attempt a second, which is given up. */
+static void unanswered(void)
+{
+	int before = descriptors(), fd;
+
+	CHECK(!after(ATTEMPT));
+	CHECK(descriptors() == before + 1);
+	fd = accepted();
+	for (uint64_t waited = 0; waited + 50 * LOOK < GIVEN_UP; waited += 50 * LOOK) {
+		CHECK(!after(50 * LOOK));
+		CHECK(descriptors() == before + 2);
+	}
+	CHECK(!after(50 * LOOK));
+	hung_up(fd);
+	CHECK(descriptors() == before);
+	CHECK(!after(ATTEMPT - 2 * LOOK));
+	CHECK(descriptors() == before, "too early");
+	CHECK(!after(2 * LOOK));
+	abandoned();
+	CHECK(descriptors() == before);
+}
+
+/* The lowest number that is free: the next descriptor's. */
+static int next_descriptor(void)
+{
+	int fd = dup(listener);
+
+	CHECK(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+/* The program closes what it does not know, and has another socket at its number. */
+static void taken_away(void)
+{
+	int before = descriptors(), attempt = next_descriptor(), pair[2];
+	char byte = 'x';
+
+	CHECK(!after(ATTEMPT));
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	CHECK(dup2(pair[0], attempt) == attempt);
+	CHECK(write(pair[1], &byte, 1) == 1);
+	hung_up(accepted());
+	CHECK(!after(GIVEN_UP));
+	byte = 0;
+	CHECK(read(attempt, &byte, 1) == 1 && byte == 'x', "the program's byte is gone");
+	close(attempt);
+	close(pair[0]);
+	close(pair[1]);
+	CHECK(descriptors() == before);
+}
+
+static void forked(void)
+{
+	int before = descriptors(), status, fd;
+	pid_t child;
+
+	CHECK(!after(ATTEMPT));
+	child = fork();
+	if (child == 0) {
+		CHECK(descriptors() == before, "the child still has it");
+		CHECK(!after(LOOK)); /* begins one of its own */
+		CHECK(descriptors() == before + 1);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	fd = accepted();
+	CHECK(!after(GIVEN_UP));
+	hung_up(fd);
+	hung_up(accepted()); /* the child's */
+	CHECK(descriptors() == before);
+}
+
+static void answer(int fd, int page)
+{
+	struct fg_reply reply = {.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION};
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {&reply, sizeof(reply)};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &page, sizeof(page));
+	CHECK(sendmsg(fd, &m, 0) == sizeof(reply));
+}
+
+/* A monitor, then its death, then another one. */
+static void answered(void)
+{
+	int before = descriptors();
+
+	for (uint32_t i = 1; i <= 2; i++) {
+		int fd, page = memfd_create("page", 0);
+		struct fg_shared *shared;
+
+		CHECK(page >= 0 && ftruncate(page, FG_PAGE) == 0);
+		shared = mmap(NULL, FG_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
+		CHECK(shared != MAP_FAILED);
+		CHECK(!after(ATTEMPT));
+		fd = accepted();
+		shared->heartbeat_ns = now;
+		shared->num_preempted_cs = i;
+		answer(fd, page);
+		after(LOOK);
+		CHECK(after(LOOK), "not attached");
+		CHECK(fgi_monitor_page->num_preempted_cs == i);
+		hung_up(fd);
+		close(page);
+		CHECK(descriptors() == before);
+		CHECK(!after(FG_HEARTBEAT_DEAD_NS));
+		CHECK(!fgi_preempted_cs());
+		abandoned();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	socklen_t length;
+	char number[16], *again[] = {argv[0], number, NULL};
+
+	check_watchdog(60);
+	if (argc > 1) {
+		listener = atoi(argv[1]);
+		close(accept(listener, NULL, NULL)); /* the first registration, by the constructor */
+		now = fgi_now_ns(CLOCK_MONOTONIC);
+		unanswered();
+		taken_away();
+		forked();
+		answered();
+		return 0;
+	}
+	snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "flexguard-test-reconnect.%d", (int)getpid());
+	listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(addr.sun_path + 1));
+	CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&addr, length) == 0 && listen(listener, 4) == 0);
+	snprintf(number, sizeof(number), "%d", listener);
+	addr.sun_path[0] = '@';
+	setenv(FG_SOCKET_ENV, addr.sun_path, 1);
+	setenv(FGI_RECONNECT_ENV, "1", 1);
+	execv("/proc/self/exe", again);
+	return 1;
+}
