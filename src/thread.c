@@ -29,7 +29,6 @@ static void fork_child(void)
 	fgi_forks += 2;
 	fgi_nodes_after_fork();
 	fgi_monitor_after_fork();
-	fgi_monitor_after_fork();
 }
 
 void fgi_thread_atfork(void)
