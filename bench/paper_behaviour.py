@@ -6,9 +6,10 @@
 
 Rounds are interleaved: each round visits every lock at every point before the next begins. Each is kept as soon as it
 is done, one JSON object a line in build/paper-behaviour.jsonl; started again, the script goes on where it was stopped,
-also after it has used up its budget (exit status 75: there is more to do). At the end, and with --report at any time,
-it writes OUT.json (medians, least and most) and OUT.md (verdicts and a table for each measure). What has to hold is
-said in bench/paper_claims.py. Runs under a Preemption Monitor: it starts itself again under `flexguard run`."""
+also after it has used up its budget (exit status 75: there is more to do). Remove that file to begin anew. At the end,
+and with --report at any time, it writes OUT.json (medians, least and most) and OUT.md (verdicts and a table for each
+measure). What has to hold is said in bench/paper_claims.py. Runs under a Preemption Monitor: it starts itself again
+under `flexguard run`."""
 import argparse
 import json
 import os
@@ -38,12 +39,14 @@ def experiments(locks, tiny):
     rounds = 3 if tiny else 7
     own = [lock for lock in locks if lock not in ("tas-slice", "flexguard-slice")]
     fair = [lock for lock in paper_claims.FAIRNESS_LOCKS if lock in locks]
-    hogs = point(1, name="1C, as many hogs", hogs=CONTEXTS)
+    hogs = point(1, name="1C, hogs", hogs=2 * CONTEXTS)
+    long = point(4, name="4C, long", **{"section-cycles": 20000})
     return [
         ("refusal", "shm", ["tas-slice", "flexguard-slice"], [point(1)], 1, 0.1, 0.0),
         ("memory", "shm", own, [point(2), point(2, locks=1000000, lines=1)], 1, 0.1, 0.0),
         ("memory", "shm", ["u-scl"], [point(4, locks=4000000, lines=1)], 1, 1.0, 0.0),
         ("load", "shm", own, [point(1), point(2), point(4), hogs], rounds, 0.2 if tiny else 0.35, 0.05),
+        ("sections", "shm", paper_claims.SECTION_LOCKS, [long], rounds, 0.4, 0.1),
         ("fairness", "shm", fair, [point(4), point(8)], rounds, 0.5 if tiny else 1.0, 0.1),
         ("nice", "shm", ["u-scl", "posix"], [point(1, nice="0,5"), point(2, nice="0,3")], rounds, 1.0, 0.2),
         ("slices", "preempted", ["ticket", "informed", "informed-pv"], [point(2), point(4)], rounds, 1, 0),
@@ -103,9 +106,9 @@ def flatten(result):
         "longest_wait_ms": result["longest_wait_ns"] / 1e6,
         "transitions_per_second": result["mode_transitions_per_second"],
     }
-    for name in ("spins", "parks"):
-        if name in result:
-            row[name + "_per_1000"] = 1000 * result[name] / ops
+    if "spins" in result:
+        row["spins_per_1000"] = 1000 * result["spins"] / ops
+        row["parks_per_second"] = result["parks"] / result["seconds"]
     memory = result["memory"]
     row |= {name: memory[name] for name in ("lock_bytes", "per_lock_bytes", "per_thread_bytes") if name in memory}
     row["rss_growth_bytes"] = memory["rss_growth_bytes"]
@@ -202,7 +205,7 @@ def report(out, rows, command):
     summary = summarise(rows)
     verdicts = paper_claims.judge(summary)
     with open(out + ".json", "w", encoding="utf-8") as file:
-        json.dump({"machine": about, "command": command, "summary": summary, "verdicts": verdicts}, file, indent=1)
+        json.dump({"machine": about, "command": command, "summary": summary, "verdicts": verdicts}, file)
         file.write("\n")
     with open(out + ".md", "w", encoding="utf-8") as file:
         file.write(paper_claims.markdown(about, command, summary, verdicts))
