@@ -79,7 +79,7 @@ static struct fg_queue_node *pop(void)
 	uint64_t top = fg_load_acquire(&stack), found;
 
 	while (top & UINT32_MAX) {
-		struct fg_queue_node *node = named((uint32_t)top);
+		struct fg_queue_node *node = node_at((uint32_t)top - 1);
 		uint64_t name_below = fg_load_relaxed(&node->free) & UINT32_MAX; /* nonsense if we lose the race */
 
 		found = fg_cas_acquire(&stack, top, ((top >> 32) + 1) << 32 | name_below);
