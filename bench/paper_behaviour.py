@@ -45,9 +45,9 @@ def experiments(locks, tiny):
         ("refusal", "shm", ["tas-slice", "flexguard-slice"], [point(1)], 1, 0.1, 0.0),
         ("memory", "shm", own, [point(2), point(2, locks=1000000, lines=1)], 1, 0.1, 0.0),
         ("memory", "shm", ["u-scl"], [point(4, locks=4000000, lines=1)], 1, 1.0, 0.0),
-        ("load", "shm", own, [point(1), point(2), point(4), hogs], rounds, 0.2 if tiny else 0.35, 0.05),
+        ("load", "shm", own, [point(1), point(2), point(4), hogs], rounds, 0.2 if tiny else 0.5, 0.05),
         ("sections", "shm", paper_claims.SECTION_LOCKS, [long], rounds, 0.4, 0.1),
-        ("fairness", "shm", fair, [point(4), point(8)], rounds, 0.5 if tiny else 1.0, 0.1),
+        ("fairness", "shm", fair, [point(4), point(8)], rounds, 0.5 if tiny else 2.0, 0.1),
         ("nice", "shm", ["u-scl", "posix"], [point(1, nice="0,5"), point(2, nice="0,3")], rounds, 1.0, 0.2),
         ("slices", "preempted", ["ticket", "informed", "informed-pv"], [point(2), point(4)], rounds, 1, 0),
     ]
