@@ -17,7 +17,8 @@
  *
  * `stack` is a Treiber stack of nodes that no thread has: the top's name in the low half, a tag that each change
  * advances in the high half, so that a node popped and pushed again meanwhile is not mistaken for the old top. */
-static struct fg_queue_node first_chunk[FGI_NODES_CHUNK] __attribute__((aligned(FG_CACHE_LINE)));
+/* On pages of its own: once one node of a page has been used, the oracle of the tests can read them all. */
+static struct fg_queue_node first_chunk[FGI_NODES_CHUNK] __attribute__((aligned(FG_PAGE)));
 static struct fg_queue_node *chunks[FGI_NODES / FGI_NODES_CHUNK] = {first_chunk};
 static uint32_t used;
 static uint64_t stack;
