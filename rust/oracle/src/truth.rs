@@ -13,7 +13,9 @@
 //!
 //! Whatever contradicts this is undecided, and fails the test: then the lock or this model is wrong.
 
-use flexguard_abi::{FG_NODE_FREE, FG_NODE_GRANTED, FG_NODE_LEFT, FG_NODE_PASSED, fg_queue_node};
+use flexguard_abi::{
+    FG_NODE_FREE, FG_NODE_GRANTED, FG_NODE_LEFT, FG_NODE_PASSED, FG_OWNER_MASK, fg_queue_node,
+};
 
 use crate::records::{oracle_event, oracle_node};
 
@@ -35,9 +37,10 @@ impl Layout {
             // One CPU is one NUMA node: the NUMA-aware queues keep the order of arrival.
             "mcs" | "cna" => (None, Some(0)),
             "flexguard-sosp25" => (Some(any_bit), Some(8)),
-            // The two upper bits may stay when the owner's tid has gone.
+            // The owner's tid is in FG_OWNER_MASK; the two bits above may stay when it has gone.
+            "flexguard" => (Some((0, FG_OWNER_MASK)), None),
             "load-control" | "u-scl" | "bpf-hybrid" | "shuffle" => {
-                (Some((0, 0x3fff_ffff)), Some(8))
+                (Some((0, FG_OWNER_MASK)), Some(8))
             }
             _ => return None,
         };

@@ -108,6 +108,17 @@ fn a_word_belongs_to_who_found_it_free() {
 }
 
 #[test]
+fn flags_own_nothing() {
+    const FLAGS: u32 = !FG_OWNER_MASK;
+    let mut lock = Lock::new("flexguard");
+    assert_eq!(lock.word(77).leaves(A), OWNER);
+    assert_eq!(lock.word(77 | FLAGS).leaves(B), NOTHING);
+    assert_eq!(lock.word(FLAGS).leaves(A), NOTHING);
+    assert_eq!(lock.leaves(B), NOTHING);
+    assert_eq!(lock.word(78).leaves(B), OWNER);
+}
+
+#[test]
 fn a_word_released_by_another_is_undecided() {
     let mut lock = Lock::new("futex");
     lock.word(77).leaves(A);
