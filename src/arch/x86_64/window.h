@@ -19,21 +19,12 @@
 #ifndef FGI_ARCH_WINDOW_H
 #define FGI_ARCH_WINDOW_H
 
+#include "src/arch/window_entry.h"
 #include "src/thread.h"
 
 #ifndef FGI_WINDOW_PAD
 #define FGI_WINDOW_PAD 0
 #endif
-
-/* One entry as the assembler lays it down: addresses relative to themselves, so that no run-time relocation is
- * needed. src/monitor.c turns it into a struct fg_window. */
-struct fgi_window_entry {
-	int32_t begin;
-	int32_t end;
-	uint32_t reg;
-	uint32_t mask;
-	uint32_t value;
-};
 
 #define FGI_STR_(x) #x
 #define FGI_STR(x) FGI_STR_(x)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* arm64: the spin hint and the cycle counter. */
+#ifndef FGI_ARCH_CPU_H
+#define FGI_ARCH_CPU_H
+
+#include <stdint.h>
+
+/* YIELD does nothing on cores without hardware threads, that is, on nearly all. ISB empties the pipeline: about as long
+ * as PAUSE takes, and as harmless. */
+static inline void fg_pause(void)
+{
+	__asm__ volatile("isb" ::: "memory");
+}
+
+/* The generic timer: of constant frequency, the same on all cores, and slower than the clock of any of them. */
+static inline uint64_t fg_cycles(void)
+{
+	uint64_t count;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
+	return count;
+}
+
+/* The same, but read only once everything before it in program order has executed. */
+static inline uint64_t fg_cycles_ordered(void)
+{
+	uint64_t count;
+
+	__asm__ volatile("dsb ishld\n isb\n mrs %0, cntvct_el0" : "=r"(count) : : "memory");
+	return count;
+}
+
+#endif

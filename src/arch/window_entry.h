@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* One window as the assembler lays it down in section `fg_windows`: addresses relative to themselves, so that no
+ * run-time relocation is needed. src/monitor.c turns it into a struct fg_window. */
+#ifndef FGI_ARCH_WINDOW_ENTRY_H
+#define FGI_ARCH_WINDOW_ENTRY_H
+
+#include <stdint.h>
+
+struct fgi_window_entry {
+	int32_t begin;
+	int32_t end;
+	uint32_t reg;
+	uint32_t mask;
+	uint32_t value;
+};
+
+#endif
