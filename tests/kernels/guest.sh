@@ -139,9 +139,9 @@ boot() # root of the guest, kernel, CPUs, seconds, [the kernel's command line]
 {
 	local image=$1.cpio.gz log=$1.log
 	(cd "$1" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 >"$image") || die "cannot pack $1"
-	timeout --kill-after=10 "$4" "${qemu[@]}" -accel tcg,thread=multi -cpu max -smp "$3" -m 3072 -display none -serial stdio \
-		-no-reboot -net none -kernel "$2" -initrd "$image" \
-		-append "console=ttyS0 quiet panic=-1 rdinit=/init ${5:-}" </dev/null 2>&1 | tr -d '\r' | tee "$log"
+	timeout --foreground --kill-after=10 "$4" "${qemu[@]}" -accel tcg,thread=multi -cpu max -smp "$3" -m 3072 \
+		-display none -serial stdio -no-reboot -net none -kernel "$2" -initrd "$image" \
+		-append "console=ttyS0 quiet panic=-1 rdinit=/init ${5:-}" </dev/null 2>&1 | sed -u 's/\r//g' | tee "$log"
 	grep -q '^guest: status ' "$log" || echo "guest: did not finish within $4 s" >&2
 	return "$(sed -n 's/^guest: status \([0-9]*\)$/\1/p' "$log" | grep . || echo 1)"
 }

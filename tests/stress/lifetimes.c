@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads, nodes and processes that end at inconvenient moments (I3, I6), while the mode changes all the time.
  *
- *   lifetimes short-lived | nested | abandoned THREADS | fork */
+ *   lifetimes short-lived [THREADS] | nested | abandoned THREADS | fork */
 #include FGI_LOCK_FILE
 
 #include <sched.h>
@@ -28,7 +28,7 @@ static bool enter_in_time(struct fg_lock *l, uint64_t ns)
 	return fgi_timedlock(l, CLOCK_MONOTONIC, &soon) == 0;
 }
 
-/* ---- 100,000 short-lived threads ---------------------------------------------------------------------------------
+/* ---- 100,000 short-lived threads, or as many as are asked for ----------------------------------------------------
  * Each waits for a lock that is mostly held, some give up (and leave a node in the queue), and ends at once: the node
  * outlives its thread. */
 #define SHORT_LIVED 100000
@@ -45,12 +45,12 @@ static void *short_lived(void *argument)
 	return (void *)1;
 }
 
-static void test_short_lived(void)
+static void test_short_lived(uintptr_t threads)
 {
 	pthread_t thread[AT_ONCE];
 	uint64_t entered = 0;
 
-	for (uintptr_t n = 0; n < SHORT_LIVED; n += AT_ONCE) {
+	for (uintptr_t n = 0; n < threads; n += AT_ONCE) {
 		bool closed = n / AT_ONCE % 2; /* every other group finds the lock held, gives up and ends */
 
 		if (closed)
@@ -68,7 +68,8 @@ static void test_short_lived(void)
 	}
 	CHECK(entered == counter, "%lu entered, %lu counted", (unsigned long)entered, (unsigned long)counter);
 	CHECK(fgi_nodes_used() < 1000, "nodes of dead threads are lost: %u in use", fgi_nodes_used());
-	printf("%d threads, %lu entered, %u nodes\n", SHORT_LIVED, (unsigned long)entered, fgi_nodes_used());
+	printf("%lu threads, %lu entered, %u nodes\n", (unsigned long)threads, (unsigned long)entered,
+	       fgi_nodes_used());
 }
 
 /* ---- 1,000 nested locks ---- */
@@ -248,11 +249,11 @@ static void test_fork(void)
 
 int main(int argc, char **argv)
 {
-	CHECK(argc >= 2, "usage: lifetimes short-lived | nested | abandoned THREADS | fork");
+	CHECK(argc >= 2, "usage: lifetimes short-lived [THREADS] | nested | abandoned THREADS | fork");
 	check_watchdog(300);
 	hostile_start();
 	if (!strcmp(argv[1], "short-lived"))
-		test_short_lived();
+		test_short_lived(argc > 2 ? strtoul(argv[2], NULL, 10) : SHORT_LIVED);
 	else if (!strcmp(argv[1], "nested"))
 		test_nested();
 	else if (!strcmp(argv[1], "abandoned") && argc == 3)
