@@ -48,10 +48,9 @@ struct fg_lock {
 #define DEMAND 0x40000000u
 _Static_assert(((WAKE | DEMAND) & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
-#define NEAR_NS 300u     /* how often the alpha looks while nothing moves: some hand-overs of a cache line */
-#define FAR_NS 10000u    /* how often at most while the owner is at work: each look costs it a cache miss */
-#define CLOSE_NS 20000u  /* how long the alpha watches before it believes that the owner stays, and naps */
-#define WANTED_NS 50000u /* sched_yield took longer: somebody had work for this CPU */
+#define NEAR_NS 300u    /* how often the alpha looks while nothing moves: some hand-overs of a cache line */
+#define FAR_NS 10000u   /* how often at most while the owner is at work: each look costs it a cache miss */
+#define CLOSE_NS 20000u /* how long the alpha watches before it believes that the owner stays, and naps */
 #define BLIND_NAP_NS 1000000u
 #define FIRST_PAUSES 2u
 #define QUICK_PAUSES 16u
@@ -77,29 +76,14 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 	return false;
 }
 
-static bool may_stay(const struct fgi_room *r)
-{
-	const struct fg_lock *l =
-		(const struct fg_lock *)(const void *)((const char *)r - offsetof(struct fg_lock, room));
-
-	return fgi_ledger_regime(l) != FGI_YIELDING;
-}
-
 /* What rules the lock at this time. Closes the ledger's sample if it is over. */
 static enum fgi_regime regime_at(struct fg_lock *l, uint64_t now)
 {
 	struct fgi_ledger *ledger = fgi_ledger(l);
 
-	if (now >= fg_load_relaxed(&ledger->until_ns) && fgi_ledger_close(ledger, l, fg_load_relaxed(&l->ops), now))
-		fgi_room_wake_all(&l->room);
+	if (now >= fg_load_relaxed(&ledger->until_ns))
+		fgi_ledger_close(ledger, l, fg_load_relaxed(&l->ops), now);
 	return fgi_ledger_regime(l);
-}
-
-static void offer_cpu(struct fg_lock *l, uint64_t now)
-{
-	sched_yield();
-	if (fgi_now_ns(CLOCK_MONOTONIC) - now > WANTED_NS)
-		fgi_ledger_wanted(l);
 }
 
 /* Has the turn of a parked thread come? While the lock is busy, every rotate_ns. */
@@ -112,6 +96,14 @@ static bool rotation_due(const struct fg_lock *l, uint64_t now)
 		return false;
 	fg_store_relaxed(&ledger->rotated_us, us);
 	return true;
+}
+
+/* How long a parked thread may expect one before it in the line to keep the lock. */
+static uint64_t turn_ns(const struct fg_lock *l)
+{
+	uint64_t pace = fgi_ledger_pace_ns(l);
+
+	return pace > fgi_tune.lease_ns ? pace : fgi_tune.lease_ns;
 }
 
 /* ---- the alpha ----------------------------------------------------------------------------------------------------- */
@@ -162,13 +154,13 @@ static void sleep_on_word(struct fg_lock *l, const struct fgi_patience *p)
 
 	if (is_free(word))
 		return;
-	if (!(word & WAKE) && fg_cas_relaxed(&l->word, word, word | WAKE) != word)
+	if (fg_cas_relaxed(&l->word, word, word | WAKE | DEMAND) != word)
 		return;
 	fg_thread.parks++;
 	if (!fgi_membarrier())
 		fgi_nap(BLIND_NAP_NS);
 	else
-		fgi_futex_wait(&l->word, word | WAKE, p->clock, p->deadline);
+		fgi_futex_wait(&l->word, word | WAKE | DEMAND, p->clock, p->deadline);
 }
 
 /* Nothing moves: the owner is in a long section, preempted or asleep. */
@@ -177,10 +169,10 @@ static void bear(struct fg_lock *l, struct watch *w, const struct fgi_patience *
 	uint64_t still = w->now - w->moved, pace = fgi_ledger_pace_ns(l);
 
 	w->rest_ns = NEAR_NS;
-	if (still > fgi_tune.sleep_ns || (still > fgi_tune.yield_ns && pace > fgi_tune.sleep_ns / 2))
+	if (still > fgi_tune.sleep_ns || pace > fgi_tune.sleep_ns)
 		sleep_on_word(l, p);
 	else if (still > fgi_tune.yield_ns || fgi_preempted_cs())
-		offer_cpu(l, w->now);
+		sched_yield();
 }
 
 /* The owner is at work: from afar, ever farther, and once it is clear that it stays, asleep for what is left. */
@@ -258,33 +250,12 @@ static inline bool grab_quickly(struct fg_lock *l)
 	return false;
 }
 
-/* YIELDING. Returns EAGAIN when another regime rules, or nothing has moved for so long that it is better to sleep. */
-static int grab_yielding(struct fg_lock *l, const struct fgi_patience *p)
-{
-	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), moved = now;
-	uint32_t before = fg_load_relaxed(&l->ops);
-
-	for (;;) {
-		uint32_t word = fg_load_relaxed(&l->word), ops = fg_load_relaxed(&l->ops);
-
-		if (is_free(word) && take(l, word, word & DEMAND))
-			return 0;
-		if (fgi_past_deadline(p))
-			return ETIMEDOUT;
-		if (ops != before)
-			moved = now;
-		before = ops;
-		if (now - moved > fgi_tune.sleep_ns || regime_at(l, now) != FGI_YIELDING)
-			return EAGAIN;
-		offer_cpu(l, now);
-		now = fgi_now_ns(CLOCK_MONOTONIC);
-	}
-}
-
 /* Somebody demands the lock and is about to have it: a moment, so that the room may be empty then. */
 static bool stand_back(struct fg_lock *l)
 {
-	for (int i = 0; i < 100; i++) {
+	int turns = fgi_ledger_pace_ns(l) <= fgi_tune.lease_ns ? 100 : 1;
+
+	while (turns--) {
 		uint32_t word = fg_load_relaxed(&l->word);
 
 		if (!(word & DEMAND))
@@ -296,26 +267,17 @@ static bool stand_back(struct fg_lock *l)
 
 __attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct fgi_patience *p)
 {
-	enum fgi_regime regime = fgi_ledger_regime(l);
 	int result;
 
 	/* Seldom enough to cost nothing, often enough for the parked: who comes easily by the lock looks at the room, too.
 	 * An odd number, since two threads that take turns see every other count. */
-	if (regime != FGI_LEASED && fg_load_relaxed(&l->ops) % 255 != 0 && grab_quickly(l))
+	if (fgi_ledger_regime(l) == FGI_GREEDY && fgi_ledger_pace_ns(l) <= fgi_tune.sleep_ns &&
+	    fg_load_relaxed(&l->ops) % 255 != 0 && grab_quickly(l))
 		return 0;
-	for (;;) {
-		uint64_t now;
-
-		if (stand_back(l))
-			return 0;
-		if (regime == FGI_YIELDING && (result = grab_yielding(l, p)) != EAGAIN)
-			return result;
-		now = fgi_now_ns(CLOCK_MONOTONIC);
-		result = fgi_room_enter(&l->room, p, fgi_tune.lease_ns, rotation_due(l, now), may_stay);
-		if (result != EAGAIN)
-			return result ? result : watch(l, p);
-		regime = fgi_ledger_regime(l);
-	}
+	if (stand_back(l))
+		return 0;
+	result = fgi_room_enter(&l->room, p, turn_ns(l), rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC)));
+	return result ? result : watch(l, p);
 }
 
 static inline bool fgi_trylock(struct fg_lock *l)
@@ -344,8 +306,8 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 
 __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 {
-	fgi_futex_wake(&l->word, 1);
-	fgi_room_wake(&l->room);
+	if (fgi_futex_wake(&l->word, 1) == 0)
+		fgi_room_wake(&l->room);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

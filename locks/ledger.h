@@ -9,8 +9,6 @@
  *   GREEDY    a waiter takes the lock as soon as it is free. Best where hand-overs are cheap or sections far apart.
  *   LEASED    the owner may come back for a lease, and the waiter watches from afar. Best where a hand-over costs more
  *             than a section and the way back to the next.
- *   YIELDING  nobody parks, waiters offer their CPU instead. Best where other programs want the CPUs: a parked thread
- *             gives its share away. Tried only where a waiter that yielded has found that somebody wants its CPU.
  *
  * One table for all locks of the process, by address. A lock that finds its place taken by another that was busy lately
  * is GREEDY. Nothing but speed depends on what is in here, so races on it are harmless; `busy` keeps accounts whole. */
@@ -32,14 +30,13 @@ struct fgi_ledger {
 	uint32_t regime;             /* what rules it */
 	uint32_t busy;               /* somebody is closing the sample */
 	uint32_t samples;            /* taken so far */
-	uint32_t wanted;             /* in how many further samples somebody else is believed to want the CPUs */
 	uint32_t pace_ns;            /* time from one acquisition to the next, in the last sample; 0: not known */
 	uint32_t rates[FGI_REGIMES]; /* acquisitions per ms, smoothed; 0: never tried */
 	uint32_t rotated_us;         /* when an active thread last changed places with a parked one */
 } __attribute__((aligned(FG_CACHE_LINE)));
 
 #define FGI_LEDGERS 1024u
-#define FGI_WANTED_SAMPLES 256u
+#define FGI_STALE_SAMPLES 8u /* later than that nobody wanted the lock; until then they may all have been preempted */
 #define FGI_COLD_NS                                                                                                    \
 	4000u /* a lock taken less often than this gains nothing from a lease, and parked threads are called */
 
@@ -65,32 +62,18 @@ static inline uint32_t fgi_ledger_pace_ns(const void *lock)
 	return fg_load_relaxed(&l->lock) == (uintptr_t)lock ? fg_load_relaxed(&l->pace_ns) : 0;
 }
 
-/* Parking or leasing must be worth it by this much before threads are kept from their CPUs: yielding is unfair. */
-static inline bool fgi_much_better(uint32_t rate, uint32_t than)
+/* Leasing is fairer and leaves the CPUs to others, so greed must be better by more than the noise. */
+static enum fgi_regime fgi_next_regime(const struct fgi_ledger *l)
 {
-	return (uint64_t)rate * 10 > (uint64_t)than * 11;
-}
-
-static enum fgi_regime fgi_next_regime(struct fgi_ledger *l)
-{
-	const uint32_t *rates = l->rates;
-	enum fgi_regime best = rates[FGI_LEASED] > rates[FGI_GREEDY] ? FGI_LEASED : FGI_GREEDY;
+	bool greed = (uint64_t)l->rates[FGI_GREEDY] * 9 > (uint64_t)l->rates[FGI_LEASED] * 10;
+	enum fgi_regime best = greed ? FGI_GREEDY : FGI_LEASED, other = greed ? FGI_LEASED : FGI_GREEDY;
+	uint32_t every = l->rates[other] / 3 > l->rates[best] / 4 ? 32 : 64;
 
 	if (fgi_tune.regime != FGI_ANY_REGIME)
 		return (enum fgi_regime)fgi_tune.regime;
-	if (l->pace_ns > FGI_COLD_NS && !l->wanted)
+	if (l->pace_ns > FGI_COLD_NS)
 		return FGI_GREEDY;
-	if (l->wanted && fgi_much_better(rates[FGI_YIELDING], rates[best]))
-		best = FGI_YIELDING;
-	for (uint32_t other = 0; other < FGI_REGIMES; other++) {
-		uint32_t every = rates[other] / 3 > rates[best] / 4 ? 16 : 64;
-
-		if (other == best || (other == FGI_YIELDING && !l->wanted))
-			continue;
-		if (rates[other] == 0 || l->samples % every == other)
-			return (enum fgi_regime)other;
-	}
-	return best;
+	return l->rates[other] == 0 || l->samples % every == 0 ? other : best;
 }
 
 /* Closes a sample of `ns`, long enough to be one, in which the lock was acquired `ops` times. */
@@ -102,54 +85,35 @@ static void fgi_ledger_judge(struct fgi_ledger *l, uint32_t ops, uint64_t ns)
 	*old = *old ? (uint32_t)((*old + rate) / 2) : (uint32_t)rate;
 	l->pace_ns = ops ? (uint32_t)(ns / ops) + 1 : (uint32_t)ns;
 	l->samples++;
-	if (l->wanted)
-		l->wanted--;
 }
 
 static void fgi_ledger_begin(struct fgi_ledger *l, uintptr_t lock)
 {
 	l->regime = fgi_tune.regime == FGI_ANY_REGIME ? FGI_GREEDY : (uint32_t)fgi_tune.regime;
-	l->samples = l->wanted = l->pace_ns = l->rotated_us = 0;
+	l->samples = l->pace_ns = l->rotated_us = 0;
 	for (int i = 0; i < FGI_REGIMES; i++)
 		l->rates[i] = 0;
 	fg_store_relaxed(&l->lock, lock);
 }
 
-/* A sample may be over: judges it and decides what rules the next. Returns whether the lock has just turned to
- * YIELDING, and its parked threads are to be told. A sample that nobody closed in time says nothing. */
-__attribute__((noinline)) static bool fgi_ledger_close(struct fgi_ledger *l, const void *lock, uint32_t ops,
+/* A sample may be over: judges it and decides what rules the next. One that nobody closed in time says nothing. */
+__attribute__((noinline)) static void fgi_ledger_close(struct fgi_ledger *l, const void *lock, uint32_t ops,
 						       uint64_t now)
 {
-	bool turned = false;
-
 	if (fg_cas_acquire(&l->busy, 0, 1) != 0)
-		return false;
-	if (l->lock != (uintptr_t)lock && now > l->until_ns + 8 * fgi_tune.sample_ns) {
+		return;
+	if (l->lock != (uintptr_t)lock && now > l->until_ns + FGI_STALE_SAMPLES * fgi_tune.sample_ns)
 		fgi_ledger_begin(l, (uintptr_t)lock);
-		l->from_ns = now;
-		l->ops = ops;
-		l->until_ns = now + fgi_tune.sample_ns;
-	}
+	else if (l->lock == (uintptr_t)lock && now >= l->until_ns &&
+		 now - l->until_ns < FGI_STALE_SAMPLES * fgi_tune.sample_ns)
+		fgi_ledger_judge(l, ops - l->ops, now - l->from_ns);
 	if (l->lock == (uintptr_t)lock && now >= l->until_ns) {
-		uint32_t old = l->regime, next;
-
-		if (now - l->until_ns < fgi_tune.sample_ns)
-			fgi_ledger_judge(l, ops - l->ops, now - l->from_ns);
-		next = fgi_next_regime(l);
-		fg_store_relaxed(&l->regime, next);
+		fg_store_relaxed(&l->regime, fgi_next_regime(l));
 		l->from_ns = now;
 		l->ops = ops;
-		fg_store_relaxed(&l->until_ns, now + fgi_tune.sample_ns * (l->wanted ? 4 : 1));
-		turned = next == FGI_YIELDING && old != FGI_YIELDING;
+		fg_store_relaxed(&l->until_ns, now + fgi_tune.sample_ns);
 	}
 	fg_store_release(&l->busy, 0);
-	return turned;
-}
-
-/* Somebody else wants the CPU that a waiter has offered. */
-static inline void fgi_ledger_wanted(const void *lock)
-{
-	fg_store_relaxed(&fgi_ledger(lock)->wanted, FGI_WANTED_SAMPLES);
 }
 
 #endif

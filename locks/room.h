@@ -44,6 +44,7 @@ enum {
 };
 
 #define FGI_LONGEST_PARK_NS 1000000000u
+#define FGI_TURNS 4u /* a place in the line takes at most so many turns: then its thread looks what is the matter */
 
 /* What the room says here and now: what was before a fork says nothing. fgi_forks counts in twos. */
 static inline uint32_t fgi_room_now(uint32_t seats)
@@ -78,13 +79,6 @@ static inline void fgi_room_wake(struct fgi_room *r)
 	fgi_futex_wake(&r->gate, 1);
 }
 
-/* All who are parked are to look again: fgi_room_park asks `stay`. */
-static inline void fgi_room_wake_all(struct fgi_room *r)
-{
-	fg_fetch_add_release(&r->gate, 1);
-	fgi_futex_wake(&r->gate, INT32_MAX);
-}
-
 /* Sleeps at the gate for about `ns`, or until the deadline. Returns whether it was not woken. */
 static bool fgi_room_sleep(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t ns)
 {
@@ -97,34 +91,22 @@ static bool fgi_room_sleep(struct fgi_room *r, uint32_t gate, const struct fgi_p
 	return fgi_futex_wait(&r->gate, gate, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
 }
 
-/* Why a parked thread stands up: 0 to be the alpha, ETIMEDOUT at its deadline, EAGAIN because it need not `stay`;
- * EBUSY: it does not. */
-static inline int fgi_room_verdict(uint32_t seats, const struct fgi_patience *p, bool stay)
-{
-	if ((seats & FGI_CALLED) || !(seats & FGI_SEAT))
-		return 0;
-	if (fgi_past_deadline(p))
-		return ETIMEDOUT;
-	return stay ? EBUSY : EAGAIN;
-}
-
-/* At the gate, since it was at `gate`, counted in the room. Returns 0 as alpha, ETIMEDOUT, or EAGAIN. */
-static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t patience_ns,
-			 bool (*stay)(const struct fgi_room *))
+/* At the gate, since it was at `gate`, counted in the room. Returns 0 as alpha, ETIMEDOUT at the deadline. */
+static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t patience_ns)
 {
 	for (;;) {
-		bool waited = fgi_room_sleep(r, gate, p, patience_ns);
+		bool waited = fgi_room_sleep(r, gate, p, patience_ns), mine, late;
 		uint32_t found, seats, seen;
-		int verdict;
 
 		gate = fg_load_acquire(&r->gate); /* before the seats: a call that comes after them has changed it */
 		seen = fg_load_relaxed(&r->seats);
 		do {
 			found = seen;
-			verdict = fgi_room_verdict(found, p, stay(r));
-			if (verdict == 0)
+			mine = (found & FGI_CALLED) || !(found & FGI_SEAT);
+			late = !mine && fgi_past_deadline(p);
+			if (mine)
 				seats = ((found | FGI_SEAT) & ~(uint32_t)FGI_CALLED) - FGI_ONE;
-			else if (verdict != EBUSY)
+			else if (late)
 				seats = found - FGI_ONE;
 			else if (waited)
 				seats = found | FGI_KNOCK;
@@ -132,17 +114,16 @@ static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_pat
 				break;
 			seen = fg_cas_acq_rel(&r->seats, found, seats);
 		} while (seen != found);
-		if (verdict != EBUSY)
-			return verdict;
+		if (mine || late)
+			return mine ? 0 : ETIMEDOUT;
 		if (waited && patience_ns < FGI_LONGEST_PARK_NS)
 			patience_ns *= 2;
 	}
 }
 
-/* Comes in. Returns 0 as alpha, ETIMEDOUT, or EAGAIN. `turn_ns` is about how long each of those who are parked already
+/* Comes in. Returns 0 as alpha, ETIMEDOUT at the deadline. `turn_ns` is about how long each of those who are parked already
  * will keep the others waiting; `rotate`: if anybody is, the first is to go first. */
-static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint64_t turn_ns, bool rotate,
-			  bool (*stay)(const struct fgi_room *))
+static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint64_t turn_ns, bool rotate)
 {
 	uint32_t gate = fg_load_acquire(&r->gate), found, seats, seen = fg_load_relaxed(&r->seats);
 	bool calls;
@@ -167,7 +148,7 @@ static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint
 		gate = fg_fetch_add_release(&r->gate, 1) + 1;
 		fgi_room_wake(r);
 	}
-	return fgi_room_park(r, gate, p, (seats / FGI_ONE + 2) * 2 * turn_ns, stay);
+	return fgi_room_park(r, gate, p, (seats / FGI_ONE + 2) * FGI_TURNS * turn_ns);
 }
 
 #endif

@@ -26,7 +26,7 @@ static const struct {
 	{"sleep_us", offsetof(struct fgi_tune, sleep_ns)},
 };
 
-static const char *const regimes[] = {"greedy", "leased", "yielding", "any"};
+static const char *const regimes[] = {"greedy", "leased", "any"};
 
 static bool is(const char *text, size_t length, const char *name)
 {

@@ -7,10 +7,10 @@
 
 #include <stdint.h>
 
-enum fgi_regime { FGI_GREEDY, FGI_LEASED, FGI_YIELDING, FGI_REGIMES, FGI_ANY_REGIME = FGI_REGIMES };
+enum fgi_regime { FGI_GREEDY, FGI_LEASED, FGI_REGIMES, FGI_ANY_REGIME = FGI_REGIMES };
 
 struct fgi_tune {
-	uint64_t regime;    /* regime=greedy|leased|yielding|any: one way of waiting, or the best by measurement */
+	uint64_t regime;    /* regime=greedy|leased|any: one way of waiting, or the best by measurement */
 	uint64_t lease_ns;  /* lease_us: how long a leased owner may come back before the next waiter's turn */
 	uint64_t rotate_ns; /* rotate_us: how often an active thread changes places with a parked one */
 	uint64_t sample_ns; /* sample_us: how long one regime is tried before it is judged */
