@@ -20,10 +20,11 @@ struct fgi_tune fgi_tune = {
 static const struct {
 	const char *name;
 	size_t at;
+	uint64_t least; /* something is divided by a sample, and the parked sleep for leases */
 } times[] = {
-	{"lease_us", offsetof(struct fgi_tune, lease_ns)},   {"rotate_us", offsetof(struct fgi_tune, rotate_ns)},
-	{"sample_us", offsetof(struct fgi_tune, sample_ns)}, {"yield_us", offsetof(struct fgi_tune, yield_ns)},
-	{"sleep_us", offsetof(struct fgi_tune, sleep_ns)},
+	{"lease_us", offsetof(struct fgi_tune, lease_ns), 1},   {"rotate_us", offsetof(struct fgi_tune, rotate_ns), 0},
+	{"sample_us", offsetof(struct fgi_tune, sample_ns), 1}, {"yield_us", offsetof(struct fgi_tune, yield_ns), 0},
+	{"sleep_us", offsetof(struct fgi_tune, sleep_ns), 0},
 };
 
 static const char *const regimes[] = {"greedy", "leased", "any"};
@@ -57,7 +58,7 @@ static void set(struct fgi_tune *tune, const char *name, size_t name_length, con
 			if (is(text, length, regimes[i]))
 				tune->regime = i;
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		if (is(name, name_length, times[i].name) && number(text, length, &us))
+		if (is(name, name_length, times[i].name) && number(text, length, &us) && us >= times[i].least)
 			*(uint64_t *)(void *)((char *)tune + times[i].at) = us * 1000;
 }
 

@@ -9,10 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/atomic.h"
+
 /* Keeps the bits `kept` of the word. Returns whether the highest was set. The word is not touched afterwards. */
 static inline bool fgi_biased_release(uint32_t *word, uint32_t kept)
 {
-	return __atomic_fetch_and(word, kept, __ATOMIC_RELEASE) >> 31;
+	return fg_fetch_and_release(word, kept) >> 31;
 }
 #endif
 

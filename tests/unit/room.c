@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* The waiting room of the default lock, row by row of its state table, and under a crowd. */
+#include "locks/room.h"
+
+#include <sched.h>
+
+#include "tests/check.h"
+
+#define LONG_NS 1000000000000u /* nobody waits for that */
+#define SHORT_NS 1000u
+
+static struct fgi_room room;
+static const struct timespec past = {0, 0};
+
+static uint32_t seats(void)
+{
+	return fg_load_relaxed(&room.seats);
+}
+
+static void begin(uint32_t as)
+{
+	room = (struct fgi_room){.seats = fgi_room_now(0) | as, .gate = UINT32_MAX - 1}; /* it may wrap */
+}
+
+static bool looks(uint32_t as)
+{
+	return seats() == (fgi_room_now(0) | as);
+}
+
+static int enter(bool patient, uint64_t turn_ns, bool rotate)
+{
+	return fgi_room_enter(&room, &FGI_PATIENCE(CLOCK_MONOTONIC, patient ? NULL : &past), turn_ns, rotate);
+}
+
+/* ---- one thread ---------------------------------------------------------------------------------------------------- */
+
+static void test_comes(void)
+{
+	begin(0);
+	CHECK(enter(true, LONG_NS, false) == 0 && looks(FGI_SEAT), "seat free, nobody parked");
+	begin(0);
+	CHECK(enter(true, LONG_NS, true) == 0 && looks(FGI_SEAT), "a turn is due, but nobody's");
+	begin(2 * FGI_ONE);
+	CHECK(enter(true, LONG_NS, false) == 0 && looks(FGI_SEAT | 2 * FGI_ONE), "seat free, no turn due");
+	begin(FGI_SEAT);
+	CHECK(enter(false, LONG_NS, false) == ETIMEDOUT && looks(FGI_SEAT), "seat taken: parks until its deadline");
+	begin(FGI_SEAT | FGI_CALLED | FGI_ONE);
+	CHECK(enter(false, LONG_NS, false) == 0 && looks(FGI_SEAT | FGI_ONE),
+	      "who parks may be the one that is called");
+}
+
+/* Somebody is parked and due: who comes calls, and parks itself; here its own deadline has it take the call back. */
+static void test_comes_and_calls(void)
+{
+	const uint32_t due[] = {FGI_ONE, FGI_ONE | FGI_KNOCK};
+
+	for (int i = 0; i < 2; i++) {
+		begin(due[i]);
+		CHECK(enter(false, LONG_NS, i == 0) == 0);
+		CHECK(room.gate == UINT32_MAX, "no call");
+		CHECK(looks(FGI_SEAT | FGI_ONE), "seats %#x", seats());
+	}
+}
+
+static void test_leaves(void)
+{
+	begin(FGI_SEAT);
+	CHECK(!fgi_room_leave(&room, true) && looks(0), "called nobody");
+	begin(FGI_SEAT | FGI_ONE);
+	CHECK(!fgi_room_leave(&room, false) && looks(FGI_ONE));
+	CHECK(room.gate == UINT32_MAX - 1, "a call that nobody asked for");
+	begin(FGI_SEAT | 2 * FGI_ONE);
+	CHECK(fgi_room_leave(&room, true) && looks(FGI_SEAT | FGI_CALLED | 2 * FGI_ONE));
+	CHECK(room.gate == UINT32_MAX, "no call");
+	begin(FGI_SEAT | FGI_KNOCK | FGI_ONE);
+	CHECK(fgi_room_leave(&room, false) && looks(FGI_SEAT | FGI_CALLED | FGI_ONE), "a knock was not heard");
+}
+
+/* Between being counted and going to sleep a thread is called. */
+static void test_call_before_sleep(void)
+{
+	uint32_t gate;
+
+	begin(FGI_SEAT | FGI_ONE);
+	gate = room.gate;
+	CHECK(fgi_room_leave(&room, true));
+	fgi_room_wake(&room); /* finds nobody */
+	CHECK(fgi_room_park(&room, gate, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), LONG_NS) == 0);
+	CHECK(looks(FGI_SEAT));
+}
+
+static void test_parked_by_its_clock(void)
+{
+	begin(FGI_ONE);
+	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), SHORT_NS) == 0);
+	CHECK(looks(FGI_SEAT), "the seat was free");
+	begin(FGI_SEAT | FGI_CALLED | FGI_ONE);
+	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), SHORT_NS) == 0);
+	CHECK(looks(FGI_SEAT), "who is called first takes the call");
+	begin(FGI_SEAT | FGI_ONE);
+	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, &past), LONG_NS) == ETIMEDOUT);
+	CHECK(looks(FGI_SEAT), "who gives up is not counted any more");
+	begin(FGI_CALLED | FGI_SEAT | FGI_ONE);
+	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, &past), LONG_NS) == 0,
+	      "who is called and late is the alpha nevertheless: nobody else would be");
+}
+
+/* A call that went to another costs the parked one look, and it sleeps on. */
+static void test_call_for_another(void)
+{
+	uint64_t before = fg_thread.parks;
+	struct timespec soon;
+
+	begin(FGI_SEAT | FGI_ONE);
+	fgi_from_now(&soon, 5000000);
+	CHECK(fgi_room_park(&room, room.gate - 1, &FGI_PATIENCE(CLOCK_MONOTONIC, &soon), LONG_NS) == ETIMEDOUT);
+	CHECK(fg_thread.parks - before <= 3, "it went to sleep %lu times", (unsigned long)(fg_thread.parks - before));
+}
+
+static void test_real_time_deadline(void)
+{
+	struct timespec soon;
+
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_nsec += 1000;
+	soon.tv_sec += soon.tv_nsec / 1000000000;
+	soon.tv_nsec %= 1000000000;
+	begin(FGI_SEAT);
+	CHECK(fgi_room_enter(&room, &FGI_PATIENCE(CLOCK_REALTIME, &soon), LONG_NS, false) == ETIMEDOUT);
+	CHECK(looks(FGI_SEAT));
+}
+
+/* What a room says that is of a process before the fork, it says of threads that are not here. */
+static void test_generations(void)
+{
+	for (int forks = 1; forks <= 1000; forks++) {
+		begin(FGI_SEAT | FGI_CALLED | FGI_KNOCK | 1000 * (uint32_t)FGI_ONE);
+		fgi_forks += 2;
+		CHECK(fgi_room_now(seats()) == fgi_room_now(0), "fork %d", forks);
+		CHECK(enter(true, LONG_NS, true) == 0 && looks(FGI_SEAT), "fork %d: somebody sits there", forks);
+		CHECK(!fgi_room_leave(&room, true) && looks(0));
+		begin(FGI_SEAT | 3 * FGI_ONE);
+		fgi_forks += 2;
+		CHECK(!fgi_room_leave(&room, true) && looks(0), "fork %d: somebody was called", forks);
+	}
+}
+
+/* ---- two threads --------------------------------------------------------------------------------------------------- */
+
+static void *comes(void *turn_ns)
+{
+	return (void *)(intptr_t)enter(true, (uintptr_t)turn_ns, false);
+}
+
+static void await_seats(uint32_t bits)
+{
+	while ((seats() & bits) != bits)
+		sched_yield();
+}
+
+static void test_parked_is_called(void)
+{
+	pthread_t thread;
+
+	begin(FGI_SEAT);
+	thread = check_thread(comes, (void *)(uintptr_t)LONG_NS);
+	await_seats(FGI_ONE);
+	CHECK(fgi_room_leave(&room, true));
+	fgi_room_wake(&room);
+	CHECK(check_join(thread) == NULL && looks(FGI_SEAT));
+}
+
+static void test_parked_knocks(void)
+{
+	pthread_t thread;
+
+	begin(FGI_SEAT);
+	thread = check_thread(comes, (void *)(uintptr_t)SHORT_NS);
+	await_seats(FGI_KNOCK);
+	CHECK(looks(FGI_SEAT | FGI_KNOCK | FGI_ONE));
+	CHECK(fgi_room_leave(&room, false), "the knock was not heard");
+	fgi_room_wake(&room);
+	CHECK(check_join(thread) == NULL);
+	CHECK(!(seats() & FGI_CALLED) && (seats() & FGI_SEAT) && seats() < FGI_ONE, "seats %#x", seats());
+}
+
+/* ---- a crowd ------------------------------------------------------------------------------------------------------- */
+
+#define CROWD 12
+#define VISITS 4000
+
+static uint32_t seated;
+static uint64_t alphas, gave_up;
+
+static void sit(uint64_t dice)
+{
+	bool call = dice % 4 == 0;
+
+	CHECK(fg_fetch_add_acquire(&seated, 1) == 0, "two alphas");
+	fg_fetch_add_relaxed(&alphas, 1);
+	if (dice % 64 == 1)
+		sched_yield();
+	fg_fetch_sub_release(&seated, 1);
+	if (fgi_room_leave(&room, call))
+		fgi_room_wake(&room);
+}
+
+static void *visitor(void *argument)
+{
+	uint64_t dice = 0x9e3779b97f4a7c15u * (uintptr_t)argument;
+
+	for (int i = 0; i < VISITS; i++) {
+		struct timespec soon;
+		int result;
+
+		dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
+		fgi_from_now(&soon, dice >> 20 & 0x1ffff);
+		result = fgi_room_enter(&room, &FGI_PATIENCE(CLOCK_MONOTONIC, dice % 3 ? NULL : &soon),
+					dice >> 40 & 0xfffff, dice % 5 == 0);
+		if (result == 0)
+			sit(dice >> 8);
+		else
+			fg_fetch_add_relaxed(&gave_up, 1);
+		CHECK(result == 0 || (result == ETIMEDOUT && dice % 3 == 0), "result %d", result);
+	}
+	return NULL;
+}
+
+static void test_crowd(void)
+{
+	pthread_t thread[CROWD];
+
+	begin(0);
+	for (uintptr_t i = 0; i < CROWD; i++)
+		thread[i] = check_thread(visitor, (void *)(i + 1));
+	for (int i = 0; i < CROWD; i++)
+		check_join(thread[i]);
+	CHECK(alphas + gave_up == CROWD * VISITS);
+	CHECK((seats() | FGI_KNOCK) == (fgi_room_now(0) | FGI_KNOCK), "somebody is left in the room: %#x", seats());
+	printf("%lu alphas, %lu gave up\n", (unsigned long)alphas, (unsigned long)gave_up);
+}
+
+int main(void)
+{
+	check_watchdog(100);
+	test_comes();
+	test_comes_and_calls();
+	test_leaves();
+	test_call_before_sleep();
+	test_parked_by_its_clock();
+	test_call_for_another();
+	test_real_time_deadline();
+	test_generations();
+	test_parked_is_called();
+	test_parked_knocks();
+	test_crowd();
+	return 0;
+}
