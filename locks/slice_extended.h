@@ -37,8 +37,8 @@ static inline const char *fgi_lock_refusal(void)
 		return "something else has registered the restartable-sequences area: set "
 		       "GLIBC_TUNABLES=glibc.pthread.rseq=0";
 	default:
-		return "the time-slice extension is turned off, or the C library's restartable-sequences area is too "
-		       "short for it: set GLIBC_TUNABLES=glibc.pthread.rseq=0";
+		return "this kernel was built or booted without the time-slice extension, or the C library's "
+		       "restartable-sequences area is too short for it: set GLIBC_TUNABLES=glibc.pthread.rseq=0";
 	}
 }
 

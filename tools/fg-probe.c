@@ -19,7 +19,7 @@ static const char *why(int error)
 	case EINVAL:
 		return "this kernel has none (Linux 7.0 or later with CONFIG_RSEQ_SLICE_EXTENSION has)";
 	case ENOTSUPP:
-		return "it was turned off at boot, or the C library's rseq area is too short for it";
+		return "this kernel was built or booted without it, or the C library's rseq area is too short for it";
 	case ENXIO:
 	case ENOSYS:
 		return "this kernel has no restartable sequences";
