@@ -54,7 +54,6 @@ _Static_assert(((WAKE | DEMAND) & FG_OWNER_MASK) == 0, "the owner's bits are the
 #define BLIND_NAP_NS 1000000u
 #define FIRST_PAUSES 2u
 #define QUICK_PAUSES 16u
-#define QUICK_YIELDS 8u
 
 static inline bool is_free(uint32_t word)
 {
@@ -169,6 +168,7 @@ static void bear(struct fg_lock *l, struct watch *w, const struct fgi_patience *
 	uint64_t still = w->now - w->moved, pace = fgi_ledger_pace_ns(l);
 
 	w->rest_ns = NEAR_NS;
+	fgi_monitor_alive(w->now);
 	if (still > fgi_tune.sleep_ns || pace > fgi_tune.sleep_ns)
 		sleep_on_word(l, p);
 	else if (still > fgi_tune.yield_ns || fgi_preempted_cs())
@@ -224,26 +224,12 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p)
 
 /* ---- without a seat ------------------------------------------------------------------------------------------------ */
 
-/* Tries to take the lock after `from` pauses, twice as many, and so on up to `to`. */
+/* Waits about as long as a hand-over takes: tries to take the lock after `from` pauses, twice as many, up to `to`. */
 static inline __attribute__((always_inline)) bool grab_between(struct fg_lock *l, uint32_t from, uint32_t to)
 {
 	for (uint32_t pauses = from; pauses <= to; pauses *= 2) {
 		for (uint32_t i = 0; i < pauses; i++)
 			fg_pause();
-		if (take(l, 0, 0))
-			return true;
-	}
-	return false;
-}
-
-/* GREEDY: waits about as long as a hand-over takes, without asking anybody. The system call is the longest pause there
- * is that leaves the lock's cache line alone, and lets a preempted owner run. */
-static inline bool grab_quickly(struct fg_lock *l)
-{
-	if (grab_between(l, FIRST_PAUSES * 2, QUICK_PAUSES))
-		return true;
-	for (uint32_t yields = 0; yields < QUICK_YIELDS; yields++) {
-		sched_yield();
 		if (take(l, 0, 0))
 			return true;
 	}
@@ -272,7 +258,7 @@ __attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct f
 	/* Seldom enough to cost nothing, often enough for the parked: who comes easily by the lock looks at the room, too.
 	 * An odd number, since two threads that take turns see every other count. */
 	if (fgi_ledger_regime(l) == FGI_GREEDY && fgi_ledger_pace_ns(l) <= fgi_tune.sleep_ns &&
-	    fg_load_relaxed(&l->ops) % 255 != 0 && grab_quickly(l))
+	    fg_load_relaxed(&l->ops) % 255 != 0 && grab_between(l, FIRST_PAUSES * 2, QUICK_PAUSES))
 		return 0;
 	if (stand_back(l))
 		return 0;

@@ -3,7 +3,8 @@
  *
  *   seats             meaning
  *   SEAT              somebody watches the lock (the alpha), or is called to
- *   SEAT | CALLED     somebody is called: the first at the gate that comes takes CALLED away and is the alpha
+ *   SEAT | CALLED     somebody is called: the first from the gate that comes takes CALLED away and is the alpha
+ *   COMING            somebody has been woken at the gate and has not run yet: who calls need not wake another
  *   KNOCK             somebody at the gate has waited for longer than its place in the line promised
  *   GENERATION        of the process that this is about: in the child of a fork the others in the room do not exist
  *   n * ONE           threads at the gate
@@ -12,17 +13,20 @@
  *                     sleep when a call came does not
  *
  * Whoever comes and finds the seat free sits down. If others are parked and their turn has come it calls the first of
- * them instead, and parks: it was about to wait anyway, so the wake-up costs no owner anything.
+ * them instead, and parks: it was about to wait anyway, so the wake-up costs no owner anything. Before it parks it
+ * yields its CPU. If the one it called has not come then, the scheduler has queued it behind somebody who runs, for
+ * lack of an idle CPU: so the caller takes the seat back, and the other finds it free, or a call, when it runs.
  *
  * I2  A thread at the gate is called by the alpha when that leaves, or by the next that comes. Where neither need
  * happen (the lock is so busy that the next comes at once, so the alpha just leaves) its sleep has a bound: its place in
  * the line times what a turn takes, doubled each time it finds the seat taken. So if all others went away and none
- * comes back, a parked thread waits at most twice as long as it would have.
+ * comes back, a parked thread waits for a time like the one it has waited.
  * I4  After the first such wake-up it knocks, and the next who comes or leaves calls, whatever else is due. */
 #ifndef FGI_LOCKS_ROOM_H
 #define FGI_LOCKS_ROOM_H
 
 #include <errno.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,7 +43,8 @@ enum {
 	FGI_SEAT = 1,
 	FGI_CALLED = 2,
 	FGI_KNOCK = 4,
-	FGI_GENERATION = 0x1ff << 3,
+	FGI_COMING = 8,
+	FGI_GENERATION = 0xff << 4,
 	FGI_ONE = 1 << 12,
 };
 
@@ -49,14 +54,19 @@ enum {
 /* What the room says here and now: what was before a fork says nothing. fgi_forks counts in twos. */
 static inline uint32_t fgi_room_now(uint32_t seats)
 {
-	uint32_t generation = (fg_load_relaxed(&fgi_forks) << 2) & FGI_GENERATION;
+	uint32_t generation = (fg_load_relaxed(&fgi_forks) << 3) & FGI_GENERATION;
 
 	return (seats & FGI_GENERATION) == generation ? seats : generation;
 }
 
-/* The alpha leaves. With `call`, or if somebody has knocked, the first of the parked is to be the next alpha: returns
- * true, and the caller sees to it that one is woken at the gate, now or when it releases the lock. acq_rel: pairs with
- * the same of those who sit down or park. */
+static inline uint32_t fgi_room_calling(uint32_t seats)
+{
+	return (seats | FGI_SEAT | FGI_CALLED | FGI_COMING) & ~(uint32_t)FGI_KNOCK;
+}
+
+/* The alpha leaves. With `call`, or if somebody has knocked, the first of the parked is to be the next alpha. Returns
+ * whether the caller is to wake one at the gate, now or when it releases the lock. acq_rel: pairs with the same of those
+ * who sit down or park. */
 static inline bool fgi_room_leave(struct fgi_room *r, bool call)
 {
 	uint32_t found, seats, seen = fg_load_relaxed(&r->seats);
@@ -66,12 +76,12 @@ static inline bool fgi_room_leave(struct fgi_room *r, bool call)
 		found = seen;
 		seats = fgi_room_now(found);
 		calls = seats >= FGI_ONE && (call || (seats & FGI_KNOCK));
-		seats = calls ? (seats | FGI_CALLED) & ~(uint32_t)FGI_KNOCK : seats & ~(uint32_t)FGI_SEAT;
-		seen = fg_cas_acq_rel(&r->seats, found, seats);
+		seen = fg_cas_acq_rel(&r->seats, found, calls ? fgi_room_calling(seats) : seats & ~(uint32_t)FGI_SEAT);
 	} while (seen != found);
-	if (calls)
-		fg_fetch_add_release(&r->gate, 1);
-	return calls;
+	if (!calls)
+		return false;
+	fg_fetch_add_release(&r->gate, 1);
+	return !(seats & FGI_COMING);
 }
 
 static inline void fgi_room_wake(struct fgi_room *r)
@@ -91,34 +101,63 @@ static bool fgi_room_sleep(struct fgi_room *r, uint32_t gate, const struct fgi_p
 	return fgi_futex_wait(&r->gate, gate, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
 }
 
+/* What a thread at the gate makes of the seats. Returns 0 to be the alpha, ETIMEDOUT, or EAGAIN: to sleep again.
+ * `waited`: it was not woken, so somebody else may still be coming. */
+static inline int fgi_room_look(uint32_t *seats, const struct fgi_patience *p, bool waited)
+{
+	uint32_t found = *seats;
+
+	if ((found & FGI_CALLED) || !(found & FGI_SEAT)) {
+		*seats = ((found | FGI_SEAT) & ~(uint32_t)(FGI_CALLED | FGI_COMING)) - FGI_ONE;
+		return 0;
+	}
+	if (!waited)
+		*seats &= ~(uint32_t)FGI_COMING;
+	if (fgi_past_deadline(p)) {
+		*seats -= FGI_ONE;
+		return ETIMEDOUT;
+	}
+	if (waited)
+		*seats |= FGI_KNOCK;
+	return EAGAIN;
+}
+
 /* At the gate, since it was at `gate`, counted in the room. Returns 0 as alpha, ETIMEDOUT at the deadline. */
 static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t patience_ns)
 {
 	for (;;) {
-		bool waited = fgi_room_sleep(r, gate, p, patience_ns), mine, late;
+		bool waited = fgi_room_sleep(r, gate, p, patience_ns);
 		uint32_t found, seats, seen;
+		int verdict;
 
 		gate = fg_load_acquire(&r->gate); /* before the seats: a call that comes after them has changed it */
 		seen = fg_load_relaxed(&r->seats);
 		do {
-			found = seen;
-			mine = (found & FGI_CALLED) || !(found & FGI_SEAT);
-			late = !mine && fgi_past_deadline(p);
-			if (mine)
-				seats = ((found | FGI_SEAT) & ~(uint32_t)FGI_CALLED) - FGI_ONE;
-			else if (late)
-				seats = found - FGI_ONE;
-			else if (waited)
-				seats = found | FGI_KNOCK;
-			else
-				break;
-			seen = fg_cas_acq_rel(&r->seats, found, seats);
+			found = seats = seen;
+			verdict = fgi_room_look(&seats, p, waited);
+			seen = seats == found ? found : fg_cas_acq_rel(&r->seats, found, seats);
 		} while (seen != found);
-		if (mine || late)
-			return mine ? 0 : ETIMEDOUT;
+		if (verdict != EAGAIN)
+			return verdict;
 		if (waited && patience_ns < FGI_LONGEST_PARK_NS)
 			patience_ns *= 2;
 	}
+}
+
+/* Who has called, and been counted, offers its CPU. Returns whether nobody has come: then it is the alpha after all. */
+static inline bool fgi_room_take_back(struct fgi_room *r)
+{
+	uint32_t found, seen;
+
+	sched_yield();
+	seen = fg_load_relaxed(&r->seats);
+	do {
+		found = seen;
+		if (!(found & FGI_CALLED))
+			return false;
+		seen = fg_cas_acq_rel(&r->seats, found, (found & ~(uint32_t)FGI_CALLED) - FGI_ONE);
+	} while (seen != found);
+	return true;
 }
 
 /* Comes in. Returns 0 as alpha, ETIMEDOUT at the deadline. `turn_ns` is about how long each of those who are parked already
@@ -135,7 +174,7 @@ static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint
 		seats = fgi_room_now(found);
 		calls = !(seats & FGI_SEAT) && seats >= FGI_ONE && (rotate || (seats & FGI_KNOCK));
 		if (calls)
-			next = ((seats | FGI_SEAT | FGI_CALLED) & ~(uint32_t)FGI_KNOCK) + FGI_ONE;
+			next = fgi_room_calling(seats) + FGI_ONE;
 		else if (seats & FGI_SEAT)
 			next = seats + FGI_ONE;
 		else
@@ -146,7 +185,10 @@ static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint
 		return 0;
 	if (calls) {
 		gate = fg_fetch_add_release(&r->gate, 1) + 1;
-		fgi_room_wake(r);
+		if (!(seats & FGI_COMING))
+			fgi_room_wake(r);
+		if (fgi_room_take_back(r))
+			return 0;
 	}
 	return fgi_room_park(r, gate, p, (seats / FGI_ONE + 2) * FGI_TURNS * turn_ns);
 }
