@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Does this lock still work? Asked of a default lock after something unusual has happened to it. */
+#ifndef FG_TESTS_CROWD_H
+#define FG_TESTS_CROWD_H
+
+#include FGI_LOCK_FILE
+
+#include <errno.h>
+#include <sched.h>
+
+#include "tests/check.h"
+
+#define CROWD 4
+#define CROWD_ROUNDS 3000
+
+struct crowd {
+	struct fg_lock *lock;
+	uint64_t begun, ended; /* protected by it */
+};
+
+static inline struct timespec from_now(clockid_t clock, uint64_t us)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_nsec += (long)(us % 1000000 * 1000);
+	t.tv_sec += (time_t)(us / 1000000) + t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+static inline bool crowd_enter(struct fg_lock *l, int round)
+{
+	struct timespec soon;
+
+	switch (round % 8) {
+	case 0:
+		return fgi_trylock(l);
+	case 1:
+		soon = from_now(CLOCK_MONOTONIC, (uint64_t)round % 50);
+		return fgi_timedlock(l, CLOCK_MONOTONIC, &soon) == 0;
+	default:
+		fgi_lock(l);
+		return true;
+	}
+}
+
+static inline void *crowd_member(void *argument)
+{
+	struct crowd *crowd = argument;
+	uint64_t entered = 0;
+
+	for (int round = 0; round < CROWD_ROUNDS; round++) {
+		if (!crowd_enter(crowd->lock, round))
+			continue;
+		CHECK(crowd->begun == crowd->ended, "two threads are in");
+		crowd->begun++;
+		if (round % 16 == 3)
+			sched_yield();
+		crowd->ended++;
+		fgi_unlock(crowd->lock);
+		entered++;
+	}
+	CHECK(fg_thread.held == 0 && fg_thread.pending == 0, "held %d", fg_thread.held);
+	return (void *)(uintptr_t)entered;
+}
+
+/* Nobody is in a call on the lock, nor has it. A stranded thread is a hang: the watchdog's. */
+static inline void check_lock_works(struct fg_lock *l)
+{
+	struct crowd crowd = {.lock = l};
+	pthread_t thread[CROWD];
+	uint64_t entered = 0;
+
+	for (int i = 0; i < CROWD; i++)
+		thread[i] = check_thread(crowd_member, &crowd);
+	for (int i = 0; i < CROWD; i++)
+		entered += (uintptr_t)check_join(thread[i]);
+	CHECK(entered == crowd.ended, "lost update: %lu of %lu", (unsigned long)crowd.ended, (unsigned long)entered);
+	CHECK(is_free(l->word), "left locked: %#x", l->word);
+	CHECK((l->room.seats & ~(uint32_t)FGI_KNOCK) == fgi_room_now(0), "somebody is left in the room: %#x",
+	      l->room.seats);
+}
+
+static inline void await_bits(const uint32_t *word, uint32_t bits)
+{
+	while ((fg_load_relaxed(word) & bits) != bits)
+		sched_yield();
+}
+
+static inline void await_parked(const struct fg_lock *l, uint32_t number)
+{
+	while (fg_load_relaxed(&l->room.seats) / FGI_ONE != number)
+		sched_yield();
+}
+
+#endif

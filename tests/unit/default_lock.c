@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* The default lock where it is unusual: flags without anybody behind them, waiters that give up in every role, and who
+ * unlocks what another has locked. With argument `blind` where there is no membarrier. */
+#include "tests/unit/crowd.h"
+#include "tests/unit/forbid.h"
+
+#define LONG_NS 10000000000u
+#define PATIENCE_US 30000u
+#define LATE_US 5000000u /* by then LONG_NS would not be over, on however busy a machine */
+
+static struct fg_lock lock;
+static struct fgi_tune usual;
+
+static void begin(void)
+{
+	lock = (struct fg_lock){.room.seats = fgi_room_now(0)};
+	fgi_tune = usual;
+}
+
+/* Parked threads are not to wake up by their clock. */
+static void begin_patiently(void)
+{
+	begin();
+	fgi_tune.lease_ns = LONG_NS;
+}
+
+static void finish(void)
+{
+	fgi_tune = usual;
+	check_lock_works(&lock);
+}
+
+/* ---- the word, alone ----------------------------------------------------------------------------------------------- */
+
+static void test_flags_without_owner(void)
+{
+	const uint32_t flags[] = {0, WAKE, DEMAND, WAKE | DEMAND};
+	const struct timespec past = {0, 0};
+
+	for (int i = 0; i < 4; i++) {
+		begin();
+		lock.word = flags[i];
+		CHECK(fgi_trylock(&lock), "a free lock (%#x) was refused", flags[i]);
+		CHECK((lock.word & FG_OWNER_MASK) == fgi_self() && fg_thread.held == 1 && lock.ops == 1);
+		CHECK((lock.word & DEMAND) == (flags[i] & DEMAND), "the alpha's demand was lost");
+		CHECK(!fgi_trylock(&lock) && lock.ops == 1);
+		CHECK(fgi_timedlock(&lock, CLOCK_MONOTONIC, &past) == ETIMEDOUT && fg_thread.held == 1);
+		fgi_unlock(&lock);
+		CHECK(is_free(lock.word) && fg_thread.held == 0 && fg_thread.pending == 0);
+
+		lock.word = flags[i];
+		CHECK(fgi_timedlock(&lock, CLOCK_REALTIME, &past) == 0, "free (%#x): the past does not matter",
+		      flags[i]);
+		fgi_unlock(&lock);
+
+		lock.word = flags[i];
+		fgi_lock(&lock);
+		CHECK(lock.word == fgi_self(), "nobody demands it any more: %#x", lock.word);
+		fgi_unlock(&lock);
+		CHECK(lock.word == 0);
+		lock.word = flags[i];
+		finish();
+	}
+}
+
+static void test_release_keeps_flags(void)
+{
+	const uint32_t flags[] = {0, WAKE, DEMAND, WAKE | DEMAND};
+
+	for (int i = 0; i < 4; i++) {
+		begin();
+		fgi_lock(&lock);
+		lock.word |= flags[i];
+		fgi_unlock(&lock);
+		CHECK(lock.word == flags[i], "%#x is now %#x", flags[i], lock.word);
+		finish();
+	}
+}
+
+/* ---- waiters that give up ------------------------------------------------------------------------------------------ */
+
+static void *gives_up(void *clock_)
+{
+	clockid_t clock = (clockid_t)(intptr_t)clock_;
+	struct timespec until = from_now(clock, PATIENCE_US);
+	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), took_us;
+
+	errno = 4711;
+	CHECK(fgi_timedlock(&lock, clock, &until) == ETIMEDOUT, "it got a lock that is held");
+	CHECK(errno == 4711 && fg_thread.held == 0 && fg_thread.pending == 0);
+	took_us = (fgi_now_ns(CLOCK_MONOTONIC) - began) / 1000;
+	if (clock == CLOCK_MONOTONIC)
+		CHECK(took_us >= PATIENCE_US, "it gave up after %lu us", (unsigned long)took_us);
+	CHECK(took_us < PATIENCE_US + LATE_US, "it gave up after %lu us", (unsigned long)took_us);
+	return NULL;
+}
+
+static void *waits(void *unused)
+{
+	(void)unused;
+	fgi_lock(&lock);
+	fgi_unlock(&lock);
+	return NULL;
+}
+
+static pthread_t start_giver(clockid_t clock)
+{
+	return check_thread(gives_up, (void *)(intptr_t)clock);
+}
+
+static void test_alpha_gives_up(void)
+{
+	for (int i = 0; i < 4; i++) {
+		pthread_t thread;
+
+		begin();
+		fgi_tune.lease_ns = i < 2 ? LONG_NS : 1000; /* it goes to sleep, or demands the lock first */
+		fgi_lock(&lock);
+		thread = start_giver(i % 2 ? CLOCK_REALTIME : CLOCK_MONOTONIC);
+		await_bits(&lock.room.seats, FGI_SEAT);
+		await_bits(&lock.word, i < 2 ? WAKE : DEMAND);
+		check_join(thread);
+		CHECK((lock.word & ~WAKE) == fgi_self(), "nobody is left who demands it: %#x", lock.word);
+		CHECK(lock.room.seats == fgi_room_now(0), "seats %#x", lock.room.seats);
+		fgi_unlock(&lock);
+		finish();
+	}
+}
+
+/* The alpha goes, and the one that is parked takes its place. */
+static void test_alpha_gives_up_for_another(void)
+{
+	pthread_t alpha, parked;
+
+	begin_patiently();
+	fgi_lock(&lock);
+	alpha = start_giver(CLOCK_MONOTONIC);
+	await_bits(&lock.room.seats, FGI_SEAT);
+	parked = check_thread(waits, NULL);
+	await_parked(&lock, 1);
+	check_join(alpha);
+	await_parked(&lock, 0);
+	CHECK(lock.room.seats & FGI_SEAT);
+	fgi_unlock(&lock);
+	check_join(parked);
+	finish();
+}
+
+static void sit_down(void)
+{
+	CHECK(fgi_room_enter(&lock.room, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), LONG_NS, false) == 0);
+}
+
+static void test_parked_gives_up(void)
+{
+	for (int i = 0; i < 2; i++) {
+		pthread_t thread[3];
+
+		begin_patiently();
+		fgi_lock(&lock);
+		sit_down();
+		for (int k = 0; k < 3; k++)
+			thread[k] = start_giver(i ? CLOCK_REALTIME : CLOCK_MONOTONIC);
+		await_parked(&lock, 3);
+		for (int k = 0; k < 3; k++)
+			check_join(thread[k]);
+		CHECK((lock.room.seats & ~(uint32_t)FGI_KNOCK) == (fgi_room_now(0) | FGI_SEAT), "seats %#x",
+		      lock.room.seats);
+		CHECK(!fgi_room_leave(&lock.room, true));
+		fgi_unlock(&lock);
+		finish();
+	}
+}
+
+/* It is called, but nobody wakes it: at its deadline it finds the call, passes it on and goes. */
+static void test_called_gives_up(void)
+{
+	pthread_t late, patient;
+
+	begin_patiently();
+	fgi_lock(&lock);
+	sit_down();
+	late = start_giver(CLOCK_MONOTONIC);
+	await_parked(&lock, 1);
+	patient = check_thread(waits, NULL);
+	await_parked(&lock, 2);
+	CHECK(fgi_room_leave(&lock.room, true));
+	check_join(late);
+	await_parked(&lock, 0);
+	fgi_unlock(&lock);
+	check_join(patient);
+	finish();
+}
+
+/* The deadline and the release come together: whoever gives up leaves nothing behind that another waits for. */
+static void *may_give_up(void *us)
+{
+	struct timespec until = from_now(CLOCK_MONOTONIC, (uintptr_t)us);
+
+	if (fgi_timedlock(&lock, CLOCK_MONOTONIC, &until) == 0)
+		fgi_unlock(&lock);
+	return NULL;
+}
+
+static void test_give_up_at_release(void)
+{
+	for (uintptr_t us = 0; us < 300; us++) {
+		pthread_t alpha, parked;
+
+		begin();
+		fgi_lock(&lock);
+		alpha = check_thread(may_give_up, (void *)us);
+		parked = check_thread(waits, NULL);
+		while (us % 2 && !(fg_load_relaxed(&lock.room.seats) & FGI_SEAT))
+			sched_yield();
+		fgi_nap((uint32_t)us * 900);
+		fgi_unlock(&lock);
+		check_join(alpha);
+		check_join(parked);
+		CHECK(is_free(lock.word) && (lock.room.seats & ~(uint32_t)FGI_KNOCK) == fgi_room_now(0));
+	}
+}
+
+/* ---- who unlocks for another --------------------------------------------------------------------------------------- */
+
+static void *only_locks(void *unused)
+{
+	(void)unused;
+	fgi_lock(&lock);
+	return NULL;
+}
+
+static void test_foreign_unlock(void)
+{
+	pthread_t thread[2];
+
+	begin();
+	check_join(check_thread(only_locks, NULL));
+	thread[0] = check_thread(waits, NULL);
+	await_bits(&lock.word, WAKE);
+	thread[1] = check_thread(waits, NULL);
+	await_parked(&lock, 1);
+	fgi_unlock(&lock);
+	CHECK(fg_thread.held == -1 && fg_thread.pending == 0);
+	fg_thread.held = 0;
+	check_join(thread[0]);
+	check_join(thread[1]);
+	finish();
+}
+
+int main(int argc, char **argv)
+{
+	check_watchdog(200);
+	usual = fgi_tune;
+	if (argc == 2 && strcmp(argv[1], "blind") == 0) {
+		forbid(SYS_membarrier);
+		CHECK(!fgi_membarrier());
+	}
+	test_flags_without_owner();
+	test_release_keeps_flags();
+	test_alpha_gives_up();
+	test_alpha_gives_up_for_another();
+	test_parked_gives_up();
+	test_called_gives_up();
+	test_give_up_at_release();
+	test_foreign_unlock();
+	return 0;
+}

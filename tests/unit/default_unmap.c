@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* After the instruction that releases it, unlocking does not touch the lock: its memory may be gone by then, because
+ * the next owner has been, unlocked, and given it back. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "src/arch/biased.h"
+
+static void *goes_with_release;
+
+/* The worst that another thread can do, at the worst moment. */
+static inline bool release_and_unmap(uint32_t *word, uint32_t kept)
+{
+	bool highest = fgi_biased_release(word, kept);
+
+	if (goes_with_release) {
+		munmap(goes_with_release, 4096);
+		goes_with_release = NULL;
+	}
+	return highest;
+}
+
+#define fgi_biased_release release_and_unmap
+#include "tests/unit/crowd.h"
+
+#define ROUNDS 20000
+
+static struct fg_lock *fresh(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(page != MAP_FAILED);
+	return page;
+}
+
+static void test_at_the_release(void)
+{
+	const uint32_t flags[] = {0, WAKE, DEMAND, WAKE | DEMAND};
+
+	for (int i = 0; i < 4; i++) {
+		struct fg_lock *l = fresh();
+
+		fgi_lock(l);
+		fg_fetch_or_relaxed(&l->word, flags[i]);
+		goes_with_release = l;
+		fgi_unlock(l);
+		CHECK(!goes_with_release && fg_thread.held == 0 && fg_thread.pending == 0);
+	}
+}
+
+/* The same for real: the waiter unmaps what it was let into. */
+static struct fg_lock *given, *taken;
+
+static void *heir(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < ROUNDS; i++) {
+		struct fg_lock *l;
+
+		while (!(l = fg_load_acquire(&given)) || l == taken)
+			sched_yield();
+		fgi_lock(l);
+		fgi_unlock(l);
+		munmap(l, 4096);
+		fg_store_release(&taken, l);
+	}
+	return NULL;
+}
+
+static void test_heir(void)
+{
+	pthread_t thread = check_thread(heir, NULL);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct fg_lock *l = fresh();
+
+		fgi_lock(l);
+		fg_store_release(&given, l);
+		switch (i % 4) { /* how far it has come by then */
+		case 0:
+			await_bits(&l->room.seats, FGI_SEAT);
+			break;
+		case 1:
+			await_bits(&l->word, WAKE);
+			break;
+		default:
+			for (int turn = 0; turn < i % 256; turn++)
+				fg_pause();
+		}
+		fgi_unlock(l);
+		while (fg_load_acquire(&taken) != l)
+			sched_yield();
+		fg_store_release(&given, NULL);
+		fg_store_release(&taken, NULL);
+	}
+	check_join(thread);
+}
+
+int main(void)
+{
+	check_watchdog(100);
+	fgi_self();
+	test_at_the_release();
+	test_heir();
+	return 0;
+}
