@@ -102,7 +102,8 @@ static bool fgi_room_sleep(struct fgi_room *r, uint32_t gate, const struct fgi_p
 }
 
 /* What a thread at the gate makes of the seats. Returns 0 to be the alpha, ETIMEDOUT, or EAGAIN: to sleep again.
- * `waited`: it was not woken, so somebody else may still be coming. */
+ * `waited`: it was not woken. It takes COMING away all the same: perhaps its clock was faster than a wake-up that then
+ * found nobody asleep. If not, and somebody else is still coming, the next call wakes one too many. */
 static inline int fgi_room_look(uint32_t *seats, const struct fgi_patience *p, bool waited)
 {
 	uint32_t found = *seats;
@@ -111,8 +112,7 @@ static inline int fgi_room_look(uint32_t *seats, const struct fgi_patience *p, b
 		*seats = ((found | FGI_SEAT) & ~(uint32_t)(FGI_CALLED | FGI_COMING)) - FGI_ONE;
 		return 0;
 	}
-	if (!waited)
-		*seats &= ~(uint32_t)FGI_COMING;
+	*seats &= ~(uint32_t)FGI_COMING;
 	if (fgi_past_deadline(p)) {
 		*seats -= FGI_ONE;
 		return ETIMEDOUT;
@@ -160,8 +160,8 @@ static inline bool fgi_room_take_back(struct fgi_room *r)
 	return true;
 }
 
-/* Comes in. Returns 0 as alpha, ETIMEDOUT at the deadline. `turn_ns` is about how long each of those who are parked already
- * will keep the others waiting; `rotate`: if anybody is, the first is to go first. */
+/* Comes in. Returns 0 as alpha, ETIMEDOUT at the deadline. `turn_ns` is about how long each of those who are parked
+ * already will keep the others waiting; `rotate`: if anybody is, the first is to go first. */
 static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint64_t turn_ns, bool rotate)
 {
 	uint32_t gate = fg_load_acquire(&r->gate), found, seats, seen = fg_load_relaxed(&r->seats);

@@ -49,16 +49,16 @@ static void test_comes(void)
 	      "who parks may be the one that is called");
 }
 
-/* Somebody is parked and due: who comes calls, and parks itself; here its own deadline has it take the call back. */
+/* Somebody is parked and due: who comes calls it. It does not come, here, so the caller takes the seat back. */
 static void test_comes_and_calls(void)
 {
-	const uint32_t due[] = {FGI_ONE, FGI_ONE | FGI_KNOCK};
+	const uint32_t due[] = {FGI_ONE, FGI_ONE | FGI_KNOCK, FGI_ONE | FGI_COMING};
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		begin(due[i]);
-		CHECK(enter(false, LONG_NS, i == 0) == 0);
+		CHECK(enter(true, LONG_NS, i != 1) == 0);
 		CHECK(room.gate == UINT32_MAX, "no call");
-		CHECK(looks(FGI_SEAT | FGI_ONE), "seats %#x", seats());
+		CHECK(looks(FGI_SEAT | FGI_COMING | FGI_ONE), "seats %#x", seats());
 	}
 }
 
@@ -70,10 +70,15 @@ static void test_leaves(void)
 	CHECK(!fgi_room_leave(&room, false) && looks(FGI_ONE));
 	CHECK(room.gate == UINT32_MAX - 1, "a call that nobody asked for");
 	begin(FGI_SEAT | 2 * FGI_ONE);
-	CHECK(fgi_room_leave(&room, true) && looks(FGI_SEAT | FGI_CALLED | 2 * FGI_ONE));
+	CHECK(fgi_room_leave(&room, true) && looks(FGI_SEAT | FGI_CALLED | FGI_COMING | 2 * FGI_ONE));
 	CHECK(room.gate == UINT32_MAX, "no call");
 	begin(FGI_SEAT | FGI_KNOCK | FGI_ONE);
-	CHECK(fgi_room_leave(&room, false) && looks(FGI_SEAT | FGI_CALLED | FGI_ONE), "a knock was not heard");
+	CHECK(fgi_room_leave(&room, false) && looks(FGI_SEAT | FGI_CALLED | FGI_COMING | FGI_ONE),
+	      "a knock was not heard");
+	begin(FGI_SEAT | FGI_COMING | FGI_ONE);
+	CHECK(!fgi_room_leave(&room, true) && looks(FGI_SEAT | FGI_CALLED | FGI_COMING | FGI_ONE),
+	      "somebody is woken beside the one that is coming");
+	CHECK(room.gate == UINT32_MAX, "no call");
 }
 
 /* Between being counted and going to sleep a thread is called. */
@@ -103,6 +108,9 @@ static void test_parked_by_its_clock(void)
 	begin(FGI_CALLED | FGI_SEAT | FGI_ONE);
 	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, &past), LONG_NS) == 0,
 	      "who is called and late is the alpha nevertheless: nobody else would be");
+	begin(FGI_SEAT | FGI_COMING | FGI_ONE);
+	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, &past), LONG_NS) == ETIMEDOUT);
+	CHECK(looks(FGI_SEAT), "all believe that somebody is coming, and it was this one");
 }
 
 /* A call that went to another costs the parked one look, and it sleeps on. */
@@ -134,7 +142,7 @@ static void test_real_time_deadline(void)
 static void test_generations(void)
 {
 	for (int forks = 1; forks <= 1000; forks++) {
-		begin(FGI_SEAT | FGI_CALLED | FGI_KNOCK | 1000 * (uint32_t)FGI_ONE);
+		begin(FGI_SEAT | FGI_CALLED | FGI_KNOCK | FGI_COMING | 1000 * (uint32_t)FGI_ONE);
 		fgi_forks += 2;
 		CHECK(fgi_room_now(seats()) == fgi_room_now(0), "fork %d", forks);
 		CHECK(enter(true, LONG_NS, true) == 0 && looks(FGI_SEAT), "fork %d: somebody sits there", forks);
@@ -167,7 +175,7 @@ static void test_parked_is_called(void)
 	await_seats(FGI_ONE);
 	CHECK(fgi_room_leave(&room, true));
 	fgi_room_wake(&room);
-	CHECK(check_join(thread) == NULL && looks(FGI_SEAT));
+	CHECK(check_join(thread) == NULL && looks(FGI_SEAT), "seats %#x", seats());
 }
 
 static void test_parked_knocks(void)
@@ -236,7 +244,8 @@ static void test_crowd(void)
 	for (int i = 0; i < CROWD; i++)
 		check_join(thread[i]);
 	CHECK(alphas + gave_up == CROWD * VISITS);
-	CHECK((seats() | FGI_KNOCK) == (fgi_room_now(0) | FGI_KNOCK), "somebody is left in the room: %#x", seats());
+	CHECK((seats() & ~(uint32_t)(FGI_KNOCK | FGI_COMING)) == fgi_room_now(0), "somebody is left in the room: %#x",
+	      seats());
 	printf("%lu alphas, %lu gave up\n", (unsigned long)alphas, (unsigned long)gave_up);
 }
 
