@@ -61,7 +61,7 @@ static inline uint32_t fgi_room_now(uint32_t seats)
 
 static inline uint32_t fgi_room_calling(uint32_t seats)
 {
-	return (seats | FGI_SEAT | FGI_CALLED | FGI_COMING) & ~(uint32_t)FGI_KNOCK;
+	return (seats | FGI_SEAT | FGI_CALLED) & ~(uint32_t)FGI_KNOCK;
 }
 
 /* The alpha leaves. With `call`, or if somebody has knocked, the first of the parked is to be the next alpha. Returns
@@ -84,9 +84,10 @@ static inline bool fgi_room_leave(struct fgi_room *r, bool call)
 	return !(seats & FGI_COMING);
 }
 
-static inline void fgi_room_wake(struct fgi_room *r)
+/* Returns whether somebody slept there. */
+static inline bool fgi_room_wake(struct fgi_room *r)
 {
-	fgi_futex_wake(&r->gate, 1);
+	return fgi_futex_wake(&r->gate, 1) > 0;
 }
 
 /* Sleeps at the gate for about `ns`, or until the deadline. Returns whether it was not woken. */
@@ -144,20 +145,23 @@ static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_pat
 	}
 }
 
-/* Who has called, and been counted, offers its CPU. Returns whether nobody has come: then it is the alpha after all. */
-static inline bool fgi_room_take_back(struct fgi_room *r)
+/* Who has called, and been counted, offers its CPU. Returns whether nobody has come: then it is the alpha after all.
+ * Where it has `missed` whom it would have woken it takes COMING away. So only this caller may set that, not an alpha
+ * that leaves: its wake-up comes after its last look at the room, and it cannot tell. */
+static inline bool fgi_room_take_back(struct fgi_room *r, bool missed)
 {
-	uint32_t found, seen;
+	uint32_t found, seats, seen;
 
 	sched_yield();
 	seen = fg_load_relaxed(&r->seats);
 	do {
 		found = seen;
-		if (!(found & FGI_CALLED))
-			return false;
-		seen = fg_cas_acq_rel(&r->seats, found, (found & ~(uint32_t)FGI_CALLED) - FGI_ONE);
+		seats = missed ? found & ~(uint32_t)FGI_COMING : found;
+		if (found & FGI_CALLED)
+			seats = (seats & ~(uint32_t)FGI_CALLED) - FGI_ONE;
+		seen = seats == found ? found : fg_cas_acq_rel(&r->seats, found, seats);
 	} while (seen != found);
-	return true;
+	return found & FGI_CALLED;
 }
 
 /* Comes in. Returns 0 as alpha, ETIMEDOUT at the deadline. `turn_ns` is about how long each of those who are parked
@@ -174,7 +178,7 @@ static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint
 		seats = fgi_room_now(found);
 		calls = !(seats & FGI_SEAT) && seats >= FGI_ONE && (rotate || (seats & FGI_KNOCK));
 		if (calls)
-			next = fgi_room_calling(seats) + FGI_ONE;
+			next = (fgi_room_calling(seats) | FGI_COMING) + FGI_ONE;
 		else if (seats & FGI_SEAT)
 			next = seats + FGI_ONE;
 		else
@@ -185,9 +189,7 @@ static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint
 		return 0;
 	if (calls) {
 		gate = fg_fetch_add_release(&r->gate, 1) + 1;
-		if (!(seats & FGI_COMING))
-			fgi_room_wake(r);
-		if (fgi_room_take_back(r))
+		if (fgi_room_take_back(r, !(seats & FGI_COMING) && !fgi_room_wake(r)))
 			return 0;
 	}
 	return fgi_room_park(r, gate, p, (seats / FGI_ONE + 2) * FGI_TURNS * turn_ns);
