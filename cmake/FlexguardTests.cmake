@@ -15,3 +15,9 @@ function(fg_test)
 		set_tests_properties(${T_NAME} PROPERTIES ENVIRONMENT "${T_ENVIRONMENT}")
 	endif()
 endfunction()
+
+# Ways to run the default lock that tests try: each regime alone, and both by turns as fast as they can be changed.
+set(FG_TUNES greedy leased restless)
+set(FG_TUNE_greedy regime=greedy)
+set(FG_TUNE_leased regime=leased)
+set(FG_TUNE_restless sample_us=1,lease_us=1)
