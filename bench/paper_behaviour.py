@@ -221,7 +221,7 @@ def beside_a_monitor(arguments):
     os.environ["FG_PAPER_BEHAVIOUR"] = "1"
     flexguard = os.path.join(arguments.prefix, "bin/flexguard")
     under = [flexguard, "run", "--lock", "posix", "--monitor", "require", "--"]
-    os.execv(flexguard, under + [sys.executable, os.path.abspath(__file__), *sys.argv[1:]])
+    os.execv(flexguard, under + [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
 
 
 def options():
