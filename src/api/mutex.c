@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "flexguard/mutex.h"
+#include "flexguard/inline.h"
 
 #include <errno.h>
 
@@ -36,3 +36,25 @@ void fg_mutex_unlock(struct fg_mutex *m)
 {
 	fgi_unlock(lock_of(m));
 }
+
+#ifdef FG_INLINE_VERSION
+/* What <flexguard/inline.h> has compiled into programs. Whoever changes one of these, or what `ops` counts, or which
+ * flag asks for a wake-up, raises FG_INLINE_VERSION there and, with it, the names of these two functions. */
+_Static_assert(FG_INLINE_VERSION == 1, "the versions of the names below");
+_Static_assert(offsetof(struct fg_lock, word) == offsetof(struct fg_inline_word, owner), "inlined");
+_Static_assert(offsetof(struct fg_lock, ops) == offsetof(struct fg_inline_word, ops), "inlined");
+_Static_assert(FG_INLINE_FLAGS == (WAKE | DEMAND) && WAKE == 1u << 31, "inlined");
+FG_ABI_AT(fg_inline_thread, held, offsetof(struct fg_thread_block, held));
+FG_ABI_AT(fg_inline_thread, self, offsetof(struct fg_thread_block, self));
+FG_ABI_AT(fg_inline_thread, pending, offsetof(struct fg_thread_block, pending));
+
+void fg_mutex_slow_lock_1(struct fg_mutex *m)
+{
+	contended(lock_of(m));
+}
+
+void fg_mutex_slow_unlock_1(struct fg_mutex *m)
+{
+	wake(lock_of(m));
+}
+#endif

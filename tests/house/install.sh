@@ -39,3 +39,24 @@ ldd "$prefix/lib/libflexguard.so" | grep -q bpf && fail "libflexguard.so needs l
 # shellcheck disable=SC2046,SC2086
 "$CC" $CFLAGS -o "$scratch/static" "$here/client.c" $(pkg-config --cflags flexguard) "$prefix/lib/libflexguard.a" -pthread
 FLEXGUARD_SOCKET='' "$scratch/static" || fail "static client: $?"
+
+# The same with calls inlined, in C and in C++; and a header whose layouts are not the library's, which must not link.
+inlined() # compiler, output, options...
+{
+	# shellcheck disable=SC2046,SC2086
+	"$1" $CFLAGS -O2 "${@:3}" -include flexguard/inline.h -o "$2" "$here/client.c" $(pkg-config --cflags --libs flexguard)
+}
+inlined "$CC" "$scratch/inlined"
+LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/inlined" || fail "client with inlined calls: $?"
+if command -v c++ >/dev/null && [ -z "$CFLAGS" ]; then
+	inlined c++ "$scratch/inlined" -x c++
+	LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/inlined" || fail "C++ client with inlined calls: $?"
+fi
+if nm "$scratch/inlined" | grep -q 'fg_mutex_slow_lock_1'; then
+	mkdir -p "$scratch/other/flexguard"
+	sed 's/_1$/_2/' "$prefix/include/flexguard/inline.h" >"$scratch/other/flexguard/inline.h"
+	! said=$(inlined "$CC" "$scratch/other/program" -I"$scratch/other" 2>&1) || fail "a program of another version was linked"
+	[[ $said == *fg_mutex_slow_lock_2* ]] || fail "no program of another version: $said"
+else
+	[ "$(uname -m)" != x86_64 ] || fail "nothing was inlined"
+fi

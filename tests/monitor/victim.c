@@ -17,6 +17,7 @@
 
 #include FGI_LOCK_FILE
 #include "src/arch/arch.h"
+#include "src/monitor.h"
 #include "src/node.h"
 #include "tests/check.h"
 

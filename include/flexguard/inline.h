@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* fg_mutex_lock and fg_mutex_unlock without a call where nobody waits. Include it instead of <flexguard/mutex.h>:
+ *
+ *   #include <flexguard/inline.h>
+ *   fg_mutex_lock(&m);      one compare-and-swap, inlined; a call only if the mutex is not free
+ *   ...
+ *   fg_mutex_unlock(&m);    one AND, inlined; a call only if somebody sleeps
+ *
+ * The price: the object file has the layout of the mutex and of the library's thread block in it. It names both by a
+ * version, FG_INLINE_VERSION, in the functions that it calls when it must wait or wake. A libflexguard in which they
+ * are laid out otherwise lacks these functions, so the program does not link, or does not start, until it is compiled
+ * anew. Programs that are not compiled together with the library they run with should do without this header.
+ *
+ * Inlined and other calls may be mixed, on one mutex too; &fg_mutex_lock is the library's function. Memory order, and
+ * what may be called when, are as <flexguard/mutex.h> says. On other machines than x86-64, and with other compilers
+ * than GCC and Clang, it is the same as that header. */
+#ifndef FLEXGUARD_INLINE_H
+#define FLEXGUARD_INLINE_H
+
+#include <flexguard/mutex.h>
+
+#if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__)
+
+#define FG_INLINE_VERSION 1
+#define fg_inline_slow_lock fg_mutex_slow_lock_1
+#define fg_inline_slow_unlock fg_mutex_slow_unlock_1
+
+/* What follows is not for programs: the names may change without notice. */
+#define FG_INLINE_FLAGS 0xc0000000u /* what a release leaves in the word */
+#define FG_INLINE_BARRIER() __asm__ volatile("" ::: "memory")
+#define FG_INLINE extern __inline__ __attribute__((__gnu_inline__, __always_inline__, __artificial__))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The mutex. Its bytes are also seen through the library's own types. */
+struct fg_inline_word {
+	uint32_t owner; /* a tid, and two flags above it */
+	uint32_t ops;   /* acquisitions; only the owner counts */
+} __attribute__((__may_alias__));
+
+/* The calling thread, as the Preemption Monitor sees it. */
+struct fg_inline_thread {
+	int32_t held;     /* critical sections it is in */
+	uint32_t self;    /* its tid; 0 until its first call into the library */
+	uint64_t node;    /* not used here */
+	uint64_t pending; /* the word that it is about to take or release */
+};
+
+extern __thread struct fg_inline_thread fg_inline_thread __asm__("fg_thread")
+	__attribute__((__tls_model__("initial-exec")));
+
+/* The library's: wait until the mutex is this thread's, after one attempt; wake who sleeps, after the release. The
+ * second does not touch the mutex, which may be gone. */
+void fg_inline_slow_lock(struct fg_mutex *m);
+void fg_inline_slow_unlock(struct fg_mutex *m);
+
+FG_INLINE void fg_mutex_lock(struct fg_mutex *m)
+{
+	struct fg_inline_word *word = (struct fg_inline_word *)(void *)m;
+	struct fg_inline_thread *thread = &fg_inline_thread;
+	uint32_t nobody = 0, self = thread->self;
+
+	if (__builtin_expect(self != 0, 1)) {
+		thread->pending = (uint64_t)(uintptr_t)&word->owner;
+		FG_INLINE_BARRIER();
+		if (__builtin_expect(__atomic_compare_exchange_n(&word->owner, &nobody, self, 0, __ATOMIC_ACQUIRE,
+								 __ATOMIC_RELAXED),
+				     1)) {
+			__atomic_store_n(&word->ops, word->ops + 1, __ATOMIC_RELAXED);
+			FG_INLINE_BARRIER();
+			thread->held++;
+			FG_INLINE_BARRIER();
+			return;
+		}
+		FG_INLINE_BARRIER();
+		thread->pending = 0;
+	}
+	fg_inline_slow_lock(m);
+}
+
+/* release: x86 keeps the order of stores. The AND is not locked: it need only be atomic against interrupts, since who
+ * goes to sleep has every CPU interrupted after it has set its flag. */
+FG_INLINE void fg_mutex_unlock(struct fg_mutex *m)
+{
+	struct fg_inline_word *word = (struct fg_inline_word *)(void *)m;
+	struct fg_inline_thread *thread = &fg_inline_thread;
+	int sleeper;
+
+	thread->pending = (uint64_t)(uintptr_t)&word->owner;
+	FG_INLINE_BARRIER();
+	thread->held--;
+	FG_INLINE_BARRIER();
+	__asm__ volatile("andl %[kept], %[owner]"
+			 : [owner] "+m"(word->owner), "=@ccs"(sleeper)
+			 : [kept] "er"(FG_INLINE_FLAGS)
+			 : "memory");
+	thread->pending = 0;
+	FG_INLINE_BARRIER();
+	if (__builtin_expect(sleeper, 0))
+		fg_inline_slow_unlock(m);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+#endif
