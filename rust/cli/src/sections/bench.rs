@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! The sections of `flexguard bench` and its subcommands.
 
-use super::{OWN_EXIT, PREFIX_ITEM, SOCKET_FILE, SOCKET_ITEM, Section};
+use super::{
+    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_FILE, SOCKET_ITEM, Section, TUNE_ITEM,
+};
 
 pub const BENCH: &[Section] = &[
     Section {
@@ -83,8 +85,8 @@ const JSON: Section = Section {
     items: &[
         (
             "schema",
-            "flexguard-bench/1; docs/bench-json.md describes every field. It has every measure, the values of every round, and \
-             all that the worker said.",
+            "flexguard-bench/1; docs/bench-json.md of the source tree describes every field. It has every measure, the values of \
+             every round, and all that the worker said.",
         ),
         (
             "-o FILE",
@@ -95,7 +97,7 @@ const JSON: Section = Section {
 
 const ENVIRONMENT: Section = Section {
     title: "ENVIRONMENT",
-    items: &[PREFIX_ITEM, SOCKET_ITEM],
+    items: &[PREFIX_ITEM, SOCKET_ITEM, TUNE_ITEM, FORCE_ITEM, LOG_ITEM],
 };
 
 const MICRO_COLUMNS: Section = Section {
@@ -297,7 +299,7 @@ pub const BENCH_EXEC: &[Section] = &[
                 "A well-known program (Debian: rocksdb-tools).",
             ),
             (
-                "flexguard bench exec --score 'events per second: *([0-9.]+)' -- sysbench mutex run",
+                "flexguard bench exec --score 'number of events: *([0-9]+)' -- sysbench threads run",
                 "Compare what the program says of itself.",
             ),
         ],
