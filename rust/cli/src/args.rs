@@ -108,7 +108,7 @@ pub enum MonitorMode {
 #[derive(Debug, Args)]
 #[command(after_long_help = sections::help(sections::LIST))]
 pub struct List {
-    /// Print a JSON array of objects with name, class and brief
+    /// Print a JSON array of objects with name, class and brief, and `needs` where a lock needs more than every machine has
     #[arg(long)]
     pub json: bool,
 }
