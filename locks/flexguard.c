@@ -169,10 +169,12 @@ static void bear(struct fg_lock *l, struct watch *w, const struct fgi_patience *
 
 	w->rest_ns = NEAR_NS;
 	fgi_monitor_alive(w->now);
-	if (still > fgi_tune.sleep_ns || pace > fgi_tune.sleep_ns)
+	if (still > fgi_tune.sleep_ns || pace > fgi_tune.sleep_ns) {
 		sleep_on_word(l, p);
-	else if (still > fgi_tune.yield_ns || fgi_preempted_cs())
+		fgi_ledger_slept(l, fgi_now_ns(CLOCK_MONOTONIC) - w->moved);
+	} else if (still > fgi_tune.yield_ns || fgi_preempted_cs()) {
 		sched_yield();
+	}
 }
 
 /* The owner is at work: from afar, ever farther, and once it is clear that it stays, asleep for what is left. */

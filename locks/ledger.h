@@ -76,6 +76,15 @@ static enum fgi_regime fgi_next_regime(const struct fgi_ledger *l)
 	return l->rates[other] == 0 || l->samples % every == 0 ? other : best;
 }
 
+/* A waiter has slept for so long because nothing moved. If that is longer than any sample that counts, this is the pace. */
+static inline void fgi_ledger_slept(const void *lock, uint64_t ns)
+{
+	struct fgi_ledger *l = fgi_ledger(lock);
+
+	if (fg_load_relaxed(&l->lock) == (uintptr_t)lock && ns > FGI_STALE_SAMPLES * fgi_tune.sample_ns)
+		fg_store_relaxed(&l->pace_ns, ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX);
+}
+
 /* Closes a sample of `ns`, long enough to be one, in which the lock was acquired `ops` times. */
 static void fgi_ledger_judge(struct fgi_ledger *l, uint32_t ops, uint64_t ns)
 {
