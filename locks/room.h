@@ -169,6 +169,7 @@ static inline bool fgi_room_take_back(struct fgi_room *r, bool missed)
 static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint64_t turn_ns, bool rotate)
 {
 	uint32_t gate = fg_load_acquire(&r->gate), found, seats, seen = fg_load_relaxed(&r->seats);
+	uint64_t patience_ns;
 	bool calls;
 
 	do {
@@ -192,7 +193,8 @@ static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint
 		if (fgi_room_take_back(r, !(seats & FGI_COMING) && !fgi_room_wake(r)))
 			return 0;
 	}
-	return fgi_room_park(r, gate, p, (seats / FGI_ONE + 2) * FGI_TURNS * turn_ns);
+	patience_ns = (seats / FGI_ONE + 2) * FGI_TURNS * turn_ns;
+	return fgi_room_park(r, gate, p, patience_ns < FGI_LONGEST_PARK_NS ? patience_ns : FGI_LONGEST_PARK_NS);
 }
 
 #endif

@@ -221,6 +221,29 @@ static void test_give_up_at_release(void)
 	}
 }
 
+/* Who parks while a turn takes long is not to sleep as long when all others have gone: the lock is free. */
+static void test_turns_were_long(void)
+{
+	struct fgi_ledger *ledger = fgi_ledger(&lock);
+	uint64_t began;
+	pthread_t parked;
+
+	begin();
+	ledger->lock = (uintptr_t)&lock;
+	ledger->pace_ns = UINT32_MAX;
+	fgi_lock(&lock);
+	sit_down();
+	parked = check_thread(waits, NULL);
+	await_parked(&lock, 1);
+	ledger->pace_ns = 100;
+	CHECK(!fgi_room_leave(&lock.room, false));
+	fgi_unlock(&lock);
+	began = fgi_now_ns(CLOCK_MONOTONIC);
+	check_join(parked);
+	CHECK(fgi_now_ns(CLOCK_MONOTONIC) - began < LATE_US * 1000ull, "it slept beside a free lock");
+	finish();
+}
+
 /* ---- who unlocks for another --------------------------------------------------------------------------------------- */
 
 static void *only_locks(void *unused)
@@ -263,6 +286,7 @@ int main(int argc, char **argv)
 	test_parked_gives_up();
 	test_called_gives_up();
 	test_give_up_at_release();
+	test_turns_were_long();
 	test_foreign_unlock();
 	return 0;
 }
