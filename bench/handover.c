@@ -4,7 +4,6 @@
  *
  * To be asked before a comparison on a virtual machine: the host may have put the two on one core (tens of ns) or on two
  * (hundreds), and may change its mind. Exit status: 0, 1 the system refused, 77 there is one CPU only. */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>

@@ -9,6 +9,9 @@ use anyhow::{Context, Result};
 /// The name, and the size and alignment that src/bin/ asserts of its type.
 const PEERS: [(&str, u32, u32); 2] = [("rust-std", 8, 4), ("rust-parking-lot", 1, 1)];
 
+/// Sources of bench/ with a `main` of their own.
+const PROGRAMS: [&str; 3] = ["handover", "launcher", "main"];
+
 /// Files of `dir` that end in `.extension`, in order.
 fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -71,7 +74,7 @@ fn main() -> Result<()> {
     let mut sources = files(&root.join("src"), "c")?;
     sources.extend(files(&arch, "c")?);
     for file in files(&root.join("bench"), "c")? {
-        if !["launcher", "main"].contains(&name_of(&file)?) {
+        if !PROGRAMS.contains(&name_of(&file)?) {
             sources.push(file);
         }
     }
