@@ -257,7 +257,7 @@ slow:
 		:: else -> goto park
 		fi
 	}
-#ifdef GATE_LATE
+#if defined(GATE_LATE) || defined(LOOK_LATE)
 read_late:
 	current[l] = current[l] | ME;
 #endif
@@ -295,7 +295,9 @@ asleep:
 		fi
 	}
 look:
+#ifndef LOOK_LATE
 	current[l] = current[l] | ME;
+#endif
 	atomic {
 		if
 #ifdef TIMEOUT_FIRST
@@ -322,7 +324,11 @@ look:
 			:: waited -> seats[l] = (seats[l] | KNOCK) & ~COMING
 			:: else -> seats[l] = seats[l] & ~COMING
 			fi;
+#ifdef LOOK_LATE
+			goto read_late
+#else
 			goto park
+#endif
 		fi
 	}
 
