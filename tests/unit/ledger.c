@@ -2,6 +2,8 @@
 /* The default lock's ledger, on counts that a machine might have produced: faked, so each run sees the same. */
 #include "locks/ledger.h"
 
+#include <stdbool.h>
+
 #include "tests/check.h"
 
 #define LOCKS 4096
@@ -98,6 +100,13 @@ static void test_gap(void)
 	CHECK(ledger->until_ns == now + fgi_tune.sample_ns, "no new sample was begun");
 }
 
+static bool same(const struct fgi_ledger *a, const struct fgi_ledger *b)
+{
+	return a->lock == b->lock && a->from_ns == b->from_ns && a->until_ns == b->until_ns && a->ops == b->ops &&
+	       a->regime == b->regime && a->busy == b->busy && a->samples == b->samples && a->pace_ns == b->pace_ns &&
+	       a->rotated_us == b->rotated_us && memcmp(a->rates, b->rates, sizeof(a->rates)) == 0;
+}
+
 /* Who comes too early, or while another is at it, changes nothing. */
 static void test_nothing_to_close(void)
 {
@@ -107,11 +116,28 @@ static void test_nothing_to_close(void)
 	begin(memory);
 	before = *ledger;
 	fgi_ledger_close(ledger, memory, ops + 5, ledger->until_ns - 1);
-	CHECK(memcmp(&before, ledger, sizeof(before)) == 0);
+	CHECK(same(&before, ledger));
 	ledger->busy = 1;
 	fgi_ledger_close(ledger, memory, ops + 5, ledger->until_ns);
 	ledger->busy = 0;
-	CHECK(memcmp(&before, ledger, sizeof(before)) == 0);
+	CHECK(same(&before, ledger));
+}
+
+/* A waiter that has slept for longer than any sample knows the pace better; a shorter sleep says nothing. */
+static void test_slept(void)
+{
+	const uint64_t longest = FGI_STALE_SAMPLES * fgi_tune.sample_ns;
+
+	begin(memory);
+	leased_of(memory, 64, 3000, 6000);
+	CHECK(fgi_ledger_pace_ns(memory) < FGI_COLD_NS);
+	fgi_ledger_slept(memory, longest);
+	fgi_ledger_slept(memory[0] + 16 * FGI_LEDGERS, 2 * longest);
+	CHECK(fgi_ledger_pace_ns(memory) < FGI_COLD_NS);
+	fgi_ledger_slept(memory, longest + 1);
+	CHECK(fgi_ledger_pace_ns(memory) == longest + 1);
+	fgi_ledger_slept(memory, UINT64_MAX);
+	CHECK(fgi_ledger_pace_ns(memory) == UINT32_MAX);
 }
 
 static void test_count_wraps(void)
@@ -185,6 +211,7 @@ int main(void)
 	test_cold();
 	test_gap();
 	test_nothing_to_close();
+	test_slept();
 	test_count_wraps();
 	test_told();
 	test_foreign();
