@@ -2,8 +2,8 @@
 /* fg-handover: how long a cache line takes from one CPU to another and back, halved: the least that a hand-over costs.
  * Between the first two CPUs that this process may use. Prints the nanoseconds.
  *
- * To be asked before a comparison on a virtual machine: the host may have put the two on one core (tens of ns) or on two
- * (hundreds), and may change its mind. Exit status: 0, 1 the system refused, 77 there is one CPU only. */
+ * To be asked before a comparison on a virtual machine: the host may have put the two on one core (tens of ns) or on
+ * two (hundreds), and may change its mind. Exit status: 0, 1 the system refused, 77 there is one CPU only. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock. FlexGuard's question (section 3: is a critical section preempted?) decides when a waiter gives its
- * CPU away; two more, that the paper does not ask, decide the rest: does a hand-over pay, and who is to be awake at all?
- * docs/design/default-lock.md has the reasons, the state tables and the proofs.
+ * CPU away; two more, that the paper does not ask, decide the rest: does a hand-over pay, and who is to be awake at
+ * all? docs/design/default-lock.md has the reasons, the state tables and the proofs.
  *
  *   word            meaning                                           left by
  *   0               free                                              a CAS -> tid by whoever comes
@@ -14,11 +14,11 @@
  * watches, and whether those who come may take the lock beside it, the ledger says (locks/ledger.h).
  *
  * I1  The word alone decides who owns the lock.
- * I2  The alpha sleeps only on a word with WAKE, that it has set before a membarrier: so the release, which is no locked
- *     instruction (src/arch/x86_64/biased.h), sees it. Where there is no membarrier it naps instead. For the parked see
- *     locks/room.h. After the release nobody touches the lock's memory: a woken futex address is not read.
- * I4  An alpha that has waited for a lease demands the lock: nobody else takes it after the section that runs. Those who
- *     are parked become the alpha in the order in which they came, or knock.
+ * I2  The alpha sleeps only on a word with WAKE, that it has set before a membarrier: so the release, which is no
+ *     locked instruction (src/arch/x86_64/biased.h), sees it. Where there is no membarrier it naps instead. For the
+ *     parked see locks/room.h. After the release nobody touches the lock's memory: a woken futex address is not read.
+ * I4  An alpha that has waited for a lease demands the lock: nobody else takes it after the section that runs. Those
+ *     who are parked become the alpha in the order in which they came, or knock.
  * I5  By published intent: `pending` names the word before it is taken or released. `held` falls before the release.
  * I7  The monitor's counter only makes the alpha offer its CPU earlier. */
 #include <errno.h>
@@ -51,6 +51,7 @@ _Static_assert(((WAKE | DEMAND) & FG_OWNER_MASK) == 0, "the owner's bits are the
 #define NEAR_NS 300u    /* how often the alpha looks while nothing moves: some hand-overs of a cache line */
 #define FAR_NS 10000u   /* how often at most while the owner is at work: each look costs it a cache miss */
 #define CLOSE_NS 20000u /* how long the alpha watches before it believes that the owner stays, and naps */
+#define LONGEST_TURN_NS 4000000u
 #define BLIND_NAP_NS 1000000u
 #define FIRST_PAUSES 2u
 #define QUICK_PAUSES 16u
@@ -97,15 +98,18 @@ static bool rotation_due(const struct fg_lock *l, uint64_t now)
 	return true;
 }
 
-/* How long a parked thread may expect one before it in the line to keep the lock. */
+/* How long a parked thread may expect one before it in the line to keep the lock. The pace may be of a time that is
+ * over: so there is a limit to what it is believed. */
 static uint64_t turn_ns(const struct fg_lock *l)
 {
 	uint64_t pace = fgi_ledger_pace_ns(l);
 
+	if (pace > LONGEST_TURN_NS)
+		pace = LONGEST_TURN_NS;
 	return pace > fgi_tune.lease_ns ? pace : fgi_tune.lease_ns;
 }
 
-/* ---- the alpha ----------------------------------------------------------------------------------------------------- */
+/* ---- the alpha -------------------------------------------------------------------------------------------------- */
 
 struct watch {
 	uint64_t began, moved, now; /* when it sat down; when the lock was last seen to change hands; the last look */
@@ -127,8 +131,8 @@ static void rest(const struct watch *w)
 	} while (fgi_now_ns(CLOCK_MONOTONIC) - w->now < w->rest_ns);
 }
 
-/* Takes the free lock and leaves the seat. On a lock that is seldom taken nobody may come for a while who would call the
- * next: so this owner does when it releases, unless somebody has come by then. */
+/* Takes the free lock and leaves the seat. On a lock that is seldom taken nobody may come for a while who would call
+ * the next: so this owner does when it releases, unless somebody has come by then. */
 static bool take_as_alpha(struct fg_lock *l, uint32_t found)
 {
 	if (!take(l, found, 0))
@@ -224,7 +228,7 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p)
 	}
 }
 
-/* ---- without a seat ------------------------------------------------------------------------------------------------ */
+/* ---- without a seat --------------------------------------------------------------------------------------------- */
 
 /* Waits about as long as a hand-over takes: tries to take the lock after `from` pauses, twice as many, up to `to`. */
 static inline __attribute__((always_inline)) bool grab_between(struct fg_lock *l, uint32_t from, uint32_t to)
@@ -257,8 +261,8 @@ __attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct f
 {
 	int result;
 
-	/* Seldom enough to cost nothing, often enough for the parked: who comes easily by the lock looks at the room, too.
-	 * An odd number, since two threads that take turns see every other count. */
+	/* Seldom enough to cost nothing, often enough for the parked: who comes easily by the lock looks at the room,
+	 * too. An odd number, since two threads that take turns see every other count. */
 	if (fgi_ledger_regime(l) == FGI_GREEDY && fgi_ledger_pace_ns(l) <= fgi_tune.sleep_ns &&
 	    fg_load_relaxed(&l->ops) % 255 != 0 && grab_between(l, FIRST_PAUSES * 2, QUICK_PAUSES))
 		return 0;

@@ -76,7 +76,8 @@ static enum fgi_regime fgi_next_regime(const struct fgi_ledger *l)
 	return l->rates[other] == 0 || l->samples % every == 0 ? other : best;
 }
 
-/* A waiter has slept for so long because nothing moved. If that is longer than any sample that counts, this is the pace. */
+/* A waiter has slept for so long because nothing moved. If that is longer than any sample that counts, this is the
+ * pace. */
 static inline void fgi_ledger_slept(const void *lock, uint64_t ns)
 {
 	struct fgi_ledger *l = fgi_ledger(lock);

@@ -9,8 +9,8 @@
  *   GENERATION        of the process that this is about: in the child of a fork the others in the room do not exist
  *   n * ONE           threads at the gate
  *
- *   gate              futex of the parked, first come first served; counts the calls, so that a thread that was about to
- *                     sleep when a call came does not
+ *   gate              futex of the parked, first come first served; counts the calls, so that a thread that was about
+ *                     to sleep when a call came does not
  *
  * Whoever comes and finds the seat free sits down. If others are parked and their turn has come it calls the first of
  * them instead, and parks: it was about to wait anyway, so the wake-up costs no owner anything. Before it parks it
@@ -18,8 +18,8 @@
  * lack of an idle CPU: so the caller takes the seat back, and the other finds it free, or a call, when it runs.
  *
  * I2  A thread at the gate is called by the alpha when that leaves, or by the next that comes. Where neither need
- * happen (the lock is so busy that the next comes at once, so the alpha just leaves) its sleep has a bound: its place in
- * the line times what a turn takes, doubled each time it finds the seat taken. So if all others went away and none
+ * happen (the lock is so busy that the next comes at once, so the alpha just leaves) its sleep has a bound: its place
+ * in the line times what a turn takes, doubled each time it finds the seat taken. So if all others went away and none
  * comes back, a parked thread waits for a time like the one it has waited.
  * I4  After the first such wake-up it knocks, and the next who comes or leaves calls, whatever else is due. */
 #ifndef FGI_LOCKS_ROOM_H
@@ -65,8 +65,8 @@ static inline uint32_t fgi_room_calling(uint32_t seats)
 }
 
 /* The alpha leaves. With `call`, or if somebody has knocked, the first of the parked is to be the next alpha. Returns
- * whether the caller is to wake one at the gate, now or when it releases the lock. acq_rel: pairs with the same of those
- * who sit down or park. */
+ * whether the caller is to wake one at the gate, now or when it releases the lock. acq_rel: pairs with the same of
+ * those who sit down or park. */
 static inline bool fgi_room_leave(struct fgi_room *r, bool call)
 {
 	uint32_t found, seats, seen = fg_load_relaxed(&r->seats);
@@ -90,9 +90,10 @@ static inline bool fgi_room_wake(struct fgi_room *r)
 	return fgi_futex_wake(&r->gate, 1) > 0;
 }
 
-/* Sleeps at the gate for about `ns`, or until the deadline. Returns whether it was not woken. */
-static bool fgi_room_sleep(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t ns)
+/* Sleeps at the gate until about `until_ns`, or the deadline. Returns whether it was not woken. */
+static bool fgi_room_sleep(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t until_ns)
 {
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), ns = until_ns > now ? until_ns - now : 0;
 	struct timespec until;
 
 	fg_thread.parks++;
@@ -123,11 +124,14 @@ static inline int fgi_room_look(uint32_t *seats, const struct fgi_patience *p, b
 	return EAGAIN;
 }
 
-/* At the gate, since it was at `gate`, counted in the room. Returns 0 as alpha, ETIMEDOUT at the deadline. */
+/* At the gate, since it was at `gate`, counted in the room. Returns 0 as alpha, ETIMEDOUT at the deadline. Who was
+ * woken and came too late goes on with what is left of its patience: so it knocks in time, whoever is faster. */
 static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t patience_ns)
 {
+	uint64_t until_ns = fgi_now_ns(CLOCK_MONOTONIC) + patience_ns;
+
 	for (;;) {
-		bool waited = fgi_room_sleep(r, gate, p, patience_ns);
+		bool waited = fgi_room_sleep(r, gate, p, until_ns);
 		uint32_t found, seats, seen;
 		int verdict;
 
@@ -140,8 +144,11 @@ static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_pat
 		} while (seen != found);
 		if (verdict != EAGAIN)
 			return verdict;
-		if (waited && patience_ns < FGI_LONGEST_PARK_NS)
+		if (!waited)
+			continue;
+		if (patience_ns < FGI_LONGEST_PARK_NS)
 			patience_ns *= 2;
+		until_ns = fgi_now_ns(CLOCK_MONOTONIC) + patience_ns;
 	}
 }
 

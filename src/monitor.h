@@ -28,9 +28,10 @@ void fgi_process_init(void);
  * ever), or attaches again to one that was only late. `now` is CLOCK_MONOTONIC. Returns whether it lives. For waiters
  * that park or have spun for long; costs one load.
  *
- * Where none lives and FLEXGUARD_RECONNECT is 1, it also takes the next step of a new registration, if one is due: a few
- * system calls that never wait. Async-signal-safe, keeps errno. Not without having been asked: a program that has put
- * itself into a sandbox since its first registration may be killed for a system call that it does not make itself. */
+ * Where none lives and FLEXGUARD_RECONNECT is 1, it also takes the next step of a new registration, if one is due: a
+ * few system calls that never wait. Async-signal-safe, keeps errno. Not without having been asked: a program that has
+ * put itself into a sandbox since its first registration may be killed for a system call that it does not make
+ * itself. */
 bool fgi_monitor_alive(uint64_t now_ns);
 
 void fgi_monitor_after_fork(void); /* in the child */

@@ -4,8 +4,8 @@
  * The predecessor of a waiter writes into the waiter's node, and the monitor reads it at any time; so a node must stay
  * a node for ever, also when its thread has exited (design invariant I3). Nodes come in chunks: the first is static, so
  * that there are some where no address space is left (RLIMIT_AS); others are mapped one by one and never given back.
- * They pass through a lock-free stack between threads, and return to it when their thread exits. A thread needs one node for all FlexGuard locks (they are queued
- * at only while waiting), and one per held lock for MCS.
+ * They pass through a lock-free stack between threads, and return to it when their thread exits. A thread needs one
+ * node for all FlexGuard locks (they are queued at only while waiting), and one per held lock for MCS.
  *
  * A waiter that leaves a queue out of order leaves its node behind in state FG_NODE_LEFT. Such a node is set aside
  * until whoever passes the queue's head on has skipped it (FG_NODE_FREE again); its thread may take the very place up

@@ -65,6 +65,6 @@ int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_patience *p);
 
 uint64_t fgi_now_ns(clockid_t clock);
 uint64_t fgi_remaining_ns(const struct fgi_patience *p); /* until the deadline, that there is; 0: it has passed */
-void fgi_from_now(struct timespec *until, uint64_t ns); /* on CLOCK_MONOTONIC */
+void fgi_from_now(struct timespec *until, uint64_t ns);  /* on CLOCK_MONOTONIC */
 
 #endif

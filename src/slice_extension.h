@@ -31,9 +31,9 @@ struct fgi_slice_control {
 extern __thread struct fgi_slice_control *fgi_slice_control
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Makes the extension available to this thread. 0, or why not: EINVAL the kernel knows none; ENOTSUPP (524) it was built
- * or booted without, or glibc's area is too short; EBUSY another library has registered an area; others from rseq(2).
- * Async-signal-safe, keeps errno. May be called again. */
+/* Makes the extension available to this thread. 0, or why not: EINVAL the kernel knows none; ENOTSUPP (524) it was
+ * built or booted without, or glibc's area is too short; EBUSY another library has registered an area; others from
+ * rseq(2). Async-signal-safe, keeps errno. May be called again. */
 int fgi_slice_extension_start(void);
 
 void fgi_slice_yield(void);

@@ -12,7 +12,7 @@
 #elif defined(__aarch64__) && defined(__LP64__)
 #include "src/arch/aarch64/cpu.h"
 #else
-#error "FlexGuard knows x86-64 and arm64; another architecture needs src/arch/<cpu>/cpu.h, and window.h if it is to have windows"
+#error "FlexGuard knows x86-64 and arm64; another architecture needs src/arch/<cpu>/cpu.h, and perhaps window.h"
 #endif
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Registering anew while threads wait for locks: it never waits for a monitor that does not answer, leaves no descriptor
- * behind, and touches none of the program's. The monitor is a socket of this program's, and the time is an argument. */
+/* Registering anew while threads wait for locks: it never waits for a monitor that does not answer, leaves no
+ * descriptor behind, and touches none of the program's. The monitor is a socket of this program's, and the time is an
+ * argument. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

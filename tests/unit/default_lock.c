@@ -30,7 +30,7 @@ static void finish(void)
 	check_lock_works(&lock);
 }
 
-/* ---- the word, alone ----------------------------------------------------------------------------------------------- */
+/* ---- the word, alone -------------------------------------------------------------------------------------------- */
 
 static void test_flags_without_owner(void)
 {
@@ -77,7 +77,7 @@ static void test_release_keeps_flags(void)
 	}
 }
 
-/* ---- waiters that give up ------------------------------------------------------------------------------------------ */
+/* ---- waiters that give up --------------------------------------------------------------------------------------- */
 
 static void *gives_up(void *clock_)
 {
@@ -244,7 +244,7 @@ static void test_turns_were_long(void)
 	finish();
 }
 
-/* ---- who unlocks for another --------------------------------------------------------------------------------------- */
+/* ---- who unlocks for another ------------------------------------------------------------------------------------ */
 
 static void *only_locks(void *unused)
 {

@@ -32,7 +32,7 @@ static int enter(bool patient, uint64_t turn_ns, bool rotate)
 	return fgi_room_enter(&room, &FGI_PATIENCE(CLOCK_MONOTONIC, patient ? NULL : &past), turn_ns, rotate);
 }
 
-/* ---- one thread ---------------------------------------------------------------------------------------------------- */
+/* ---- one thread ------------------------------------------------------------------------------------------------- */
 
 static void test_comes(void)
 {
@@ -153,7 +153,7 @@ static void test_generations(void)
 	}
 }
 
-/* ---- two threads --------------------------------------------------------------------------------------------------- */
+/* ---- two threads ------------------------------------------------------------------------------------------------ */
 
 static void *comes(void *turn_ns)
 {
@@ -192,7 +192,7 @@ static void test_parked_knocks(void)
 	CHECK(!(seats() & FGI_CALLED) && (seats() & FGI_SEAT) && seats() < FGI_ONE, "seats %#x", seats());
 }
 
-/* ---- a crowd ------------------------------------------------------------------------------------------------------- */
+/* ---- a crowd ---------------------------------------------------------------------------------------------------- */
 
 #define CROWD 12
 #define VISITS 4000
