@@ -29,7 +29,7 @@ struct fgi_patience {
 #define FGI_TURNS_PER_LOOK 64u
 
 /* The bounds. A slice: EEVDF's base slice is 2.8 ms with 8 or more CPUs, 1.4 ms with 2. Without a monitor: about what
- * a park and a wake-up cost (docs/measurements/spin-then-park.md). */
+ * a park and a wake-up cost (section 2.2; docs/design/locks.md, Constants). */
 #define FGI_SPIN_SLICE_NS 4000000u
 #define FGI_SPIN_UNMONITORED_NS 10000u
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! What a benchmark must say of itself; the rest (rounds, statistics, tables, plots, reports, resuming) is the same for all.
 //!
-//! A new workload is one file: its options as a `clap::Args`, and this trait. It then needs a line in `args::Bench`, one in
-//! `main`, and its sections for the manual.
+//! A new workload is one file: its options as a `clap::Args`, and this trait. It then needs a line in `bench`, `args::Bench`,
+//! `main` and `manual::PAGES`, and its sections for the manual: "Add a workload" in CONTRIBUTING.md.
 
 use std::collections::BTreeMap;
 use std::process::Command;
