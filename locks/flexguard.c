@@ -293,7 +293,9 @@ static inline void fgi_lock(struct fg_lock *l)
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	return fgi_trylock(l) ? 0 : slow_path(l, &FGI_PATIENCE(clock, abs));
+	if (take(l, 0, 0) || slow_path(l, &FGI_PATIENCE(clock, abs)) == 0)
+		return 0;
+	return fgi_trylock(l) ? 0 : ETIMEDOUT; /* one that is reserved could still be locked */
 }
 
 __attribute__((noinline, cold)) static void wake(struct fg_lock *l)

@@ -36,14 +36,22 @@ struct fgi_patience {
 bool fgi_patience_look(struct fgi_patience *p);
 bool fgi_past_deadline(const struct fgi_patience *p); /* false where there is none */
 
-/* One turn of busy-waiting is over: must this waiter park now? */
-static inline bool fgi_must_park(struct fgi_patience *p)
+/* So many turns of busy-waiting are over: must this waiter park now? */
+static inline bool fgi_must_park_after(struct fgi_patience *p, uint32_t turns)
 {
+	uint32_t before = p->turns;
+
 	if (fgi_preempted_cs())
 		return true;
-	if (fg_unlikely(++p->turns % FGI_TURNS_PER_LOOK == 0))
+	p->turns += turns;
+	if (fg_unlikely(p->turns / FGI_TURNS_PER_LOOK != before / FGI_TURNS_PER_LOOK))
 		return fgi_patience_look(p);
 	return p->out;
+}
+
+static inline bool fgi_must_park(struct fgi_patience *p)
+{
+	return fgi_must_park_after(p, 1);
 }
 
 /* For pure spinlocks: one turn is over; has the deadline passed? Looks at the clock on the first turn, then now and
