@@ -51,20 +51,19 @@ static void test_at_the_release(void)
 }
 
 /* The same for real: the waiter unmaps what it was let into. */
-static struct fg_lock *given, *taken;
+static struct fg_lock *given;
+static uint32_t rounds_given, rounds_taken;
 
 static void *heir(void *unused)
 {
 	(void)unused;
-	for (int i = 0; i < ROUNDS; i++) {
-		struct fg_lock *l;
-
-		while (!(l = fg_load_acquire(&given)) || l == taken)
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		while (fg_load_acquire(&rounds_given) != i)
 			sched_yield();
-		fgi_lock(l);
-		fgi_unlock(l);
-		munmap(l, 4096);
-		fg_store_release(&taken, l);
+		fgi_lock(given);
+		fgi_unlock(given);
+		munmap(given, 4096);
+		fg_store_release(&rounds_taken, i);
 	}
 	return NULL;
 }
@@ -73,11 +72,12 @@ static void test_heir(void)
 {
 	pthread_t thread = check_thread(heir, NULL);
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
 		struct fg_lock *l = fresh();
 
 		fgi_lock(l);
-		fg_store_release(&given, l);
+		given = l;
+		fg_store_release(&rounds_given, i);
 		switch (i % 4) { /* how far it has come by then */
 		case 0:
 			await_bits(&l->room.seats, FGI_SEAT);
@@ -86,14 +86,12 @@ static void test_heir(void)
 			await_bits(&l->word, WAKE);
 			break;
 		default:
-			for (int turn = 0; turn < i % 256; turn++)
+			for (uint32_t turn = 0; turn < i % 256; turn++)
 				fg_pause();
 		}
 		fgi_unlock(l);
-		while (fg_load_acquire(&taken) != l)
+		while (fg_load_acquire(&rounds_taken) != i)
 			sched_yield();
-		fg_store_release(&given, NULL);
-		fg_store_release(&taken, NULL);
 	}
 	check_join(thread);
 }
