@@ -132,7 +132,7 @@ static void rest(const struct watch *w)
 }
 
 /* Takes the free lock and leaves the seat. On a lock that is seldom taken nobody may come for a while who would call
- * the next: so this owner does when it releases, unless somebody has come by then. */
+ * the next: so this owner does when it releases. */
 static bool take_as_alpha(struct fg_lock *l, uint32_t found)
 {
 	if (!take(l, found, 0))

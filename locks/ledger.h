@@ -37,8 +37,8 @@ struct fgi_ledger {
 
 #define FGI_LEDGERS 1024u
 #define FGI_STALE_SAMPLES 8u /* later than that nobody wanted the lock; until then they may all have been preempted */
-#define FGI_COLD_NS                                                                                                    \
-	4000u /* a lock taken less often than this gains nothing from a lease, and parked threads are called */
+/* A lock taken less often than this gains nothing from a lease, and its parked threads are called. */
+#define FGI_COLD_NS 4000u
 
 static struct fgi_ledger fgi_ledgers[FGI_LEDGERS];
 
@@ -106,23 +106,31 @@ static void fgi_ledger_begin(struct fgi_ledger *l, uintptr_t lock)
 	fg_store_relaxed(&l->lock, lock);
 }
 
-/* A sample may be over: judges it and decides what rules the next. One that nobody closed in time says nothing. */
+/* A sample is over: judges it and decides what rules the next. One that nobody closed in time says nothing. */
+static void fgi_ledger_settle(struct fgi_ledger *l, uintptr_t lock, uint32_t ops, uint64_t now)
+{
+	uint64_t stale_ns = l->until_ns + FGI_STALE_SAMPLES * fgi_tune.sample_ns;
+
+	if (l->lock == lock && now < stale_ns)
+		fgi_ledger_judge(l, ops - l->ops, now - l->from_ns);
+	else if (l->lock != lock && now > stale_ns)
+		fgi_ledger_begin(l, lock);
+	if (l->lock != lock)
+		return;
+	fg_store_relaxed(&l->regime, fgi_next_regime(l));
+	l->from_ns = now;
+	l->ops = ops;
+	fg_store_relaxed(&l->until_ns, now + fgi_tune.sample_ns);
+}
+
+/* Settles the sample if it is over, unless another thread is at it. */
 __attribute__((noinline)) static void fgi_ledger_close(struct fgi_ledger *l, const void *lock, uint32_t ops,
 						       uint64_t now)
 {
 	if (fg_cas_acquire(&l->busy, 0, 1) != 0)
 		return;
-	if (l->lock != (uintptr_t)lock && now > l->until_ns + FGI_STALE_SAMPLES * fgi_tune.sample_ns)
-		fgi_ledger_begin(l, (uintptr_t)lock);
-	else if (l->lock == (uintptr_t)lock && now >= l->until_ns &&
-		 now - l->until_ns < FGI_STALE_SAMPLES * fgi_tune.sample_ns)
-		fgi_ledger_judge(l, ops - l->ops, now - l->from_ns);
-	if (l->lock == (uintptr_t)lock && now >= l->until_ns) {
-		fg_store_relaxed(&l->regime, fgi_next_regime(l));
-		l->from_ns = now;
-		l->ops = ops;
-		fg_store_relaxed(&l->until_ns, now + fgi_tune.sample_ns);
-	}
+	if (now >= l->until_ns)
+		fgi_ledger_settle(l, (uintptr_t)lock, ops, now);
 	fg_store_release(&l->busy, 0);
 }
 

@@ -15,19 +15,14 @@
 #define FGI_LOCKS_SLICE_EXTENDED_H
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "src/slice_extension.h"
 
-/* Nobody should compare with this lock where it is merely the lock itself, unless he says that he knows. */
+/* Nobody should compare with this lock where it is merely the lock itself. */
 #define FGI_LOCK_HAS_REFUSAL
 static inline const char *fgi_lock_refusal(void)
 {
-	const char *force = getenv("FLEXGUARD_FORCE");
-
-	if (force && strcmp(force, "1") == 0)
-		return NULL;
 	switch (fgi_slice_extension_start()) {
 	case 0:
 		return NULL;
