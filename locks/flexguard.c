@@ -31,7 +31,6 @@
 #include "locks/ledger.h"
 #include "locks/room.h"
 #include "src/arch/arch.h"
-#include "src/arch/biased.h"
 #include "src/futex.h"
 #include "src/membarrier.h"
 #include "src/patience.h"

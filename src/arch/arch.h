@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The architecture is chosen here, and its release in src/arch/biased.h; nowhere else. Windows exist on x86-64 only:
+/* The architecture is chosen here and nowhere else. Windows exist on x86-64 only:
  * elsewhere a lock compiles if it publishes its intent (abi/flexguard_abi.h), as the default lock does. */
 #ifndef FGI_ARCH_H
 #define FGI_ARCH_H
@@ -7,12 +7,14 @@
 #include "src/arch/window_entry.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
+#include "src/arch/x86_64/biased.h"
 #include "src/arch/x86_64/cpu.h"
 #include "src/arch/x86_64/window.h"
 #elif defined(__aarch64__) && defined(__LP64__)
+#include "src/arch/aarch64/biased.h"
 #include "src/arch/aarch64/cpu.h"
 #else
-#error "FlexGuard knows x86-64 and arm64; another architecture needs src/arch/<cpu>/cpu.h, and perhaps window.h"
+#error "FlexGuard knows x86-64 and arm64; another architecture needs src/arch/<cpu>/{biased,cpu}.h, perhaps window.h"
 #endif
 
 #endif

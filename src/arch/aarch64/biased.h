@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Release of a lock word that holds its owner and, in its highest bits, flags that others set by compare-and-swap. */
-#ifndef FGI_ARCH_BIASED_SELECT_H
-#define FGI_ARCH_BIASED_SELECT_H
+/* arm64: release of a lock word that holds its owner and, in its highest bits, flags that others set by
+ * compare-and-swap. Atomic, so who sets a flag needs no membarrier here, and loses nothing by one. */
+#ifndef FGI_ARCH_BIASED_H
+#define FGI_ARCH_BIASED_H
 
-#if defined(__x86_64__) && defined(__LP64__)
-#include "src/arch/x86_64/biased.h"
-#else
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,6 +14,5 @@ static inline bool fgi_biased_release(uint32_t *word, uint32_t kept)
 {
 	return fg_fetch_and_release(word, kept) >> 31;
 }
-#endif
 
 #endif
