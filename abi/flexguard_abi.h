@@ -32,7 +32,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 1u
+#define FG_ABI_VERSION 2u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -45,13 +45,18 @@ typedef int64_t fg_s64;
  *   its user instruction pointer lies in a window whose condition holds
  */
 struct fg_thread_block {
-	fg_s32 held;    /* critical sections this thread is in; may be negative after a foreign unlock */
+	fg_s32 held;    /* critical sections this thread is in, but for the one that `pending` shows; may be negative */
 	fg_u32 self;    /* how lock words name this thread: its tid; 0 until the thread's first lock */
 	fg_u64 node;    /* address of the fg_queue_node it is queued with, or 0 */
-	fg_u64 pending; /* address of the u32 lock word it is about to take or release, or 0 */
+	fg_u64 pending; /* address of the u32 lock word it owns, is about to take or has just released, or 0 */
 	fg_u64 spins;   /* iterations spent busy-waiting (statistics: the monitor does not read it) */
 	fg_u64 parks;   /* futex waits entered (statistics) */
-	fg_u64 reserved[3];
+	/* What locks/flexguard.c remembers of whatever lock; the monitor does not read it. */
+	fg_u64 leased;     /* the lock that is reserved for this thread, or 0, */
+	fg_u32 leased_for; /* for so many sections more, */
+	fg_u32 leased_ops; /* as long as the lock's count is this */
+	fg_u32 contended;  /* how often it has found a lock taken, and the first tries were in vain */
+	fg_u32 reserved;
 };
 
 #define FG_OWNER_MASK 0x3fffffffu /* the bits of a lock word that name its owner (a Linux tid fits) */
@@ -135,7 +140,8 @@ struct fg_reply {
 /* ---- the shared page -------------------------------------------------------------------------------------------
  * num_preempted_cs has a cache line of its own: every spinner polls it. The page is frozen for all processes, so every
  * word is written by the kernel half: of its own accord, or when the user half runs its beat program. */
-#define FG_SLICE_CPUS 488u /* as many as fit; CPUs with higher numbers are unknown */
+#define FG_SLICE_CPUS 232u /* as many as fit; CPUs with higher numbers are unknown */
+#define FG_SLEEPERS 512u   /* what is left */
 
 struct fg_shared {
 	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide */
@@ -158,6 +164,12 @@ struct fg_shared {
 	 * FG_REG_WANT_SLICE; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on which no
 	 * more than speed may depend. */
 	fg_u64 slice_end_ns[FG_SLICE_CPUS];
+
+	/* Critical threads that sleep: at (self % FG_SLEEPERS) the thread block's `self`, from when the thread is
+	 * switched out until it runs again; 0: nobody known. For a waiter that has read in the lock's word for whom it
+	 * waits. One of two threads that share a place is unknown, and in another PID namespace somebody may have the
+	 * same name: a hint, on which no more than speed may depend. */
+	fg_u32 asleep[FG_SLEEPERS];
 };
 
 #define FG_HEARTBEAT_NS 500000000ull
@@ -191,6 +203,7 @@ FG_ABI_AT(fg_shared, preempted_holders, 128);
 FG_ABI_AT(fg_shared, missed, 152);
 FG_ABI_AT(fg_shared, tick_ns, 160);
 FG_ABI_AT(fg_shared, slice_end_ns, 192);
+FG_ABI_AT(fg_shared, asleep, 2048);
 FG_ABI_ASSERT(sizeof(struct fg_shared) == FG_PAGE);
 
 #endif

@@ -13,7 +13,8 @@
  *
  * Which switches count. The ones that leave prev runnable. `preempt` alone does not say it: user code is preempted on
  * its way out of an interrupt by a plain schedule(). sched_yield looks the same and is no less bad for the waiters. A
- * holder that sleeps (I/O, a page fault, a nested lock) is not preempted: spinning for it would only burn its CPU.
+ * holder that sleeps (I/O, a page fault, a nested lock) is not preempted: spinning for it would only burn its CPU. So
+ * it is not counted, but noted on the page by its name (`asleep`), for those who wait for it and for nobody else.
  * A thread that is exiting is not counted, whatever its block says: it never returns to user mode, so no lock is
  * waiting for its next time slice. Workers that the kernel makes from a user thread (io_uring, vhost) carry a copy of
  * its thread pointer but never run its code: they would testify for somebody else.
@@ -27,16 +28,17 @@
  * before the counter is touched, so that one critical thread replacing another never shows the waiters a false 0.
  * A switch-in can go unseen: kernels have been watched leaving out the tracepoint, for every tracer, once in a
  * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So whoever
- * is switched out, whatever for, is uncounted first: an error lasts until the thread's next switch at most.
+ * is switched out, whatever for, is uncounted first: an error lasts until the thread's next switch at most. All of this
+ * goes for the notes of who sleeps, too: `sleepers` is how many there are.
  *
  * What it never does: allocate in sched_switch. An allocation under the run-queue lock may want to wake a kernel
  * thread, that is, take the run-queue lock. Thread records are made by the fork hook for the threads and children of
  * registered processes, and by a task iterator (fg_adopt) for the threads that are older than the registration. A
  * critical thread without a record is `missed`, and not counted, because nobody could uncount it.
  *
- * What it costs a bystander: a per-CPU increment; if any process ever registered, one storage look-up in a switch that
- * leaves it runnable; only while somebody is counted, one more for prev and one for next; and if any process ever asked
- * for the ends of its slices (slice.h), one for next.
+ * What it costs a bystander: a per-CPU increment; if any process ever registered, one storage look-up; only while
+ * somebody is counted or noted, one more for prev and one for next; and if any process ever asked for the ends of its
+ * slices (slice.h), one for next.
  */
 #include <stdbool.h>
 
@@ -94,6 +96,9 @@ static volatile __u32 slices_wanted;
 /* That there may be. */
 static volatile __u32 cpus;
 
+/* Threads with a name in `asleep`. */
+static __u32 sleepers;
+
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
 static __always_inline struct fg_shared *shared_page(void)
@@ -124,8 +129,8 @@ static __always_inline bool still_runnable(struct task_struct *prev, bool preemp
 }
 
 /* The comment above struct fg_thread_block, in code. The certain evidence comes first; a next waiter that holds as
- * well is a holder. */
-static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_counts *count)
+ * well is a holder. `name` is what lock words call the thread. */
+static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_counts *count, __u32 *name)
 {
 	struct fg_thread_block block;
 	__u32 word;
@@ -134,6 +139,7 @@ static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_cou
 		count->unreadable++;
 		return FG_KIND_NONE;
 	}
+	*name = block.self;
 	if (block.held > 0)
 		return FG_KIND_HOLDER;
 	if (block.pending) {
@@ -205,7 +211,7 @@ static __always_inline bool in_window(struct task_struct *task, const struct fg_
 }
 
 static __always_inline enum fg_kind judge(struct task_struct *task, const struct fg_process_record *process,
-					  struct fg_cpu_counts *count)
+					  struct fg_cpu_counts *count, __u32 *name)
 {
 	enum fg_kind kind = FG_KIND_NONE;
 	__u64 tp = task->thread.fsbase;
@@ -216,7 +222,7 @@ static __always_inline enum fg_kind judge(struct task_struct *task, const struct
 
 		if (i >= process->n_images)
 			break;
-		seen = judge_block(tp + process->block_offset[i], count);
+		seen = judge_block(tp + process->block_offset[i], count, name);
 		if (seen == FG_KIND_HOLDER)
 			return seen;
 		if (seen != FG_KIND_NONE)
@@ -227,15 +233,41 @@ static __always_inline enum fg_kind judge(struct task_struct *task, const struct
 
 /* ---- counting -------------------------------------------------------------------------------------------------- */
 
-/* Returns 1 if the thread was counted; it no longer is. While the counter is 0 nobody is, so nobody is looked up. */
-static __always_inline int uncount(struct task_struct *task, const struct fg_shared *page)
+/* A place that another thread has taken meanwhile is left to it. */
+static __always_inline void forget_sleep(struct fg_thread_record *thread, struct fg_shared *page)
+{
+	__u32 name = thread->asleep_as;
+
+	if (page->asleep[name % FG_SLEEPERS] == name)
+		page->asleep[name % FG_SLEEPERS] = 0;
+	thread->asleep_as = 0;
+	__sync_fetch_and_add(&sleepers, -1);
+}
+
+static __always_inline void note_sleep(struct task_struct *task, __u32 name, struct fg_shared *page)
+{
+	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread || !name)
+		return;
+	page->asleep[name % FG_SLEEPERS] = name;
+	thread->asleep_as = name;
+	__sync_fetch_and_add(&sleepers, 1);
+}
+
+/* Returns 1 if the thread was counted; it no longer is, nor noted as asleep. Where nobody is, nobody is looked up. */
+static __always_inline int uncount(struct task_struct *task, struct fg_shared *page)
 {
 	struct fg_thread_record *thread;
 
-	if (!READ_ONCE(page->num_preempted_cs) || (task->flags & PF_KTHREAD))
+	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(sleepers)) || (task->flags & PF_KTHREAD))
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
-	if (!thread || thread->counted_as == FG_KIND_NONE)
+	if (!thread)
+		return 0;
+	if (thread->asleep_as)
+		forget_sleep(thread, page);
+	if (thread->counted_as == FG_KIND_NONE)
 		return 0;
 	thread->counted_as = FG_KIND_NONE;
 	return 1;
@@ -274,16 +306,20 @@ static __always_inline int switched_out(struct task_struct *prev, bool preempt, 
 {
 	struct fg_process_record *process;
 	enum fg_kind kind;
+	__u32 name = 0;
 
 	if (prev->flags & (PF_KTHREAD | PF_EXITING | PF_IO_WORKER | PF_USER_WORKER))
-		return 0;
-	if (!still_runnable(prev, preempt, prev_state))
 		return 0;
 	process = bpf_task_storage_get(&processes, prev->group_leader, 0, 0);
 	if (!process || !process->n_images)
 		return 0;
+	kind = judge(prev, process, count, &name);
+	if (!still_runnable(prev, preempt, prev_state)) {
+		if (kind == FG_KIND_HOLDER)
+			note_sleep(prev, name, page);
+		return 0;
+	}
 	count->registered_preemptions++;
-	kind = judge(prev, process, count);
 	return kind == FG_KIND_NONE ? 0 : count_as(prev, kind, page);
 }
 

@@ -29,7 +29,7 @@ struct fg_process_record {
  * that the run-queue lock orders all accesses. User space cannot reach it: nobody can forge having been counted. */
 struct fg_thread_record {
 	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE: it is not part of num_preempted_cs */
-	fg_u32 pad;
+	fg_u32 asleep_as;  /* the name that it has put into `asleep` of the shared page; 0: none */
 };
 
 /* One a CPU, only ever incremented by it. */
@@ -38,7 +38,7 @@ struct fg_cpu_counts {
 	fg_u64 registered_preemptions; /* switches that took the CPU from a runnable thread of a registered process */
 	fg_u64 inherited_processes;    /* records copied by the fork hook */
 	fg_u64 lost_records;           /* records for which there was no memory */
-	fg_u64 unreadable;             /* preemptions at which a thread block or what it points to was not in memory */
+	fg_u64 unreadable;             /* switches at which a thread block or what it points to was not in memory */
 };
 
 /* Argument of fg_beat. */

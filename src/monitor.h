@@ -19,6 +19,14 @@ static inline bool fgi_preempted_cs(void)
 	return fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->num_preempted_cs) != 0;
 }
 
+/* Does the monitor know that the thread which a lock word names `owner` sleeps, with a lock? */
+static inline bool fgi_owner_sleeps(uint32_t owner)
+{
+	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+
+	return owner && fg_load_relaxed(&page->asleep[owner % FG_SLEEPERS]) == owner;
+}
+
 /* Registers this image once per process: connects to the monitor, sends the windows and where thread blocks are, maps
  * the page. Where there is no monitor it returns quickly and all locks go on as spin-then-park locks. Idempotent,
  * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What the detection oracle (rust/oracle) watches: threads that fight for one lock on one CPU, and a real-time thread
- * beside them that takes the CPU away at arbitrary instructions, a few microseconds after it gave it back.
+/* What the detection oracle (rust/oracle) watches: threads that fight for two locks on one CPU, mostly for one of them,
+ * and now and then for both, nested or crossed; and a real-time thread beside them that takes the CPU away at arbitrary
+ * instructions, a few microseconds after it gave it back.
  *
  * It says on stdout, in one line, where the oracle has to look. For each byte on stdin it runs for one burst and says
  * so in a line; at the end of stdin it ends. A burst is short enough for the oracle's buffer, whenever that is read.
@@ -33,24 +34,17 @@ struct worker {
 	pthread_t thread;
 	pid_t tid;
 	const struct fg_thread_block *block;
-	uint64_t locked; /* how often it has been inside */
+	uint64_t locked, locked_outer; /* how often it has been inside */
 };
 
-static struct fg_lock lock __attribute__((aligned(FG_CACHE_LINE)));
-static volatile uint64_t inside; /* protected by the lock, like the next */
-static uint64_t last_nap;
+/* `outer` is taken first. */
+static struct fg_lock lock __attribute__((aligned(FG_CACHE_LINE))), outer __attribute__((aligned(FG_CACHE_LINE)));
+static volatile uint64_t inside, inside_outer; /* protected by them */
+static uint64_t last_nap;                      /* protected by `lock` */
 static struct worker workers[WORKERS];
 static pthread_barrier_t introduced, between_bursts;
 static atomic_bool halt, stop;
 static int cpu;
-
-static uint32_t random_from(uint32_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 17;
-	*state ^= *state << 5;
-	return *state;
-}
 
 static void pin(void)
 {
@@ -121,19 +115,41 @@ static bool enter(uint32_t choice)
 	return true;
 }
 
-/* Returns whether the lock was had. */
-static bool visit(uint32_t dice)
+static void enter_outer(struct worker *me)
 {
-	if (!enter(dice))
-		return false;
+	fgi_lock(&outer);
+	inside_outer++;
+	me->locked_outer++;
+}
+
+/* One in four takes both locks, and then releases them in either order. */
+static void visit(struct worker *me, uint32_t dice)
+{
+	bool both = dice >> 26 & 1 && dice >> 27 & 1, crossed = both && dice >> 25 & 1;
+
+	if (both)
+		enter_outer(me);
+	if (!enter(dice)) {
+		if (both)
+			fgi_unlock(&outer);
+		return;
+	}
 	inside++;
+	me->locked++;
+	if (crossed) {
+		fgi_unlock(&outer);
+		loiter(dice >> 4 & 15);
+	}
 	loiter(dice >> 8 & 15);
 	if (fg_cycles() - last_nap > NAP_EVERY) {
 		nap(dice);
 		last_nap = fg_cycles();
 	}
 	fgi_unlock(&lock);
-	return true;
+	if (both && !crossed) {
+		loiter(dice >> 4 & 15);
+		fgi_unlock(&outer);
+	}
 }
 
 /* At the end of a burst nobody is in a call on the lock, and all sleep. */
@@ -158,7 +174,7 @@ static void *work(void *argument)
 		uint32_t dice = random_from(&seed);
 		uint64_t begin = fg_cycles();
 
-		me->locked += visit(dice);
+		visit(me, dice);
 		if (fg_cycles() - begin > LONG_WAIT)
 			nap(dice);
 		/* Now and then long enough to be preempted here: then the next visit comes some way into a slice. */
@@ -228,8 +244,8 @@ static const struct fg_queue_node *first_node(void)
 
 static void introduce(void)
 {
-	printf("victim pid=%d registered=%d lock=%p nodes=%p workers=", (int)getpid(),
-	       fgi_monitor_page != &fgi_no_monitor, (void *)&lock, (const void *)first_node());
+	printf("victim pid=%d registered=%d locks=%p,%p nodes=%p workers=", (int)getpid(),
+	       fgi_monitor_page != &fgi_no_monitor, (void *)&lock, (void *)&outer, (const void *)first_node());
 	for (int i = 0; i < WORKERS; i++)
 		printf("%s%d:%p", i ? "," : "", (int)workers[i].tid, (const void *)workers[i].block);
 	putchar('\n');
@@ -238,7 +254,7 @@ static void introduce(void)
 
 int main(int argc, char **argv)
 {
-	uint64_t locked = 0;
+	uint64_t locked = 0, locked_outer = 0;
 	pthread_t preemptor;
 
 	cpu = argc > 1 ? atoi(argv[1]) : 0;
@@ -254,8 +270,10 @@ int main(int argc, char **argv)
 	for (int i = 0; i < WORKERS; i++) {
 		check_join(workers[i].thread);
 		locked += workers[i].locked;
+		locked_outer += workers[i].locked_outer;
 	}
-	CHECK(locked == inside, "%llu times locked, but the counter is %llu: the lock does not exclude",
-	      (unsigned long long)locked, (unsigned long long)inside);
+	CHECK(locked == inside && locked_outer == inside_outer,
+	      "%lu and %lu times locked, but the counters are %lu and %lu", (unsigned long)locked,
+	      (unsigned long)locked_outer, (unsigned long)inside, (unsigned long)inside_outer);
 	return 0;
 }

@@ -19,6 +19,7 @@ trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
 FLEXGUARD_SOCKET=@flexguard-test-killed.$$
 export FLEXGUARD_SOCKET
+. "$(dirname "$0")/start-monitor.sh"
 
 load() { # seconds
 	"$prefix/libexec/flexguard/fg-bench" shm --lock "$lock" --threads 8 --seconds "$1" --warmup 0
@@ -27,32 +28,16 @@ throughput() { # file
 	sed -n 's/.*"throughput_ops_per_ms":\([0-9.]*\).*/\1/p' "$1"
 }
 
-mkfifo "$scratch/ready"
-"$prefix/bin/flexguard" monitor --socket "$FLEXGUARD_SOCKET" > "$scratch/ready" 2> "$scratch/log" &
-monitor=$!
-exec 3< "$scratch/ready"
-read -r line <&3 || {
-	cat "$scratch/log"
-	[ "${FLEXGUARD_REQUIRE_BPF:-}" = 1 ] && exit 1
-	exit 77
-}
-case $line in
-*ready*) ;;
-*) echo "the monitor said: $line"; exit 1 ;;
-esac
-
+start_monitor
 load 4 > "$scratch/killed" &
 worker=$!
 # Kill it once the worker is registered and critical sections are being preempted.
 tries=0
-until "$prefix/bin/flexguard" monitor --status --socket "$FLEXGUARD_SOCKET" > "$scratch/status" &&
-	grep -q '^preempted-holders: [1-9]' "$scratch/status"; do
+until monitor_status && grep -q '^preempted-holders: [1-9]' "$scratch/status"; do
 	tries=$((tries + 1))
 	[ $tries -lt 1000 ] || { echo "no critical section was ever preempted"; cat "$scratch/status"; exit 1; }
 done
-kill -9 "$monitor"
-wait "$monitor" 2> "$scratch/ignored" || true
-monitor=
+kill_monitor
 wait "$worker" || { echo "the worker failed after its monitor was killed: $?"; exit 1; }
 
 load 2 > "$scratch/never" # nobody listens there any more

@@ -20,22 +20,7 @@ trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
 FLEXGUARD_SOCKET=@flexguard-test-restarted.$$
 export FLEXGUARD_SOCKET
-mkfifo "$scratch/ready"
-
-start_monitor() {
-	"$prefix/bin/flexguard" monitor --socket "$FLEXGUARD_SOCKET" > "$scratch/ready" 2> "$scratch/log" &
-	monitor=$!
-	exec 3< "$scratch/ready"
-	read -r line <&3 || {
-		cat "$scratch/log"
-		[ "${FLEXGUARD_REQUIRE_BPF:-}" = 1 ] && exit 1
-		exit 77
-	}
-	case $line in
-	*ready*) ;;
-	*) echo "the monitor said: $line"; exit 1 ;;
-	esac
-}
+. "$(dirname "$0")/start-monitor.sh"
 
 start_worker() { # value of FLEXGUARD_RECONNECT
 	FLEXGUARD_RECONNECT=$1 "$prefix/libexec/flexguard/fg-bench" shm --lock "$lock" --threads 4 --seconds 100 \
@@ -46,7 +31,7 @@ start_worker() { # value of FLEXGUARD_RECONNECT
 # Until so many processes are registered, and critical sections of theirs have been preempted.
 await_counted() { # processes
 	tries=0
-	until "$prefix/bin/flexguard" monitor --status --socket "$FLEXGUARD_SOCKET" > "$scratch/status" &&
+	until monitor_status &&
 		grep -q "^registered-processes: $1\$" "$scratch/status" &&
 		grep -q '^preempted-holders: [1-9]' "$scratch/status"; do
 		tries=$((tries + 1))
@@ -59,12 +44,12 @@ start_monitor
 start_worker 1
 start_worker 0
 await_counted 3
-kill -9 "$monitor"
-wait "$monitor" 2> "$scratch/ignored" || true
+kill_monitor
 start_monitor
 await_counted 2
 # Those that wanted to have had their second, and no third has come.
-"$prefix/bin/flexguard" monitor --status --socket "$FLEXGUARD_SOCKET" | grep -q '^registered-processes: 2$'
+monitor_status
+grep -q '^registered-processes: 2$' "$scratch/status"
 for worker in $workers; do
 	kill -0 "$worker" || { echo "a worker has died"; exit 1; }
 done

@@ -38,7 +38,7 @@ pub struct Stats {
     pub missed: u64,
     /// Records for which the kernel had no memory.
     pub lost_records: u64,
-    /// Preemptions at which a thread block, or what it points to, was not in memory.
+    /// Switches at which a thread block, or what it points to, was not in memory.
     pub unreadable: u64,
     /// Context switches seen.
     pub switches: u64,
@@ -126,7 +126,13 @@ mod tests {
             None
         );
         assert_eq!(
-            reply(fg_reply { version: 2, ..good }, &stats.to_wire()),
+            reply(
+                fg_reply {
+                    version: FG_ABI_VERSION + 1,
+                    ..good
+                },
+                &stats.to_wire()
+            ),
             None
         );
         assert_eq!(reply(good, &stats.to_wire()[1..]), None);

@@ -7,7 +7,8 @@ use std::fmt::{self, Write};
 use flexguard_abi::FG_NODE_GRANTED;
 
 use crate::records::*;
-use crate::truth::{Standing, Truth};
+use crate::truth::{Layout, Standing, Truth, Undecided};
+use crate::victim::Victim;
 
 /// How many disagreements are told in full.
 const TOLD: usize = 5;
@@ -29,10 +30,14 @@ pub struct Tally {
     pub forced: u64,
     /// Forced, and critical in truth.
     pub critical: u64,
-    /// By standing; one may be several.
+    /// By standing to any of the locks; one may be several.
     pub owners: u64,
     pub heads: u64,
     pub cuts: u64,
+    /// Critical for both locks.
+    pub nested: u64,
+    /// Forced, with an intent that leads to a lock whose owner the worker is not: not yet, or no longer.
+    pub edges: u64,
     /// Of the critical, the ones that neither `held` nor the state of a node tells: only a window or an intent does.
     pub hidden: u64,
     /// Critical in truth, not counted by the monitor.
@@ -66,17 +71,19 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} preemptions by interrupt ({} in all, {} switches), {} critical ({} owners, {} heads, {} cuts), \
-             {} of them seen by a window or an intent alone; \
+            "{} preemptions by interrupt ({} in all, {} switches), {} critical ({} by both locks, {} owners, {} heads, \
+             {} cuts), {} of them seen by a window or an intent alone, {} beside an intent; \
              {} false negatives, {} false positives, {} undecided, {} miscounts, {} incomplete, {} unreported",
             self.forced,
             self.preemptions,
             self.departures,
             self.critical,
+            self.nested,
             self.owners,
             self.heads,
             self.cuts,
             self.hidden,
+            self.edges,
             self.false_negatives,
             self.false_positives,
             self.undecided,
@@ -88,7 +95,9 @@ impl fmt::Display for Tally {
 }
 
 pub struct Judge {
-    truth: Truth,
+    /// By lock, as their addresses.
+    truths: Vec<Truth>,
+    locks: Vec<u64>,
     /// By worker: off CPU, and counted by the monitor when it left.
     counted: Vec<bool>,
     sequence: u64,
@@ -103,16 +112,18 @@ pub struct Judge {
 }
 
 impl Judge {
-    pub fn new(truth: Truth, workers: usize, code: u64) -> Judge {
+    pub fn new(layout: Layout, victim: &Victim) -> Judge {
+        let truth = |lock| Truth::new(layout, lock, victim.nodes);
         Judge {
-            truth,
-            counted: vec![false; workers],
+            truths: (0..victim.locks.len()).map(truth).collect(),
+            locks: victim.locks.to_vec(),
+            counted: vec![false; victim.workers.len()],
             sequence: 0,
             running: ORACLE_NOBODY,
             recent: VecDeque::new(),
             tally: Tally::default(),
             report: Vec::new(),
-            code,
+            code: victim.code,
         }
     }
 
@@ -156,27 +167,39 @@ impl Judge {
             self.tell("some of the evidence could not be read");
             return;
         }
-        match self.truth.leaves(event.prev, event) {
+        match self.standings(event) {
             Err(why) => {
                 self.tally.undecided += 1;
                 self.tell(&format!("undecided: {}", why.0));
             }
-            Ok(standing) => {
+            Ok(standings) => {
                 if forced {
-                    self.classify(standing, event);
+                    self.classify(&standings, event);
                 }
-                self.compare(runnable && standing.is_critical(), counted);
+                let critical = standings.iter().any(|s| s.is_critical());
+                self.compare(runnable && critical, counted);
             }
         }
     }
 
-    fn classify(&mut self, standing: Standing, event: &oracle_event) {
-        let critical = standing.is_critical();
+    /// To each of the locks.
+    fn standings(&mut self, event: &oracle_event) -> Result<Vec<Standing>, Undecided> {
+        let all = self.truths.iter_mut();
+        all.map(|truth| truth.leaves(event.prev, event)).collect()
+    }
+
+    fn classify(&mut self, standings: &[Standing], event: &oracle_event) {
+        let is = |what: fn(&Standing) -> bool| standings.iter().any(what);
+        let critical = is(|s| s.is_critical());
+        let mut intended = self.locks.iter().zip(standings);
         let shown = event.held > 0 || event.own_state == FG_NODE_GRANTED;
         self.tally.critical += u64::from(critical);
-        self.tally.owners += u64::from(standing.owner);
-        self.tally.heads += u64::from(standing.head);
-        self.tally.cuts += u64::from(standing.cut);
+        self.tally.owners += u64::from(is(|s| s.owner));
+        self.tally.nested += u64::from(standings.iter().all(|s| s.is_critical()));
+        self.tally.heads += u64::from(is(|s| s.head));
+        self.tally.cuts += u64::from(is(|s| s.cut));
+        let edge = intended.any(|(lock, s)| *lock == event.pending && !s.owner);
+        self.tally.edges += u64::from(edge);
         self.tally.hidden += u64::from(critical && !shown);
     }
 
@@ -209,8 +232,10 @@ impl Judge {
     fn tell(&mut self, what: &str) {
         if self.report.len() < TOLD {
             let events = self.recent.make_contiguous().join("\n    ");
-            self.report
-                .push(format!("{what}\n    {events}\n    truth: {:?}", self.truth));
+            self.report.push(format!(
+                "{what}\n    {events}\n    truth: {:?}",
+                self.truths
+            ));
         }
     }
 }
@@ -230,11 +255,13 @@ fn describe(event: &oracle_event, code: u64) -> String {
     if event.prev == ORACLE_NOBODY {
         return text;
     }
-    let words = [&event.lock[..8], &event.lock[8..]]
-        .map(|half| u64::from_ne_bytes(half.try_into().expect("eight bytes")));
+    let locks = event.locks.map(|lock| {
+        let halves = [&lock[..8], &lock[8..]];
+        halves.map(|half| u64::from_ne_bytes(half.try_into().expect("eight bytes")))
+    });
     let _ = write!(
         text,
-        " flags={:#x} verdict={} ip=+{:#x} held={} node={:#x} (state {}) pending={:#x} lock={:#x},{:#x} nodes=",
+        " flags={:#x} verdict={} ip=+{:#x} held={} node={:#x} (state {}) pending={:#x} locks={:x?} nodes=",
         event.flags,
         event.verdict,
         event.ip.wrapping_sub(code),
@@ -242,8 +269,7 @@ fn describe(event: &oracle_event, code: u64) -> String {
         event.node,
         event.own_state,
         event.pending,
-        words[0],
-        words[1],
+        locks,
     );
     for (i, node) in event.nodes.iter().enumerate() {
         if node.state != 0 || node.next != 0 {

@@ -2,7 +2,7 @@
 //! Measures the Preemption Monitor's detection against an oracle that shares neither code nor idea with it.
 //!
 //! Runs victims (tests/monitor/victim.c) under a monitor of its own, hears every context switch of their workers from
-//! a second BPF program (`witness`), derives from the lock's memory who is critical (`truth`), and compares that with
+//! a second BPF program (`witness`), derives from the locks' memory who is critical (`truth`), and compares that with
 //! the monitor's verdict and counter at each switch (`judge`).
 
 mod judge;
@@ -26,7 +26,7 @@ use clap::{Parser, ValueEnum};
 use flexguard_monitor::{Error, Monitor, Options, SocketName, Stop};
 
 use judge::{Judge, Tally};
-use truth::{Layout, Truth};
+use truth::Layout;
 use victim::Victim;
 use witness::{MonitorMaps, Witness};
 
@@ -59,6 +59,12 @@ struct Arguments {
     /// How many must find the queue cut
     #[arg(long, default_value_t = 0)]
     cuts: u64,
+    /// How many must find a worker critical for both locks
+    #[arg(long, default_value_t = 0)]
+    nested: u64,
+    /// How many must find an intent that leads to a lock of others
+    #[arg(long, default_value_t = 0)]
+    edges: u64,
     /// Longest time for one victim, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -130,7 +136,7 @@ fn cannot_run(error: &Error) -> ExitCode {
 fn run_all(arguments: &Arguments, service: &Service) -> Result<()> {
     let layout = Layout::of(&arguments.lock)
         .with_context(|| format!("the oracle has no model of {:?}", arguments.lock))?;
-    let (mut hidden, mut cuts) = (0, 0);
+    let mut seen = Tally::default();
     for program in &arguments.victims {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let begin = Instant::now();
@@ -141,13 +147,22 @@ fn run_all(arguments: &Arguments, service: &Service) -> Result<()> {
             report.iter().for_each(|told| println!("  {told}"));
         }
         verdict.with_context(|| name.into_owned())?;
-        hidden += tally.hidden;
-        cuts += tally.cuts;
+        seen.hidden += tally.hidden;
+        seen.cuts += tally.cuts;
+        seen.nested += tally.nested;
+        seen.edges += tally.edges;
     }
-    ensure!(
-        hidden >= arguments.hidden && cuts >= arguments.cuts,
-        "too few preemptions inside windows ({hidden}) or cut queues ({cuts}) to say anything about them"
-    );
+    for (what, seen, wanted) in [
+        ("inside windows", seen.hidden, arguments.hidden),
+        ("beside cut queues", seen.cuts, arguments.cuts),
+        ("with both locks", seen.nested, arguments.nested),
+        ("with an intent only", seen.edges, arguments.edges),
+    ] {
+        ensure!(
+            seen >= wanted,
+            "{seen} preemptions {what}: too few to say anything about them"
+        );
+    }
     Ok(())
 }
 
@@ -169,12 +184,7 @@ fn run(
 ) -> Result<(Tally, Vec<String>)> {
     let socket = service.monitor.socket().to_string();
     let mut victim = Victim::start(program, last_cpu()?, &socket)?;
-    let truth = Truth::new(layout, victim.nodes);
-    let judge = Rc::new(RefCell::new(Judge::new(
-        truth,
-        victim.workers.len(),
-        victim.code,
-    )));
+    let judge = Rc::new(RefCell::new(Judge::new(layout, &victim)));
     let mut storage = MaybeUninit::uninit();
     let witness = Witness::attach(&mut storage, &MonitorMaps::find()?, &victim, layout, &judge)?;
     let begin = Instant::now();

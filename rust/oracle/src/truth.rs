@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Who is critical, from the lock's memory and its history alone.
 //!
-//! All workers run on one CPU and nobody else touches the lock. So between a worker's switch-in and its switch-out
+//! All workers run on one CPU and nobody else touches the locks. So between a worker's switch-in and its switch-out
 //! the lock changed by this worker's hand only, and what it found is what the previous worker left. Step by step
 //! follows the whole state of the lock, with its order of waiters:
 //!
@@ -60,6 +60,8 @@ struct Place {
 #[derive(Debug)]
 pub struct Truth {
     layout: Layout,
+    /// Which of the locks this is about.
+    lock: usize,
     nodes_address: u64,
     owner: Option<u32>,
     /// From the head to the tail. Who left and was not skipped yet is in it.
@@ -94,9 +96,10 @@ fn undecided<T>(why: impl Into<String>) -> Decision<T> {
 
 impl Truth {
     /// A lock that nobody holds or waits for.
-    pub fn new(layout: Layout, nodes_address: u64) -> Truth {
+    pub fn new(layout: Layout, lock: usize, nodes_address: u64) -> Truth {
         Truth {
             layout,
+            lock,
             nodes_address,
             owner: None,
             queue: Vec::new(),
@@ -105,12 +108,13 @@ impl Truth {
 
     /// `worker` leaves the CPU and the lock looks like this. How does it stand?
     pub fn leaves(&mut self, worker: u32, event: &oracle_event) -> Decision<Standing> {
+        let memory = &event.locks[self.lock];
         if let Some((at, bits)) = self.layout.word {
-            let bytes = event.lock[at..at + 4].try_into().expect("four bytes");
+            let bytes = memory[at..at + 4].try_into().expect("four bytes");
             self.step_word(worker, u32::from_ne_bytes(bytes) & bits)?;
         }
         if let Some(at) = self.layout.tail {
-            let bytes = event.lock[at..at + 8].try_into().expect("eight bytes");
+            let bytes = memory[at..at + 8].try_into().expect("eight bytes");
             self.step_queue(worker, u64::from_ne_bytes(bytes), &event.nodes)?;
         }
         let mut places = self.queue.iter().filter(|p| p.worker == worker);

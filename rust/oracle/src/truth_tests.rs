@@ -25,20 +25,20 @@ impl Lock {
     fn new(name: &str) -> Lock {
         let layout = Layout::of(name).unwrap();
         Lock {
-            truth: Truth::new(layout, NODES),
+            truth: Truth::new(layout, 1, NODES),
             event: oracle_event::default(),
             tail_at: layout.tail.unwrap_or(0),
         }
     }
 
     fn word(&mut self, word: u32) -> &mut Lock {
-        self.event.lock[..4].copy_from_slice(&word.to_ne_bytes());
+        self.event.locks[1][..4].copy_from_slice(&word.to_ne_bytes());
         self
     }
 
     fn tail(&mut self, tail: u64) -> &mut Lock {
         let at = self.tail_at;
-        self.event.lock[at..at + 8].copy_from_slice(&tail.to_ne_bytes());
+        self.event.locks[1][at..at + 8].copy_from_slice(&tail.to_ne_bytes());
         self
     }
 

@@ -9,12 +9,14 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::records::ORACLE_LOCKS;
+
 /// A victim that waits to be told to go. Dropping it kills it.
 pub struct Victim {
     child: Child,
     stdout: BufReader<ChildStdout>,
     pub pid: i32,
-    pub lock: u64,
+    pub locks: [u64; ORACLE_LOCKS as usize],
     pub nodes: u64,
     pub workers: Vec<Worker>,
     /// Where its executable is mapped.
@@ -40,7 +42,7 @@ impl Victim {
             child,
             stdout,
             pid: 0,
-            lock: 0,
+            locks: Default::default(),
             nodes: 0,
             workers: Vec::new(),
             code: 0,
@@ -69,7 +71,10 @@ impl Victim {
                 .with_context(|| format!("no {name}"))
         };
         self.pid = value("pid")?.parse()?;
-        self.lock = address(value("lock")?)?;
+        let mut locks = value("locks")?.split(',');
+        for lock in &mut self.locks {
+            *lock = address(locks.next().context("too few locks")?)?;
+        }
         self.nodes = address(value("nodes")?)?;
         for worker in value("workers")?.split(',') {
             let (tid, block) = worker.split_once(':').context("a worker without block")?;

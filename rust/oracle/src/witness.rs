@@ -74,7 +74,7 @@ impl<'a> Witness<'a> {
         let config = &mut data.context("the object has constants")?.config;
         config.tgid = victim.pid;
         config.nodes = layout.tail.map_or(0, |_| ORACLE_NODES);
-        config.lock_address = victim.lock;
+        config.lock_addresses = victim.locks;
         config.nodes_address = victim.nodes;
         let mut skel = open.load().context("loading the oracle")?;
         for (index, worker) in (0..).zip(&victim.workers) {

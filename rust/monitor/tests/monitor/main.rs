@@ -10,6 +10,7 @@ mod hostile;
 mod lifecycle;
 mod privileges;
 mod protocol;
+mod sleepers;
 mod slices;
 mod victim;
 

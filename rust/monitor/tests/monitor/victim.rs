@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::register;
-use crate::{hostile, privileges, slices};
+use crate::{hostile, privileges, sleepers, slices};
 
 #[repr(C, align(64))]
 struct Block(UnsafeCell<fg_thread_block>);
@@ -31,7 +31,11 @@ impl Block {
             pending: 0,
             spins: 0,
             parks: 0,
-            reserved: [0; 3],
+            leased: 0,
+            leased_for: 0,
+            leased_ops: 0,
+            contended: 0,
+            reserved: 0,
         };
         Block(UnsafeCell::new(zero))
     }
@@ -74,6 +78,7 @@ fn play(role: &str) {
         ("pid-namespace", _) => spin_in_a_pid_namespace(&socket),
         ("exec", _) => exec(&socket),
         ("spawn", _) => spawn(&socket),
+        ("sleep", held) => sleepers::play(&socket, held.parse().unwrap()),
         ("slices", flags) => slices::play(&socket, flags.parse().unwrap()),
         ("setuid", cat) => hostile::play_setuid(&socket, cat),
         ("unprivileged", _) => privileges::play_unprivileged(&socket),
@@ -108,7 +113,7 @@ pub fn block_offset() -> i64 {
     BLOCK.with(offset_of)
 }
 
-fn with_block(change: impl FnOnce(&mut fg_thread_block)) {
+pub fn with_block(change: impl FnOnce(&mut fg_thread_block)) {
     // SAFETY: only this thread writes its block, and it holds no other reference to it.
     BLOCK.with(|block| change(unsafe { &mut *block.0.get() }));
 }

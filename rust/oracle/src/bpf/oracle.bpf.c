@@ -2,7 +2,7 @@
 /* The detection oracle, kernel half: a witness that judges nothing.
  *
  * Attached to sched_switch after the monitor under test, so that it runs after it, it records for every switch from or
- * to a worker what the lock's memory looks like at this instant and what the monitor has just decided. The user half
+ * to a worker what the locks' memory looks like at this instant and what the monitor has just decided. The user half
  * derives the truth from the former and compares it with the latter.
  *
  * From the monitor it takes its output alone (two maps and the layout of one record). It finds the workers by tid,
@@ -109,11 +109,12 @@ static __always_inline void read_user(struct oracle_event *event, void *to, __u3
 		event->flags |= ORACLE_UNREADABLE;
 }
 
-static __always_inline void read_lock(struct oracle_event *event)
+static __always_inline void read_locks(struct oracle_event *event)
 {
 	__u32 i;
 
-	read_user(event, event->lock, sizeof(event->lock), config.lock_address);
+	for (i = 0; i < ORACLE_LOCKS; i++)
+		read_user(event, event->locks[i], sizeof(event->locks[i]), config.lock_addresses[i]);
 	for (i = 0; i < ORACLE_NODES; i++) {
 		if (i >= config.nodes)
 			break;
@@ -158,7 +159,7 @@ static __always_inline void testify(struct oracle_event *event, struct task_stru
 		if ((long)regs->orig_ax < 0)
 			event->flags |= ORACLE_FORCED;
 	}
-	read_lock(event);
+	read_locks(event);
 	read_verdict(event, prev);
 	read_block(event, from->block);
 }

@@ -5,6 +5,7 @@
 
 #include <linux/types.h>
 
+#define ORACLE_LOCKS 2
 #define ORACLE_NODES 16
 #define ORACLE_NOBODY 0xffffffffu
 
@@ -32,8 +33,8 @@ struct oracle_event {
 	__u32 counter; /* num_preempted_cs after the monitor's handler */
 	__u32 pad;
 
-	/* Evidence: the lock's own memory. */
-	__u8 lock[16];
+	/* Evidence: the locks' own memory. */
+	__u8 locks[ORACLE_LOCKS][16];
 	struct oracle_node nodes[ORACLE_NODES];
 
 	/* Not evidence. For the statistics, and to explain a disagreement. */
@@ -48,7 +49,7 @@ struct oracle_event {
 struct oracle_config {
 	__s32 tgid;  /* the victim's, as gettid() and getpid() say it there */
 	__u32 nodes; /* 0: a lock without queue */
-	__u64 lock_address;
+	__u64 lock_addresses[ORACLE_LOCKS];
 	__u64 nodes_address;
 };
 

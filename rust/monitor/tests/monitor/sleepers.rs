@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//! Who sleeps with a lock is named on the page until it runs again, and nobody else is.
+
+use std::fs;
+use std::ptr::NonNull;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flexguard_abi::*;
+use nix::sys::mman::ProtFlags;
+use nix::unistd::gettid;
+
+use crate::harness::{Helper, PATIENCE, Running, register, start};
+use crate::lifecycle::{map_page, read_page};
+use crate::victim::{block_offset, say, wait_for_go, with_block};
+
+fn is_noted(page: NonNull<fg_shared>, name: u32) -> bool {
+    read_page(page).asleep[(name % FG_SLEEPERS) as usize] == name
+}
+
+fn page_of(running: &Running) -> NonNull<fg_shared> {
+    let fd = register(&running.name, block_offset(), &[]);
+    map_page(&fd, ProtFlags::PROT_READ).unwrap()
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+fn sleeps(helper: &Helper) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", helper.pid())).unwrap();
+    stat.rsplit_once(')').unwrap().1.starts_with(" S")
+}
+
+#[test]
+fn who_sleeps_with_a_lock_is_noted_until_it_runs() {
+    let Some(running) = start() else { return };
+    let page = page_of(&running);
+    let mut holder = running.helper("sleep 1");
+    let name = holder.pid() as u32;
+    for _ in 0..20 {
+        assert_eq!(holder.hear(), "noted: false");
+        wait_until("it is noted", || is_noted(page, name));
+        assert_eq!(read_page(page).num_preempted_cs, 0, "it is not preempted");
+        holder.go();
+    }
+    assert_eq!(holder.hear(), "noted: false");
+    wait_until("it is noted", || is_noted(page, name));
+    holder.kill();
+    assert!(!is_noted(page, name), "it is dead");
+}
+
+#[test]
+fn who_sleeps_without_a_lock_is_not() {
+    let Some(running) = start() else { return };
+    let page = page_of(&running);
+    let mut idle = running.helper("sleep 0");
+    for _ in 0..20 {
+        assert_eq!(idle.hear(), "noted: false");
+        wait_until("it sleeps", || sleeps(&idle));
+        assert!(!is_noted(page, idle.pid() as u32));
+        idle.go();
+    }
+    idle.kill();
+}
+
+/// The helper's side: with so many locks, says what the page says of it, and sleeps, again and again.
+pub fn play(socket: &str, held: i32) {
+    let name = gettid().as_raw() as u32;
+    with_block(|block| {
+        block.held = held;
+        block.self_ = name;
+    });
+    let page = map_page(&register(socket, block_offset(), &[]), ProtFlags::PROT_READ).unwrap();
+    loop {
+        say(&format!("noted: {}", is_noted(page, name)));
+        wait_for_go();
+    }
+}
