@@ -6,8 +6,9 @@
  *   word            meaning                                           left by
  *   0               free                                              a CAS -> tid by whoever comes
  *   tid             held                                              the release: AND with the flags
- *   tid | DEMAND    held; the alpha has waited for a lease            the release -> DEMAND
- *   DEMAND          free; the alpha comes first, the others queue     the alpha's CAS -> tid
+ *   tid | DEMAND    held; the alpha has waited for a lease, or has    the release -> DEMAND
+ *                   just got one: then it is the owner
+ *   DEMAND          free, reserved for that thread, the others queue  its CAS -> tid; if it stays away, an alpha's
  *   ... | WAKE      somebody sleeps who is to be woken on release     the release; then the next owner
  *
  * Of those who wait, one watches: the alpha, which has the seat (locks/room.h). The others are parked. How the alpha
@@ -15,12 +16,16 @@
  *
  * I1  The word alone decides who owns the lock.
  * I2  The alpha sleeps only on a word with WAKE, that it has set before a membarrier: so the release, which is no
- *     locked instruction (src/arch/x86_64/biased.h), sees it. Where there is no membarrier it naps instead. For the
- *     parked see locks/room.h. After the release nobody touches the lock's memory: a woken futex address is not read.
- * I4  An alpha that has waited for a lease demands the lock: nobody else takes it after the section that runs. Those
- *     who are parked become the alpha in the order in which they came, or knock.
- * I5  By published intent: `pending` names the word before it is taken or released. `held` falls before the release.
- * I7  The monitor's counter only makes the alpha offer its CPU earlier. */
+ *     locked instruction (src/arch/x86_64/biased.h), sees it. Where there is no membarrier it naps instead. (Its sleep
+ *     has a bound all the same: who translates x86 code for another machine may make three instructions of that one.)
+ *     For the parked see locks/room.h. After the release nobody touches the lock's memory: a woken futex address is not
+ *     read.
+ * I4  An alpha that has waited for a lease demands the lock: nobody else takes it after the section that runs, but,
+ *     for one section, the owner for whom it was still reserved. Those who are parked become the alpha in the order in
+ *     which they came, or knock. But an alpha may be stopped, by a debugger or a signal handler that waits for others,
+ *     perhaps for this lock: so a free lock that nobody takes for as long as a thread is parked is that thread's.
+ * I5  By published intent (src/thread.h), exactly: the instruction that takes or releases the word is what tells.
+ * I7  What the monitor says only makes the alpha sleep earlier. */
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -49,11 +54,14 @@ _Static_assert(((WAKE | DEMAND) & FG_OWNER_MASK) == 0, "the owner's bits are the
 
 #define NEAR_NS 300u    /* how often the alpha looks while nothing moves: some hand-overs of a cache line */
 #define FAR_NS 10000u   /* how often at most while the owner is at work: each look costs it a cache miss */
-#define CLOSE_NS 20000u /* how long the alpha watches before it believes that the owner stays, and naps */
-#define LONGEST_TURN_NS 4000000u
+#define CLOSE_NS 15000u /* how long the alpha watches before it believes that the owner stays, and naps */
+#define LONGEST_TURN_NS 16000000u
+#define LONGEST_SLEEP_NS 1000000000u
 #define BLIND_NAP_NS 1000000u
 #define FIRST_PAUSES 2u
-#define QUICK_PAUSES 16u
+#define LAST_PAUSES 16u
+#define KEPT_SECTIONS 64u /* in so many the displaced owner has come by and found the lock reserved, if it ever comes */
+#define VISIT_EVERY 16u
 
 static inline bool is_free(uint32_t word)
 {
@@ -65,13 +73,12 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 {
 	uint32_t self = fgi_self();
 
-	fgi_publish_intent(&l->word);
+	fgi_about_to_take(&l->word);
 	if (fg_likely(fg_cas_acquire(&l->word, found, self | flags) == found)) {
-		fg_store_relaxed(&l->ops, l->ops + 1);
-		fgi_held_raise();
+		fgi_local_count(&l->ops);
 		return true;
 	}
-	fgi_publish_intent(NULL);
+	fgi_not_mine(&l->word);
 	return false;
 }
 
@@ -130,12 +137,21 @@ static void rest(const struct watch *w)
 	} while (fgi_now_ns(CLOCK_MONOTONIC) - w->now < w->rest_ns);
 }
 
-/* Takes the free lock and leaves the seat. On a lock that is seldom taken nobody may come for a while who would call
- * the next: so this owner does when it releases. */
-static bool take_as_alpha(struct fg_lock *l, uint32_t found)
+/* Takes the free lock and leaves the seat. With `displacing` the last owner a lease begins, with the lock reserved for
+ * the new one: the other is just coming back and would find it free between two sections as often as not.
+ * On a lock that is seldom taken nobody may come for a while who would call the next: so this owner does when it
+ * releases. */
+static bool take_as_alpha(struct fg_lock *l, uint32_t found, bool displacing)
 {
-	if (!take(l, found, 0))
+	bool lease = displacing && fgi_ledger_regime(l) == FGI_LEASED;
+
+	if (!take(l, found, lease ? DEMAND : 0))
 		return false;
+	if (lease) {
+		fg_thread.leased = (uintptr_t)l;
+		fg_thread.leased_for = KEPT_SECTIONS;
+		fg_thread.leased_ops = l->ops;
+	}
 	if (fgi_room_leave(&l->room, fgi_ledger_pace_ns(l) > FGI_COLD_NS))
 		fg_fetch_or_relaxed(&l->word, WAKE);
 	return true;
@@ -162,20 +178,23 @@ static void sleep_on_word(struct fg_lock *l, const struct fgi_patience *p)
 	if (!fgi_membarrier())
 		fgi_nap(BLIND_NAP_NS);
 	else
-		fgi_futex_wait(&l->word, word | WAKE | DEMAND, p->clock, p->deadline);
+		fgi_sleep_until(&l->word, word | WAKE | DEMAND, p, fgi_now_ns(CLOCK_MONOTONIC) + LONGEST_SLEEP_NS,
+				FGI_ANYBODY);
 }
 
 /* Nothing moves: the owner is in a long section, preempted or asleep. */
 static void bear(struct fg_lock *l, struct watch *w, const struct fgi_patience *p)
 {
 	uint64_t still = w->now - w->moved, pace = fgi_ledger_pace_ns(l);
+	uint32_t owner = fg_load_relaxed(&l->word) & FG_OWNER_MASK;
+	bool off_cpu = fgi_preempted_cs() || fgi_owner_sleeps(owner);
 
 	w->rest_ns = NEAR_NS;
 	fgi_monitor_alive(w->now);
-	if (still > fgi_tune.sleep_ns || pace > fgi_tune.sleep_ns) {
+	if (off_cpu || still > fgi_tune.sleep_ns || pace > fgi_tune.sleep_ns) {
 		sleep_on_word(l, p);
 		fgi_ledger_slept(l, fgi_now_ns(CLOCK_MONOTONIC) - w->moved);
-	} else if (still > fgi_tune.yield_ns || fgi_preempted_cs()) {
+	} else if (still > fgi_tune.yield_ns) {
 		sched_yield();
 	}
 }
@@ -204,9 +223,9 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p)
 		ops = fg_load_relaxed(&l->ops);
 		stood = ops == w.ops;
 		expired = w.now - w.began >= fgi_tune.lease_ns;
-		due = expired || regime_at(l, w.now) != FGI_LEASED;
+		due = regime_at(l, w.now) != FGI_LEASED || expired;
 		if (is_free(word) && (stood || due)) {
-			if (take_as_alpha(l, word))
+			if (take_as_alpha(l, word, !stood))
 				return 0;
 			w.rest_ns = 0;
 			continue;
@@ -229,8 +248,23 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p)
 
 /* ---- without a seat --------------------------------------------------------------------------------------------- */
 
+/* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. */
+static bool take_reserved(struct fg_lock *l)
+{
+	bool on = fg_thread.leased_for-- > 0 && !(fg_load_relaxed(&l->room.seats) & FGI_SEAT);
+
+	if (fg_load_relaxed(&l->ops) == fg_thread.leased_ops && take(l, DEMAND, on ? DEMAND : 0)) {
+		fg_thread.leased_ops++;
+		if (!on)
+			fg_thread.leased = 0;
+		return true;
+	}
+	fg_thread.leased = 0;
+	return false;
+}
+
 /* Waits about as long as a hand-over takes: tries to take the lock after `from` pauses, twice as many, up to `to`. */
-static inline __attribute__((always_inline)) bool grab_between(struct fg_lock *l, uint32_t from, uint32_t to)
+static inline __attribute__((always_inline)) bool grab(struct fg_lock *l, uint32_t from, uint32_t to)
 {
 	for (uint32_t pauses = from; pauses <= to; pauses *= 2) {
 		for (uint32_t i = 0; i < pauses; i++)
@@ -241,34 +275,66 @@ static inline __attribute__((always_inline)) bool grab_between(struct fg_lock *l
 	return false;
 }
 
-/* Somebody demands the lock and is about to have it: a moment, so that the room may be empty then. */
-static bool stand_back(struct fg_lock *l)
+/* Seldom enough to cost nothing, often enough for the parked: also who comes easily by the lock looks at the room, if
+ * somebody is there. */
+static inline bool visit_due(const struct fg_lock *l)
+{
+	return ++fg_thread.contended % VISIT_EVERY == 0 && fg_load_relaxed(&l->room.seats) >= FGI_ONE;
+}
+
+/* The alpha demands the lock and is about to have it: a moment, so that the seat may be free then. */
+static void stand_back(const struct fg_lock *l)
 {
 	int turns = fgi_ledger_pace_ns(l) <= fgi_tune.lease_ns ? 100 : 1;
 
-	while (turns--) {
-		uint32_t word = fg_load_relaxed(&l->word);
-
-		if (!(word & DEMAND))
-			return is_free(word) && take(l, word, 0);
+	while (turns-- && (fg_load_relaxed(&l->word) & DEMAND) && (fg_load_relaxed(&l->room.seats) & FGI_SEAT))
 		fg_pause();
+}
+
+/* With a place at the gate. Returns 0 with the lock, ETIMEDOUT at the deadline. If its clock wakes it twice and finds
+ * the lock free, and it was not taken in between, then whoever is to take it is stopped: its demand is void. */
+static int park(struct fg_lock *l, struct fgi_place *at, const struct fgi_patience *p)
+{
+	uint32_t ops = 0;
+	bool was_free = false;
+	int result;
+
+	while ((result = fgi_room_park(&l->room, at, p)) == EAGAIN) {
+		uint32_t word = fg_load_relaxed(&l->word), before = ops;
+
+		ops = fg_load_relaxed(&l->ops);
+		if (is_free(word) && was_free && ops == before && take(l, word, 0)) {
+			if (fgi_room_quit(&l->room, at))
+				fg_fetch_or_relaxed(&l->word, WAKE);
+			return 0;
+		}
+		was_free = is_free(word);
 	}
-	return false;
+	return result ? result : watch(l, p);
 }
 
 __attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct fgi_patience *p)
 {
-	int result;
+	uint32_t word = fg_load_relaxed(&l->word);
+	struct fgi_place at;
 
-	/* Seldom enough to cost nothing, often enough for the parked: who comes easily by the lock looks at the room,
-	 * too. An odd number, since two threads that take turns see every other count. */
-	if (fgi_ledger_regime(l) == FGI_GREEDY && fgi_ledger_pace_ns(l) <= fgi_tune.sleep_ns &&
-	    fg_load_relaxed(&l->ops) % 255 != 0 && grab_between(l, FIRST_PAUSES * 2, QUICK_PAUSES))
+	if (word & DEMAND)
+		stand_back(l);
+	else if (is_free(word) && take(l, word, 0))
 		return 0;
-	if (stand_back(l))
-		return 0;
-	result = fgi_room_enter(&l->room, p, turn_ns(l), rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC)));
-	return result ? result : watch(l, p);
+	if (fgi_room_enter(&l->room, turn_ns(l), rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC)), &at))
+		return watch(l, p);
+	return park(l, &at, p);
+}
+
+/* It was not free. Returns whether it came by the lock without waiting in the room. */
+static inline __attribute__((always_inline)) bool take_quickly(struct fg_lock *l)
+{
+	if (fg_unlikely(fg_thread.leased == (uintptr_t)l) && take_reserved(l))
+		return true;
+	if (grab(l, 1, FIRST_PAUSES))
+		return true;
+	return fgi_ledger_regime(l) == FGI_GREEDY && !visit_due(l) && grab(l, FIRST_PAUSES * 2, LAST_PAUSES);
 }
 
 static inline bool fgi_trylock(struct fg_lock *l)
@@ -280,7 +346,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 
 __attribute__((noinline)) static void contended(struct fg_lock *l)
 {
-	if (!grab_between(l, 1, FIRST_PAUSES))
+	if (!take_quickly(l))
 		slow_path(l, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL));
 }
 
@@ -292,7 +358,7 @@ static inline void fgi_lock(struct fg_lock *l)
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	if (take(l, 0, 0) || slow_path(l, &FGI_PATIENCE(clock, abs)) == 0)
+	if (take(l, 0, 0) || take_quickly(l) || slow_path(l, &FGI_PATIENCE(clock, abs)) == 0)
 		return 0;
 	return fgi_trylock(l) ? 0 : ETIMEDOUT; /* one that is reserved could still be locked */
 }
@@ -307,10 +373,9 @@ static inline void fgi_unlock(struct fg_lock *l)
 {
 	bool somebody;
 
-	fgi_publish_intent(&l->word);
-	fgi_held_lower();
+	fgi_about_to_release(&l->word);
 	somebody = fgi_biased_release(&l->word, WAKE | DEMAND);
-	fgi_publish_intent(NULL);
+	fgi_not_mine(&l->word);
 	if (fg_unlikely(somebody))
 		wake(l);
 }

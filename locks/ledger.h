@@ -20,6 +20,7 @@
 
 #include "abi/flexguard_abi.h"
 #include "src/atomic.h"
+#include "src/thread.h"
 #include "src/tune.h"
 
 struct fgi_ledger {
@@ -28,7 +29,7 @@ struct fgi_ledger {
 	uint64_t until_ns;           /* its end, */
 	uint32_t ops;                /* and the lock's count at its beginning */
 	uint32_t regime;             /* what rules it */
-	uint32_t busy;               /* somebody is closing the sample */
+	uint32_t busy;               /* somebody is closing the sample: which generation of forks, odd; 0: nobody */
 	uint32_t samples;            /* taken so far */
 	uint32_t pace_ns;            /* time from one acquisition to the next, in the last sample; 0: not known */
 	uint32_t rates[FGI_REGIMES]; /* acquisitions per ms, smoothed; 0: never tried */
@@ -71,7 +72,7 @@ static enum fgi_regime fgi_next_regime(const struct fgi_ledger *l)
 
 	if (fgi_tune.regime != FGI_ANY_REGIME)
 		return (enum fgi_regime)fgi_tune.regime;
-	if (l->pace_ns > FGI_COLD_NS)
+	if (fg_load_relaxed(&l->pace_ns) > FGI_COLD_NS)
 		return FGI_GREEDY;
 	return l->rates[other] == 0 || l->samples % every == 0 ? other : best;
 }
@@ -93,28 +94,33 @@ static void fgi_ledger_judge(struct fgi_ledger *l, uint32_t ops, uint64_t ns)
 	uint32_t *old = &l->rates[l->regime];
 
 	*old = *old ? (uint32_t)((*old + rate) / 2) : (uint32_t)rate;
-	l->pace_ns = ops ? (uint32_t)(ns / ops) + 1 : (uint32_t)ns;
+	fg_store_relaxed(&l->pace_ns, ops ? (uint32_t)(ns / ops) + 1 : (uint32_t)ns);
 	l->samples++;
 }
 
 static void fgi_ledger_begin(struct fgi_ledger *l, uintptr_t lock)
 {
-	l->regime = fgi_tune.regime == FGI_ANY_REGIME ? FGI_GREEDY : (uint32_t)fgi_tune.regime;
-	l->samples = l->pace_ns = l->rotated_us = 0;
+	fg_store_relaxed(&l->regime, fgi_tune.regime == FGI_ANY_REGIME ? FGI_GREEDY : (uint32_t)fgi_tune.regime);
+	fg_store_relaxed(&l->pace_ns, 0);
+	fg_store_relaxed(&l->rotated_us, 0);
+	l->samples = 0;
 	for (int i = 0; i < FGI_REGIMES; i++)
 		l->rates[i] = 0;
 	fg_store_relaxed(&l->lock, lock);
 }
 
-/* A sample is over: judges it and decides what rules the next. One that nobody closed in time says nothing. */
+/* A sample is over: judges it and decides what rules the next. One that nobody closed in time says nothing, nor does
+ * one in which a new lock has come to be where the old one was, which shows by its count. */
 static void fgi_ledger_settle(struct fgi_ledger *l, uintptr_t lock, uint32_t ops, uint64_t now)
 {
 	uint64_t stale_ns = l->until_ns + FGI_STALE_SAMPLES * fgi_tune.sample_ns;
 
-	if (l->lock == lock && now < stale_ns)
-		fgi_ledger_judge(l, ops - l->ops, now - l->from_ns);
-	else if (l->lock != lock && now > stale_ns)
+	bool another = l->lock != lock, reborn = !another && (int32_t)(ops - l->ops) < 0;
+
+	if (another ? now > stale_ns : reborn)
 		fgi_ledger_begin(l, lock);
+	else if (!another && now < stale_ns)
+		fgi_ledger_judge(l, ops - l->ops, now - l->from_ns);
 	if (l->lock != lock)
 		return;
 	fg_store_relaxed(&l->regime, fgi_next_regime(l));
@@ -123,11 +129,14 @@ static void fgi_ledger_settle(struct fgi_ledger *l, uintptr_t lock, uint32_t ops
 	fg_store_relaxed(&l->until_ns, now + fgi_tune.sample_ns);
 }
 
-/* Settles the sample if it is over, unless another thread is at it. */
+/* Settles the sample if it is over, unless another thread of this process is at it. (One that was when a fork took
+ * place is not in the child.) */
 __attribute__((noinline)) static void fgi_ledger_close(struct fgi_ledger *l, const void *lock, uint32_t ops,
 						       uint64_t now)
 {
-	if (fg_cas_acquire(&l->busy, 0, 1) != 0)
+	uint32_t us = fg_load_relaxed(&fgi_forks) + 1, found = fg_load_relaxed(&l->busy);
+
+	if (found == us || fg_cas_acquire(&l->busy, found, us) != found)
 		return;
 	if (now >= l->until_ns)
 		fgi_ledger_settle(l, (uintptr_t)lock, ops, now);

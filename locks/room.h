@@ -6,6 +6,8 @@
  *   SEAT | CALLED     somebody is called: the first from the gate that comes takes CALLED away and is the alpha
  *   COMING            somebody has been woken at the gate and has not run yet: who calls need not wake another
  *   KNOCK             somebody at the gate has waited for longer than its place in the line promised
+ *   AHEAD             somebody was called, came too late, and is the first to be called again. (Not who knocks: there
+ *                     is one such place, and who has not waited for long knocks soonest)
  *   GENERATION        of the process that this is about: in the child of a fork the others in the room do not exist
  *   n * ONE           threads at the gate
  *
@@ -15,13 +17,15 @@
  * Whoever comes and finds the seat free sits down. If others are parked and their turn has come it calls the first of
  * them instead, and parks: it was about to wait anyway, so the wake-up costs no owner anything. Before it parks it
  * yields its CPU. If the one it called has not come then, the scheduler has queued it behind somebody who runs, for
- * lack of an idle CPU: so the caller takes the seat back, and the other finds it free, or a call, when it runs.
+ * lack of an idle CPU: so the caller takes the seat back, and the other finds it free, or a call, when it runs. If not,
+ * it has not lost its place: it is AHEAD.
  *
  * I2  A thread at the gate is called by the alpha when that leaves, or by the next that comes. Where neither need
  * happen (the lock is so busy that the next comes at once, so the alpha just leaves) its sleep has a bound: its place
- * in the line times what a turn takes, doubled each time it finds the seat taken. So if all others went away and none
- * comes back, a parked thread waits for a time like the one it has waited.
- * I4  After the first such wake-up it knocks, and the next who comes or leaves calls, whatever else is due. */
+ * in the line times what a turn takes, four times as long each time it finds the seat taken. So if all others went away
+ * and none comes back, a parked thread waits for at most four times as long as it has waited, and no longer than 4 s.
+ * I4  After the first such wake-up it knocks, and the next who comes or leaves calls, whatever else is due. Its caller
+ *     is told, and may find that nobody wants the lock. */
 #ifndef FGI_LOCKS_ROOM_H
 #define FGI_LOCKS_ROOM_H
 
@@ -39,16 +43,29 @@ struct fgi_room {
 	uint32_t gate;
 };
 
+/* Where a thread stands that is parked. */
+struct fgi_place {
+	uint32_t gate;        /* as it was when the thread last looked at the seats */
+	bool ahead;           /* it is the one that is AHEAD */
+	uint64_t until_ns;    /* how long it sleeps, */
+	uint64_t patience_ns; /* and how long that was when it began */
+};
+
 enum {
 	FGI_SEAT = 1,
 	FGI_CALLED = 2,
 	FGI_KNOCK = 4,
 	FGI_COMING = 8,
 	FGI_GENERATION = 0xff << 4,
-	FGI_ONE = 1 << 12,
+	FGI_AHEAD = 1 << 12,
+	FGI_ONE = 1 << 13,
 };
 
-#define FGI_LONGEST_PARK_NS 1000000000u
+/* Who sleeps at the gate as what. */
+#define FGI_IN_LINE 1u
+#define FGI_BEFORE_IT 2u
+
+#define FGI_LONGEST_PARK_NS 4000000000u
 #define FGI_TURNS 4u /* a place in the line takes at most so many turns: then its thread looks what is the matter */
 
 /* What the room says here and now: what was before a fork says nothing. fgi_forks counts in twos. */
@@ -87,69 +104,83 @@ static inline bool fgi_room_leave(struct fgi_room *r, bool call)
 /* Returns whether somebody slept there. */
 static inline bool fgi_room_wake(struct fgi_room *r)
 {
-	return fgi_futex_wake(&r->gate, 1) > 0;
+	return fgi_futex_wake_as(&r->gate, 1, FGI_BEFORE_IT) > 0 || fgi_futex_wake_as(&r->gate, 1, FGI_IN_LINE) > 0;
 }
 
-/* Sleeps at the gate until about `until_ns`, or the deadline. Returns whether it was not woken. */
-static bool fgi_room_sleep(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t until_ns)
+/* What a thread at the gate makes of the seats. `slept`: what its sleep returned. `ahead`: whether it is AHEAD, before
+ * and after. Returns 0 to be the alpha, ETIMEDOUT, or EAGAIN: to sleep again.
+ * Whatever ended its sleep it takes COMING away: perhaps its clock was faster than a wake-up that then found nobody
+ * asleep. If not, and somebody else is still coming, the next call wakes one too many. */
+static inline int fgi_room_look(uint32_t *seats, const struct fgi_patience *p, int slept, bool *ahead)
 {
-	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), ns = until_ns > now ? until_ns - now : 0;
-	struct timespec until;
-
-	fg_thread.parks++;
-	if (p->deadline && fgi_remaining_ns(p) <= ns)
-		return fgi_futex_wait(&r->gate, gate, p->clock, p->deadline) == ETIMEDOUT;
-	fgi_from_now(&until, ns);
-	return fgi_futex_wait(&r->gate, gate, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
-}
-
-/* What a thread at the gate makes of the seats. Returns 0 to be the alpha, ETIMEDOUT, or EAGAIN: to sleep again.
- * `waited`: it was not woken. It takes COMING away all the same: perhaps its clock was faster than a wake-up that then
- * found nobody asleep. If not, and somebody else is still coming, the next call wakes one too many. */
-static inline int fgi_room_look(uint32_t *seats, const struct fgi_patience *p, bool waited)
-{
-	uint32_t found = *seats;
+	uint32_t found = *ahead ? *seats & ~(uint32_t)FGI_AHEAD : *seats;
 
 	if ((found & FGI_CALLED) || !(found & FGI_SEAT)) {
 		*seats = ((found | FGI_SEAT) & ~(uint32_t)(FGI_CALLED | FGI_COMING)) - FGI_ONE;
 		return 0;
 	}
-	*seats &= ~(uint32_t)FGI_COMING;
+	found &= ~(uint32_t)FGI_COMING;
 	if (fgi_past_deadline(p)) {
-		*seats -= FGI_ONE;
+		*seats = found - FGI_ONE;
 		return ETIMEDOUT;
 	}
-	if (waited)
-		*seats |= FGI_KNOCK;
+	if (slept == ETIMEDOUT)
+		found |= FGI_KNOCK;
+	*ahead = (*ahead || slept == 0) && !(found & FGI_AHEAD);
+	*seats = *ahead ? found | FGI_AHEAD : found;
 	return EAGAIN;
 }
 
-/* At the gate, since it was at `gate`, counted in the room. Returns 0 as alpha, ETIMEDOUT at the deadline. Who was
- * woken and came too late goes on with what is left of its patience: so it knocks in time, whoever is faster. */
-static int fgi_room_park(struct fgi_room *r, uint32_t gate, const struct fgi_patience *p, uint64_t patience_ns)
+static inline void fgi_room_renew_patience(struct fgi_place *at, uint64_t patience_ns)
 {
-	uint64_t until_ns = fgi_now_ns(CLOCK_MONOTONIC) + patience_ns;
+	at->patience_ns = patience_ns < FGI_LONGEST_PARK_NS ? patience_ns : FGI_LONGEST_PARK_NS;
+	at->until_ns = fgi_now_ns(CLOCK_MONOTONIC) + at->patience_ns;
+}
 
-	for (;;) {
-		bool waited = fgi_room_sleep(r, gate, p, until_ns);
+/* At the gate, counted in the room. Returns 0 as alpha, ETIMEDOUT at the deadline, EAGAIN if its clock woke it and it
+ * has knocked: it is still at the gate, with new patience. Who was woken and came too late goes on with what is left of
+ * the old: so it knocks in time, whoever is faster. */
+static int fgi_room_park(struct fgi_room *r, struct fgi_place *at, const struct fgi_patience *p)
+{
+	int slept, verdict;
+
+	do {
 		uint32_t found, seats, seen;
-		int verdict;
+		bool was = at->ahead;
 
-		gate = fg_load_acquire(&r->gate); /* before the seats: a call that comes after them has changed it */
+		fg_thread.parks++;
+		slept = fgi_sleep_until(&r->gate, at->gate, p, at->until_ns, was ? FGI_BEFORE_IT : FGI_IN_LINE);
+		at->gate = fg_load_acquire(&r->gate); /* before the seats: a call after them has changed it */
 		seen = fg_load_relaxed(&r->seats);
 		do {
 			found = seats = seen;
-			verdict = fgi_room_look(&seats, p, waited);
+			at->ahead = was;
+			verdict = fgi_room_look(&seats, p, slept, &at->ahead);
 			seen = seats == found ? found : fg_cas_acq_rel(&r->seats, found, seats);
 		} while (seen != found);
-		if (verdict != EAGAIN)
-			return verdict;
-		if (!waited)
-			continue;
-		if (patience_ns < FGI_LONGEST_PARK_NS)
-			patience_ns *= 2;
-		until_ns = fgi_now_ns(CLOCK_MONOTONIC) + patience_ns;
-	}
+	} while (verdict == EAGAIN && slept != ETIMEDOUT);
+	if (verdict == EAGAIN)
+		fgi_room_renew_patience(at, at->patience_ns * 4);
+	return verdict;
+}
+
+/* Leaves the gate, but not as alpha. If somebody is called it may have been this one, so it calls the next, if there is
+ * one. Returns whether the caller is to wake one at the gate, now or when it releases the lock. */
+static bool fgi_room_quit(struct fgi_room *r, const struct fgi_place *at)
+{
+	uint32_t found, seats, seen = fg_load_relaxed(&r->seats);
+
+	do {
+		found = seen;
+		seats = (at->ahead ? found & ~(uint32_t)FGI_AHEAD : found) - FGI_ONE;
+		if ((seats & FGI_CALLED) && seats < FGI_ONE)
+			seats &= ~(uint32_t)(FGI_SEAT | FGI_CALLED | FGI_COMING);
+		seen = fg_cas_acq_rel(&r->seats, found, seats);
+	} while (seen != found);
+	if (!(seats & FGI_CALLED))
+		return false;
+	fg_fetch_add_release(&r->gate, 1);
+	return !(seats & FGI_COMING);
 }
 
 /* Who has called, and been counted, offers its CPU. Returns whether nobody has come: then it is the alpha after all.
@@ -171,12 +202,12 @@ static inline bool fgi_room_take_back(struct fgi_room *r, bool missed)
 	return found & FGI_CALLED;
 }
 
-/* Comes in. Returns 0 as alpha, ETIMEDOUT at the deadline. `turn_ns` is about how long each of those who are parked
- * already will keep the others waiting; `rotate`: if anybody is, the first is to go first. */
-static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint64_t turn_ns, bool rotate)
+/* Comes in. Returns whether it is the alpha; if not it is counted, and is to be parked, at `at`. `turn_ns` is about how
+ * long each of those who are parked already will keep the others waiting; `rotate`: if anybody is, the first is to go
+ * first. */
+static bool fgi_room_enter(struct fgi_room *r, uint64_t turn_ns, bool rotate, struct fgi_place *at)
 {
 	uint32_t gate = fg_load_acquire(&r->gate), found, seats, seen = fg_load_relaxed(&r->seats);
-	uint64_t patience_ns;
 	bool calls;
 
 	do {
@@ -194,14 +225,16 @@ static int fgi_room_enter(struct fgi_room *r, const struct fgi_patience *p, uint
 		seen = fg_cas_acq_rel(&r->seats, found, next);
 	} while (seen != found);
 	if (!calls && !(seats & FGI_SEAT))
-		return 0;
+		return true;
 	if (calls) {
 		gate = fg_fetch_add_release(&r->gate, 1) + 1;
 		if (fgi_room_take_back(r, !(seats & FGI_COMING) && !fgi_room_wake(r)))
-			return 0;
+			return true;
 	}
-	patience_ns = (seats / FGI_ONE + 2) * FGI_TURNS * turn_ns;
-	return fgi_room_park(r, gate, p, patience_ns < FGI_LONGEST_PARK_NS ? patience_ns : FGI_LONGEST_PARK_NS);
+	at->gate = gate;
+	at->ahead = false;
+	fgi_room_renew_patience(at, (seats / FGI_ONE + 2) * FGI_TURNS * turn_ns);
+	return false;
 }
 
 #endif

@@ -8,8 +8,8 @@
  *
  * The word names its owner, so the monitor sees a holder by published intent, exactly, without windows.
  * I1  The word alone. I2  A waiter sleeps on the word only while SLEEPERS is set; the release clears it and wakes one.
- * Where several may sleep on it, a waiter that has slept takes the word with SLEEPERS set. I5  `held` falls before the
- * release. */
+ * Where several may sleep on it, a waiter that has slept takes the word with SLEEPERS set. I5  By published intent
+ * (src/thread.h). */
 #ifndef FGI_LOCKS_WORD_H
 #define FGI_LOCKS_WORD_H
 
@@ -31,12 +31,10 @@ static inline bool fgi_word_try(uint32_t *word, uint32_t flags)
 
 	if (fg_load_relaxed(word) != 0)
 		return false;
-	fgi_publish_intent(word);
-	if (fg_cas_acquire(word, 0, self | flags) == 0) {
-		fgi_held_raise();
+	fgi_about_to_take(word);
+	if (fg_cas_acquire(word, 0, self | flags) == 0)
 		return true;
-	}
-	fgi_publish_intent(NULL);
+	fgi_not_mine(word);
 	return false;
 }
 
@@ -57,10 +55,9 @@ static inline void fgi_word_drop(uint32_t *word)
 {
 	uint32_t found;
 
-	fgi_publish_intent(word);
-	fgi_held_lower();
+	fgi_about_to_release(word);
 	found = fg_xchg_release(word, 0);
-	fgi_publish_intent(NULL);
+	fgi_not_mine(word);
 	if (fg_unlikely(found & FGI_WORD_SLEEPERS))
 		fgi_futex_wake(word, 1);
 }

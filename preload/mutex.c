@@ -158,11 +158,11 @@ static int lock_until(struct fgi_mutex *m, clockid_t clock, const struct timespe
 
 	if (result != UNDECIDED)
 		return result;
-	if (!fgi_trylock(&m->lock)) {
-		if (abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000)
+	if (abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000) {
+		if (!fgi_trylock(&m->lock))
 			return EINVAL; /* M4 */
-		if (fgi_timedlock(&m->lock, clock, abs))
-			return ETIMEDOUT;
+	} else if (fgi_timedlock(&m->lock, clock, abs)) {
+		return ETIMEDOUT;
 	}
 	set_owner(m);
 	return 0;

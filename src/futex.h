@@ -10,9 +10,15 @@
  * CLOCK_MONOTONIC; NULL: forever). 0 woken (perhaps spuriously), EAGAIN *word differed, EINTR a signal, ETIMEDOUT. */
 int fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs);
 
+/* The same, as one of those whom a wake-up with any of the bits `as` reaches. Every wake-up without bits does. */
+int fgi_futex_wait_as(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs, uint32_t as);
+
+#define FGI_ANYBODY 0xffffffffu /* all bits: what those sleep as who are not told otherwise */
+
 /* Wakes up to n sleepers, first come first served. Returns their number. `word` may point to memory that is freed by
  * now: then nobody sleeps there, or somebody unrelated is woken spuriously, which every futex user must bear. */
 int fgi_futex_wake(uint32_t *word, int n);
+int fgi_futex_wake_as(uint32_t *word, int n, uint32_t as);
 
 /* Sleeps for about that long. Unlike nanosleep it is not a cancellation point, which no lock call may be. */
 void fgi_nap(uint32_t ns);

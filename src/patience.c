@@ -4,19 +4,13 @@
 #include "src/futex.h"
 #include "src/thread.h"
 
-uint64_t fgi_now_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t); /* the vDSO: no system call, errno untouched for the two clocks in use */
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 uint64_t fgi_remaining_ns(const struct fgi_patience *p)
 {
 	struct timespec t;
 	int64_t seconds, ns;
 
+	if (p->deadline->tv_sec < 0)
+		return 0;
 	clock_gettime(p->clock, &t);
 	seconds = p->deadline->tv_sec - t.tv_sec;
 	ns = p->deadline->tv_nsec - t.tv_nsec;
@@ -24,14 +18,6 @@ uint64_t fgi_remaining_ns(const struct fgi_patience *p)
 		seconds = 1000000000;
 	ns += seconds * 1000000000;
 	return seconds < -1 || ns < 0 ? 0 : (uint64_t)ns;
-}
-
-void fgi_from_now(struct timespec *until, uint64_t ns)
-{
-	clock_gettime(CLOCK_MONOTONIC, until);
-	ns += (uint64_t)until->tv_nsec;
-	until->tv_sec += (time_t)(ns / 1000000000u);
-	until->tv_nsec = (long)(ns % 1000000000u);
 }
 
 bool fgi_past_deadline(const struct fgi_patience *p)
@@ -54,6 +40,19 @@ bool fgi_patience_look(struct fgi_patience *p)
 	else if (now >= p->until_ns || fgi_past_deadline(p))
 		p->out = true;
 	return p->out;
+}
+
+int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_patience *p, uint64_t until_ns, uint32_t as)
+{
+	struct timespec until = fgi_timespec(until_ns);
+
+	if (p->deadline) {
+		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), ns = until_ns > now ? until_ns - now : 0;
+
+		if (fgi_remaining_ns(p) <= ns)
+			return fgi_futex_wait_as(word, expected, p->clock, p->deadline, as);
+	}
+	return fgi_futex_wait_as(word, expected, CLOCK_MONOTONIC, &until, as);
 }
 
 int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_patience *p)

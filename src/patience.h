@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "src/atomic.h"
+#include "src/clock.h"
 #include "src/monitor.h"
 
 struct fgi_patience {
@@ -71,8 +72,10 @@ static inline void fgi_patience_renew(struct fgi_patience *p)
 /* Parks on `word` while it is `expected`, and counts it. Returns what fgi_futex_wait returns. */
 int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_patience *p);
 
-uint64_t fgi_now_ns(clockid_t clock);
+/* Sleeps on `word` while it is `expected`, as one of `as`, until about `until_ns` (CLOCK_MONOTONIC) or the deadline,
+ * whichever comes first. Returns what fgi_futex_wait returns. */
+int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_patience *p, uint64_t until_ns, uint32_t as);
+
 uint64_t fgi_remaining_ns(const struct fgi_patience *p); /* until the deadline, that there is; 0: it has passed */
-void fgi_from_now(struct timespec *until, uint64_t ns);  /* on CLOCK_MONOTONIC */
 
 #endif

@@ -21,9 +21,11 @@ uint32_t fgi_thread_init(void)
 }
 
 /* The child's only thread has a new tid and is in no queue; the other threads' queue nodes are nobody's now. What it
- * holds it goes on holding: `held` was copied with the TLS. The monitor has copied the registration itself. */
+ * holds it goes on holding: `held` was copied with the TLS. The word that `pending` leads to names the parent's thread,
+ * so that one is counted, too. The monitor has copied the registration itself. */
 static void fork_child(void)
 {
+	fgi_pending_into_held(0);
 	if (fg_thread.self)
 		fg_thread.self = (uint32_t)syscall(SYS_gettid);
 	fgi_forks += 2;

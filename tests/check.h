@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What every C test uses: a check that ends the test with a reason, and a watchdog that turns a hang into a failure. */
+/* What every C test uses: a check that ends the test with a reason, a watchdog that turns a hang into a failure,
+ * threads, and dice. */
 #ifndef FG_TESTS_CHECK_H
 #define FG_TESTS_CHECK_H
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,15 @@ static inline void *check_join(pthread_t thread)
 
 	CHECK(pthread_join(thread, &result) == 0);
 	return result;
+}
+
+/* The next of a sequence that looks random; its seed must not be 0. */
+static inline uint32_t random_from(uint32_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
 }
 
 #endif

@@ -21,9 +21,10 @@
 
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__)
 
-#define FG_INLINE_VERSION 1
-#define fg_inline_slow_lock fg_mutex_slow_lock_1
-#define fg_inline_slow_unlock fg_mutex_slow_unlock_1
+#define FG_INLINE_VERSION 2
+#define fg_inline_slow_lock fg_mutex_slow_lock_2
+#define fg_inline_slow_unlock fg_mutex_slow_unlock_2
+#define fg_inline_released fg_mutex_released_2
 
 /* What follows is not for programs: the names may change without notice. */
 #define FG_INLINE_FLAGS 0xc0000000u /* what a release leaves in the word */
@@ -42,64 +43,70 @@ struct fg_inline_word {
 
 /* The calling thread, as the Preemption Monitor sees it. */
 struct fg_inline_thread {
-	int32_t held;     /* critical sections it is in */
+	int32_t held;     /* not used here: critical sections that it is in, besides the next */
 	uint32_t self;    /* its tid; 0 until its first call into the library */
 	uint64_t node;    /* not used here */
-	uint64_t pending; /* the word that it is about to take or release */
+	uint64_t pending; /* the word that it has, or is about to take; 0: none */
 };
 
 extern __thread struct fg_inline_thread fg_inline_thread __asm__("fg_thread")
 	__attribute__((__tls_model__("initial-exec")));
 
-/* The library's: wait until the mutex is this thread's, after one attempt; wake who sleeps, after the release. The
- * second does not touch the mutex, which may be gone. */
-void fg_inline_slow_lock(struct fg_mutex *m);
+/* The library's: lock, perhaps after an attempt that failed; unlock; and what is left to do after the word was
+ * released, if `pending` did not lead to it any more or somebody sleeps. The last does not touch the mutex, which may
+ * be gone. */
+void fg_inline_slow_lock(struct fg_mutex *m, int attempted);
 void fg_inline_slow_unlock(struct fg_mutex *m);
+void fg_inline_released(struct fg_mutex *m, int ours, int sleeper);
 
 FG_INLINE void fg_mutex_lock(struct fg_mutex *m)
 {
 	struct fg_inline_word *word = (struct fg_inline_word *)(void *)m;
 	struct fg_inline_thread *thread = &fg_inline_thread;
 	uint32_t nobody = 0, self = thread->self;
+	int attempted = 0;
 
-	if (__builtin_expect(self != 0, 1)) {
+	if (__builtin_expect(self != 0 && thread->pending == 0, 1)) {
 		thread->pending = (uint64_t)(uintptr_t)&word->owner;
 		FG_INLINE_BARRIER();
 		if (__builtin_expect(__atomic_compare_exchange_n(&word->owner, &nobody, self, 0, __ATOMIC_ACQUIRE,
 								 __ATOMIC_RELAXED),
 				     1)) {
-			__atomic_store_n(&word->ops, word->ops + 1, __ATOMIC_RELAXED);
-			FG_INLINE_BARRIER();
-			thread->held++;
-			FG_INLINE_BARRIER();
+			__asm__ volatile("addl $1, %[ops]" : [ops] "+m"(word->ops) : : "memory", "cc");
 			return;
 		}
 		FG_INLINE_BARRIER();
-		thread->pending = 0;
+		attempted = 1;
 	}
-	fg_inline_slow_lock(m);
+	fg_inline_slow_lock(m, attempted);
 }
 
 /* release: x86 keeps the order of stores. The AND is not locked: it need only be atomic against interrupts, since who
- * goes to sleep has every CPU interrupted after it has set its flag. */
+ * goes to sleep has every CPU interrupted after it has set its flag. So is the subtraction that leaves 0 in `pending`,
+ * unless a signal handler that locks has changed it. */
 FG_INLINE void fg_mutex_unlock(struct fg_mutex *m)
 {
 	struct fg_inline_word *word = (struct fg_inline_word *)(void *)m;
 	struct fg_inline_thread *thread = &fg_inline_thread;
-	int sleeper;
+	int sleeper, ours;
 
-	thread->pending = (uint64_t)(uintptr_t)&word->owner;
-	FG_INLINE_BARRIER();
-	thread->held--;
+	if (__builtin_expect(thread->pending != (uint64_t)(uintptr_t)&word->owner, 0)) {
+		fg_inline_slow_unlock(m);
+		return;
+	}
 	FG_INLINE_BARRIER();
 	__asm__ volatile("andl %[kept], %[owner]"
 			 : [owner] "+m"(word->owner), "=@ccs"(sleeper)
 			 : [kept] "er"(FG_INLINE_FLAGS)
 			 : "memory");
-	thread->pending = 0;
 	FG_INLINE_BARRIER();
-	if (__builtin_expect(sleeper, 0))
-		fg_inline_slow_unlock(m);
+	__asm__ volatile("subq %[word], %[pending]"
+			 : [pending] "+m"(thread->pending), "=@ccz"(ours)
+			 : [word] "r"((uint64_t)(uintptr_t)&word->owner)
+			 : "memory");
+	FG_INLINE_BARRIER();
+	if (__builtin_expect(sleeper | !ours, 0))
+		fg_inline_released(m, ours, sleeper);
 }
 
 #ifdef __cplusplus

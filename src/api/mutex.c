@@ -38,9 +38,9 @@ void fg_mutex_unlock(struct fg_mutex *m)
 }
 
 #ifdef FG_INLINE_VERSION
-/* What <flexguard/inline.h> has compiled into programs. Whoever changes one of these, or what `ops` counts, or which
- * flag asks for a wake-up, raises FG_INLINE_VERSION there and, with it, the names of these two functions. */
-_Static_assert(FG_INLINE_VERSION == 1, "the versions of the names below");
+/* What <flexguard/inline.h> has compiled into programs. Whoever changes one of these, or what `ops` and `pending` tell,
+ * or which flag asks for a wake-up, raises FG_INLINE_VERSION there and, with it, the names of these functions. */
+_Static_assert(FG_INLINE_VERSION == 2, "the versions of the names below");
 _Static_assert(offsetof(struct fg_lock, word) == offsetof(struct fg_inline_word, owner), "inlined");
 _Static_assert(offsetof(struct fg_lock, ops) == offsetof(struct fg_inline_word, ops), "inlined");
 _Static_assert(FG_INLINE_FLAGS == (WAKE | DEMAND) && WAKE == 1u << 31, "inlined");
@@ -48,13 +48,30 @@ FG_ABI_AT(fg_inline_thread, held, offsetof(struct fg_thread_block, held));
 FG_ABI_AT(fg_inline_thread, self, offsetof(struct fg_thread_block, self));
 FG_ABI_AT(fg_inline_thread, pending, offsetof(struct fg_thread_block, pending));
 
-void fg_mutex_slow_lock_1(struct fg_mutex *m)
+void fg_mutex_slow_lock_2(struct fg_mutex *m, int attempted)
 {
-	contended(lock_of(m));
+	struct fg_lock *l = lock_of(m);
+
+	if (attempted) {
+		fgi_not_mine(&l->word);
+		contended(l);
+	} else {
+		fgi_lock(l);
+	}
 }
 
-void fg_mutex_slow_unlock_1(struct fg_mutex *m)
+void fg_mutex_slow_unlock_2(struct fg_mutex *m)
 {
-	wake(lock_of(m));
+	fgi_unlock(lock_of(m));
+}
+
+void fg_mutex_released_2(struct fg_mutex *m, int ours, int sleeper)
+{
+	struct fg_lock *l = lock_of(m);
+
+	if (!ours)
+		fgi_not_mine_but_held((uint64_t)(uintptr_t)&l->word);
+	if (sleeper)
+		wake(l);
 }
 #endif

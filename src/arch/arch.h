@@ -9,12 +9,14 @@
 #if defined(__x86_64__) && defined(__LP64__)
 #include "src/arch/x86_64/biased.h"
 #include "src/arch/x86_64/cpu.h"
+#include "src/arch/x86_64/local.h"
 #include "src/arch/x86_64/window.h"
 #elif defined(__aarch64__) && defined(__LP64__)
 #include "src/arch/aarch64/biased.h"
 #include "src/arch/aarch64/cpu.h"
+#include "src/arch/aarch64/local.h"
 #else
-#error "FlexGuard knows x86-64 and arm64; another architecture needs src/arch/<cpu>/{biased,cpu}.h, perhaps window.h"
+#error "FlexGuard knows x86-64 and arm64; another one needs src/arch/<cpu>/{biased,cpu,local}.h, perhaps window.h"
 #endif
 
 #endif

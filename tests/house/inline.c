@@ -16,15 +16,7 @@ void not_inlined_unlock(struct fg_mutex *m);
 static struct fg_mutex mutex = FG_MUTEX_INIT;
 static unsigned long begun, ended; /* protected by it */
 
-static unsigned int random_from(unsigned int *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 17;
-	*state ^= *state << 5;
-	return *state;
-}
-
-static int enter(unsigned int dice)
+static int enter(uint32_t dice)
 {
 	const struct timespec past = {0, 0};
 
@@ -53,11 +45,11 @@ static void stay(void)
 
 static void *work(void *argument)
 {
-	unsigned int seed = 2654435761u * (unsigned int)(uintptr_t)argument;
+	uint32_t seed = 2654435761u * (uint32_t)(uintptr_t)argument;
 	unsigned long entered = 0;
 
 	for (int round = 0; round < ROUNDS; round++) {
-		unsigned int dice = random_from(&seed);
+		uint32_t dice = random_from(&seed);
 
 		if (enter(dice >> 8) != 0)
 			continue;

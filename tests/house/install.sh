@@ -52,11 +52,12 @@ if command -v c++ >/dev/null && [ -z "$CFLAGS" ]; then
 	inlined c++ "$scratch/inlined" -x c++
 	LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/inlined" || fail "C++ client with inlined calls: $?"
 fi
-if nm "$scratch/inlined" | grep -q 'fg_mutex_slow_lock_1'; then
+version=$(sed -n 's/^#define FG_INLINE_VERSION //p' "$prefix/include/flexguard/inline.h")
+if nm "$scratch/inlined" | grep -q "fg_mutex_slow_lock_$version"; then
 	mkdir -p "$scratch/other/flexguard"
-	sed 's/_1$/_2/' "$prefix/include/flexguard/inline.h" >"$scratch/other/flexguard/inline.h"
+	sed "s/_$version\$/_$((version + 1))/" "$prefix/include/flexguard/inline.h" >"$scratch/other/flexguard/inline.h"
 	! said=$(inlined "$CC" "$scratch/other/program" -I"$scratch/other" 2>&1) || fail "a program of another version was linked"
-	[[ $said == *fg_mutex_slow_lock_2* ]] || fail "no program of another version: $said"
+	[[ $said == *"fg_mutex_slow_lock_$((version + 1))"* ]] || fail "no program of another version: $said"
 else
 	[ "$(uname -m)" != x86_64 ] || fail "nothing was inlined"
 fi

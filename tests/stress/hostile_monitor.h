@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Stands in for the Preemption Monitor, as an adversary: the counter goes up and down at random, for moments shorter
  * than a hand-over and for longer than a slice; now and then the heartbeat stops, as if the monitor had died. What it
- * says of the ends of slices is unknown, past, near and far, in turns. */
+ * says of the ends of slices is unknown, past, near and far, in turns. Whom it says to sleep, runs, or not. */
 #ifndef FG_TESTS_HOSTILE_MONITOR_H
 #define FG_TESTS_HOSTILE_MONITOR_H
 
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "src/monitor.h"
 #include "src/patience.h"
@@ -37,6 +38,13 @@ static inline void hostile_slices(uint64_t r, uint64_t now)
 		fg_store_relaxed(&hostile.page.slice_end_ns[cpu], ends[(r >> 8) % 4]);
 }
 
+/* Some of the process's threads have these names. */
+static inline void hostile_sleepers(uint64_t r)
+{
+	for (uint32_t name = (uint32_t)getpid(), end = name + 64; name < end; name++, r >>= 1)
+		fg_store_relaxed(&hostile.page.asleep[name % FG_SLEEPERS], r & 1 ? name : 0);
+}
+
 static void *hostile_run(void *unused)
 {
 	uint64_t seed = 88172645463325252u;
@@ -55,6 +63,8 @@ static void *hostile_run(void *unused)
 		fg_store_relaxed(&hostile.page.num_preempted_cs, (uint32_t)(r >> 20) % 3);
 		if (r % 4 == 2)
 			hostile_slices(r, now);
+		if (r % 4 == 1)
+			hostile_sleepers(r >> 8);
 		hostile.flips++;
 		if (r % 4) /* three in four flips last a moment, the fourth follows at once */
 			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);

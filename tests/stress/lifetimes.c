@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads, nodes and processes that end at inconvenient moments (I3, I6), while the mode changes all the time.
  *
- *   lifetimes short-lived [THREADS] | nested | abandoned THREADS | fork */
+ *   lifetimes short-lived [THREADS] | nested | abandoned THREADS [WAITS] | fork */
 #include FGI_LOCK_FILE
 
 #include <sched.h>
@@ -10,6 +10,7 @@
 #include "src/arch/arch.h"
 #include "src/futex.h"
 #include "src/node.h"
+#include "tests/sections.h"
 #include "tests/stress/hostile_monitor.h"
 
 static struct fg_lock lock;
@@ -89,7 +90,7 @@ static void *nested(void *argument)
 			step += 2; /* coprime to 1000, so the release order below visits every lock */
 		for (unsigned int i = 0; i < NESTED; i++)
 			fgi_lock(&nest[i]);
-		CHECK(fg_thread.held == NESTED, "held %d", fg_thread.held);
+		CHECK_SECTIONS(NESTED);
 		for (unsigned int i = 0; i < NESTED; i++) {
 			unsigned int k = i * step % NESTED;
 
@@ -97,7 +98,7 @@ static void *nested(void *argument)
 			fgi_unlock(&nest[k]);
 		}
 	}
-	CHECK(fg_thread.held == 0, "held %d", fg_thread.held);
+	CHECK_SECTIONS(0);
 	return NULL;
 }
 
@@ -118,7 +119,7 @@ static void test_nested(void)
 #define ABANDONERS 64 /* at most */
 #define WAITS 400000
 
-static unsigned int abandoners;
+static unsigned int abandoners, waits;
 
 static struct {
 	struct fg_lock lock;
@@ -129,7 +130,7 @@ static void *abandoner(void *argument)
 {
 	uint64_t seed = 0x9e3779b97f4a7c15u * (uintptr_t)argument, entered = 0;
 
-	for (unsigned int n = 0; n < WAITS / abandoners; n++) {
+	for (unsigned int n = 0; n < waits / abandoners; n++) {
 		uint64_t r = hostile_random(&seed);
 		unsigned int k = (unsigned int)(r >> 50) % 2;
 
@@ -146,21 +147,23 @@ static void *abandoner(void *argument)
 		if ((r >> 30) % 256 == 1)
 			sched_yield();
 		abandoned[k].ended++;
-		CHECK(fg_thread.held == 1, "held %d", fg_thread.held);
+		CHECK_SECTIONS(1);
 		fgi_unlock(&abandoned[k].lock);
 		entered++;
 	}
-	CHECK(fg_thread.held == 0 && fg_thread.node == 0 && fg_thread.pending == 0, "held %d", fg_thread.held);
+	CHECK_SECTIONS(0);
+	CHECK(fg_thread.node == 0);
 	return (void *)(uintptr_t)entered;
 }
 
-static void test_abandoned(unsigned int threads)
+static void test_abandoned(unsigned int threads, unsigned int n)
 {
 	pthread_t thread[ABANDONERS];
 	uint64_t entered = 0;
 
 	CHECK(threads >= 1 && threads <= ABANDONERS);
 	abandoners = threads;
+	waits = n;
 	for (uintptr_t i = 0; i < abandoners; i++)
 		thread[i] = check_thread(abandoner, (void *)(i + 1));
 	for (unsigned int i = 0; i < abandoners; i++)
@@ -171,7 +174,7 @@ static void test_abandoned(unsigned int threads)
 		fgi_unlock(&abandoned[k].lock);
 	}
 	CHECK(fgi_nodes_used() < 1000, "nodes that were left are lost: %u in use", fgi_nodes_used());
-	printf("%d waits, %lu entered, %u nodes\n", WAITS, (unsigned long)entered, fgi_nodes_used());
+	printf("%u waits, %lu entered, %u nodes\n", waits, (unsigned long)entered, fgi_nodes_used());
 }
 
 /* ---- fork while others wait for what the forking thread holds ---- */
@@ -206,7 +209,7 @@ static void child(uint64_t before)
 	pthread_t thread[2];
 
 	check_watchdog(60);
-	CHECK(fg_thread.held == 1, "the child lost what its parent held");
+	CHECK_SECTIONS(1); /* what its parent had */
 	CHECK(fgi_self() == (uint32_t)getpid(), "the child goes by its parent's name");
 	CHECK(counter == before);
 	fgi_unlock(&lock);
@@ -256,8 +259,8 @@ int main(int argc, char **argv)
 		test_short_lived(argc > 2 ? strtoul(argv[2], NULL, 10) : SHORT_LIVED);
 	else if (!strcmp(argv[1], "nested"))
 		test_nested();
-	else if (!strcmp(argv[1], "abandoned") && argc == 3)
-		test_abandoned((unsigned int)atoi(argv[2]));
+	else if (!strcmp(argv[1], "abandoned") && argc > 2)
+		test_abandoned((unsigned int)atoi(argv[2]), argc > 3 ? (unsigned int)atoi(argv[3]) : WAITS);
 	else if (!strcmp(argv[1], "fork"))
 		test_fork();
 	else

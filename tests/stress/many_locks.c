@@ -14,6 +14,7 @@
 #include "src/futex.h"
 #include "src/node.h"
 #include "tests/check.h"
+#include "tests/sections.h"
 
 #define HOT 8u
 #define SWEEPS 2
@@ -131,7 +132,7 @@ int main(int argc, char **argv)
 	give_back(FGI_EXTENDED_SMALL, FGI_EXTENDED_SMALL_COUNT, small);
 	give_back(FGI_EXTENDED_LARGE, FGI_EXTENDED_LARGE_COUNT, large);
 	free(drain(FGI_EXTENDED_SMALL, FGI_EXTENDED_SMALL_COUNT));
-	CHECK(fg_thread.held == 0, "held %d", fg_thread.held);
+	CHECK_SECTIONS(0);
 	printf("%u locks, %u threads: %u objects, %u nodes, %ld KiB in all\n", number, threads, met, fgi_nodes_used(),
 	       usage.ru_maxrss);
 	return 0;

@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include "tests/check.h"
+#include "tests/sections.h"
 
 #define CROWD 4
 #define CROWD_ROUNDS 3000
@@ -20,13 +21,7 @@ struct crowd {
 
 static inline struct timespec from_now(clockid_t clock, uint64_t us)
 {
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += (long)(us % 1000000 * 1000);
-	t.tv_sec += (time_t)(us / 1000000) + t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
+	return fgi_timespec(fgi_now_ns(clock) + us * 1000);
 }
 
 static inline bool crowd_enter(struct fg_lock *l, int round)
@@ -61,7 +56,7 @@ static inline void *crowd_member(void *argument)
 		fgi_unlock(crowd->lock);
 		entered++;
 	}
-	CHECK(fg_thread.held == 0 && fg_thread.pending == 0, "held %d", fg_thread.held);
+	CHECK_SECTIONS(0);
 	return (void *)(uintptr_t)entered;
 }
 

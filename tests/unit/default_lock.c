@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock where it is unusual: flags without anybody behind them, waiters that give up in every role, and who
  * unlocks what another has locked. With argument `blind` where there is no membarrier. */
+#include <signal.h>
+
 #include "tests/unit/crowd.h"
 #include "tests/unit/forbid.h"
 
@@ -41,12 +43,15 @@ static void test_flags_without_owner(void)
 		begin();
 		lock.word = flags[i];
 		CHECK(fgi_trylock(&lock), "a free lock (%#x) was refused", flags[i]);
-		CHECK((lock.word & FG_OWNER_MASK) == fgi_self() && fg_thread.held == 1 && lock.ops == 1);
+		CHECK((lock.word & FG_OWNER_MASK) == fgi_self() && lock.ops == 1);
+		CHECK_SECTIONS(1);
 		CHECK((lock.word & DEMAND) == (flags[i] & DEMAND), "the alpha's demand was lost");
 		CHECK(!fgi_trylock(&lock) && lock.ops == 1);
-		CHECK(fgi_timedlock(&lock, CLOCK_MONOTONIC, &past) == ETIMEDOUT && fg_thread.held == 1);
+		CHECK(fgi_timedlock(&lock, CLOCK_MONOTONIC, &past) == ETIMEDOUT);
+		CHECK_SECTIONS(1);
 		fgi_unlock(&lock);
-		CHECK(is_free(lock.word) && fg_thread.held == 0 && fg_thread.pending == 0);
+		CHECK(is_free(lock.word));
+		CHECK_SECTIONS(0);
 
 		lock.word = flags[i];
 		CHECK(fgi_timedlock(&lock, CLOCK_REALTIME, &past) == 0, "free (%#x): the past does not matter",
@@ -77,6 +82,113 @@ static void test_release_keeps_flags(void)
 	}
 }
 
+/* ---- what the monitor says -------------------------------------------------------------------------------------- */
+
+static void *waits(void *unused)
+{
+	(void)unused;
+	fgi_lock(&lock);
+	fgi_unlock(&lock);
+	return NULL;
+}
+
+/* Neither its clock nor the pace would send the alpha to sleep. */
+static void check_alpha_sleeps_told_by(const struct fg_shared *page)
+{
+	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC);
+	pthread_t thread;
+
+	begin_patiently();
+	fgi_tune.sleep_ns = LONG_NS;
+	fgi_lock(&lock);
+	fgi_monitor_attach(page);
+	thread = check_thread(waits, NULL);
+	await_bits(&lock.word, WAKE);
+	CHECK((fgi_now_ns(CLOCK_MONOTONIC) - began) / 1000 < LATE_US, "it went to sleep by its clock");
+	fgi_monitor_attach(NULL);
+	fgi_unlock(&lock);
+	check_join(thread);
+	finish();
+}
+
+static void test_alpha_sleeps_if_told(void)
+{
+	static struct fg_shared sleeps = {.heartbeat_ns = INT64_MAX};
+	static const struct fg_shared preempted = {.heartbeat_ns = INT64_MAX, .num_preempted_cs = 1};
+
+	sleeps.asleep[fgi_self() % FG_SLEEPERS] = fgi_self();
+	check_alpha_sleeps_told_by(&sleeps);
+	check_alpha_sleeps_told_by(&preempted);
+}
+
+/* ---- an alpha that cannot run ----------------------------------------------------------------------------------- */
+
+static uint32_t handled;
+
+static void sit_down(void)
+{
+	struct fgi_place at;
+
+	CHECK(fgi_room_enter(&lock.room, LONG_NS, false, &at));
+}
+
+/* As a collector that stops threads, wherever they are, might do; and here the thread is about to have the lock. */
+static void handler_locks(int signal)
+{
+	(void)signal;
+	fgi_lock(&lock);
+	fgi_unlock(&lock);
+	fg_store_release(&handled, 1);
+}
+
+static void test_alpha_stopped_by_who_waits(void)
+{
+	struct sigaction action = {.sa_handler = handler_locks};
+	pthread_t thread;
+
+	begin();
+	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	fgi_lock(&lock);
+	thread = check_thread(waits, NULL);
+	await_bits(&lock.word, WAKE | DEMAND);
+	CHECK(pthread_kill(thread, SIGUSR1) == 0);
+	await_parked(&lock, 1);
+	fgi_unlock(&lock);
+	check_join(thread);
+	CHECK(fg_load_acquire(&handled));
+	finish();
+}
+
+static void *takes_often(void *argument)
+{
+	for (int i = 0; i < 20; i++) {
+		if (argument)
+			fgi_lock(&lock);
+		else
+			while (!fgi_trylock(&lock))
+				sched_yield();
+		fgi_unlock(&lock);
+	}
+	return NULL;
+}
+
+/* The word demanded and free, the seat taken, and nobody there: the others get by, in every number. */
+static void test_nobody_comes(void)
+{
+	pthread_t thread[4];
+
+	begin();
+	sit_down();
+	lock.word = DEMAND | WAKE;
+	for (uintptr_t i = 0; i < 4; i++)
+		thread[i] = check_thread(takes_often, (void *)i);
+	for (int i = 0; i < 4; i++)
+		check_join(thread[i]);
+	if (fgi_room_leave(&lock.room, true))
+		fgi_room_wake(&lock.room);
+	finish();
+}
+
 /* ---- waiters that give up --------------------------------------------------------------------------------------- */
 
 static void *gives_up(void *clock_)
@@ -87,19 +199,12 @@ static void *gives_up(void *clock_)
 
 	errno = 4711;
 	CHECK(fgi_timedlock(&lock, clock, &until) == ETIMEDOUT, "it got a lock that is held");
-	CHECK(errno == 4711 && fg_thread.held == 0 && fg_thread.pending == 0);
+	CHECK(errno == 4711);
+	CHECK_SECTIONS(0);
 	took_us = (fgi_now_ns(CLOCK_MONOTONIC) - began) / 1000;
 	if (clock == CLOCK_MONOTONIC)
 		CHECK(took_us >= PATIENCE_US, "it gave up after %lu us", (unsigned long)took_us);
 	CHECK(took_us < PATIENCE_US + LATE_US, "it gave up after %lu us", (unsigned long)took_us);
-	return NULL;
-}
-
-static void *waits(void *unused)
-{
-	(void)unused;
-	fgi_lock(&lock);
-	fgi_unlock(&lock);
 	return NULL;
 }
 
@@ -144,11 +249,6 @@ static void test_alpha_gives_up_for_another(void)
 	fgi_unlock(&lock);
 	check_join(parked);
 	finish();
-}
-
-static void sit_down(void)
-{
-	CHECK(fgi_room_enter(&lock.room, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), LONG_NS, false) == 0);
 }
 
 static void test_parked_gives_up(void)
@@ -244,6 +344,67 @@ static void test_turns_were_long(void)
 	finish();
 }
 
+/* ---- the beginning of a lease ----------------------------------------------------------------------------------- */
+
+static void begin_lease(bool displacing)
+{
+	struct fgi_ledger *ledger = fgi_ledger(&lock);
+
+	begin();
+	ledger->lock = (uintptr_t)&lock;
+	ledger->regime = FGI_LEASED;
+	ledger->pace_ns = 100;
+	sit_down();
+	CHECK(take_as_alpha(&lock, 0, displacing));
+	CHECK(lock.word == (fgi_self() | (displacing ? DEMAND : 0)), "word %#x", lock.word);
+}
+
+/* Unlocks and locks again. Returns whether the lock is still reserved. */
+static bool again(void)
+{
+	uint32_t before = lock.word & DEMAND;
+
+	fgi_unlock(&lock);
+	CHECK(lock.word == before, "word %#x", lock.word);
+	fgi_lock(&lock);
+	CHECK((lock.word & ~DEMAND) == fgi_self(), "word %#x", lock.word);
+	return lock.word & DEMAND;
+}
+
+static void test_lease_begins(void)
+{
+	begin_lease(false);
+	CHECK(!again(), "reserved, and nobody was displaced");
+	fgi_unlock(&lock);
+	finish();
+
+	begin_lease(true);
+	CHECK(again() && again() && again());
+	sit_down(); /* as if it were another who now waits for the end of the lease */
+	CHECK(!again() && !again(), "reserved for longer than it takes to sit down");
+	CHECK(!fgi_room_leave(&lock.room, true));
+	fgi_unlock(&lock);
+	finish();
+
+	begin_lease(true);
+	for (unsigned int i = 0; i < KEPT_SECTIONS; i++)
+		CHECK(again(), "nobody has come, but after %u sections it is not reserved any more", i);
+	CHECK(!again(), "reserved for ever");
+	fgi_unlock(&lock);
+	finish();
+}
+
+/* The owner does not come back to what is reserved for it: another gets it nevertheless, and no reservation. */
+static void test_lease_abandoned(void)
+{
+	begin_lease(true);
+	fgi_unlock(&lock);
+	CHECK(lock.word == DEMAND);
+	check_join(check_thread(waits, NULL));
+	CHECK(lock.word == 0, "word %#x", lock.word);
+	finish();
+}
+
 /* ---- who unlocks for another ------------------------------------------------------------------------------------ */
 
 static void *only_locks(void *unused)
@@ -264,7 +425,7 @@ static void test_foreign_unlock(void)
 	thread[1] = check_thread(waits, NULL);
 	await_parked(&lock, 1);
 	fgi_unlock(&lock);
-	CHECK(fg_thread.held == -1 && fg_thread.pending == 0);
+	CHECK_SECTIONS(-1);
 	fg_thread.held = 0;
 	check_join(thread[0]);
 	check_join(thread[1]);
@@ -281,12 +442,17 @@ int main(int argc, char **argv)
 	}
 	test_flags_without_owner();
 	test_release_keeps_flags();
+	test_alpha_sleeps_if_told();
+	test_alpha_stopped_by_who_waits();
+	test_nobody_comes();
 	test_alpha_gives_up();
 	test_alpha_gives_up_for_another();
 	test_parked_gives_up();
 	test_called_gives_up();
 	test_give_up_at_release();
 	test_turns_were_long();
+	test_lease_begins();
+	test_lease_abandoned();
 	test_foreign_unlock();
 	return 0;
 }

@@ -117,10 +117,37 @@ static void test_nothing_to_close(void)
 	before = *ledger;
 	fgi_ledger_close(ledger, memory, ops + 5, ledger->until_ns - 1);
 	CHECK(same(&before, ledger));
-	ledger->busy = 1;
+	ledger->busy = fgi_forks + 1;
 	fgi_ledger_close(ledger, memory, ops + 5, ledger->until_ns);
 	ledger->busy = 0;
 	CHECK(same(&before, ledger));
+}
+
+/* Whoever was at it when a fork took place is not in the child. */
+static void test_busy_before_fork(void)
+{
+	struct fgi_ledger *ledger = fgi_ledger(memory);
+	uint32_t samples;
+
+	begin(memory);
+	samples = ledger->samples;
+	ledger->busy = fgi_forks + 1;
+	fgi_forks += 2;
+	sample(memory, 3000);
+	CHECK(ledger->samples == samples + 1 && ledger->busy == 0);
+}
+
+/* Another lock at the same address: its count is not a difference to the old one's. */
+static void test_reborn(void)
+{
+	begin(memory);
+	leased_of(memory, 64, 3000, 6000);
+	CHECK(ops > 1000);
+	ops = 10;
+	sample(memory, 1);
+	CHECK(fgi_ledger_pace_ns(memory) == 0 && fgi_ledger(memory)->samples == 0, "pace %u ns",
+	      fgi_ledger_pace_ns(memory));
+	CHECK(leased_of(memory, 640, 3000, 6000) >= 590);
 }
 
 /* A waiter that has slept for longer than any sample knows the pace better; a shorter sleep says nothing. */
@@ -211,6 +238,8 @@ int main(void)
 	test_cold();
 	test_gap();
 	test_nothing_to_close();
+	test_busy_before_fork();
+	test_reborn();
 	test_slept();
 	test_count_wraps();
 	test_told();

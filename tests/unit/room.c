@@ -27,9 +27,34 @@ static bool looks(uint32_t as)
 	return seats() == (fgi_room_now(0) | as);
 }
 
+static int park_at(struct fgi_place *at, const struct fgi_patience *p)
+{
+	int result;
+
+	do
+		result = fgi_room_park(&room, at, p);
+	while (result == EAGAIN);
+	return result;
+}
+
+static int park(uint32_t gate, uint64_t patience_ns, const struct timespec *deadline)
+{
+	struct fgi_place at = {.gate = gate};
+
+	fgi_room_renew_patience(&at, patience_ns);
+	return park_at(&at, &FGI_PATIENCE(CLOCK_MONOTONIC, deadline));
+}
+
+static int enter_until(clockid_t clock, const struct timespec *deadline, uint64_t turn_ns, bool rotate)
+{
+	struct fgi_place at;
+
+	return fgi_room_enter(&room, turn_ns, rotate, &at) ? 0 : park_at(&at, &FGI_PATIENCE(clock, deadline));
+}
+
 static int enter(bool patient, uint64_t turn_ns, bool rotate)
 {
-	return fgi_room_enter(&room, &FGI_PATIENCE(CLOCK_MONOTONIC, patient ? NULL : &past), turn_ns, rotate);
+	return enter_until(CLOCK_MONOTONIC, patient ? NULL : &past, turn_ns, rotate);
 }
 
 /* ---- one thread ------------------------------------------------------------------------------------------------- */
@@ -90,27 +115,58 @@ static void test_call_before_sleep(void)
 	gate = room.gate;
 	CHECK(fgi_room_leave(&room, true));
 	fgi_room_wake(&room); /* finds nobody */
-	CHECK(fgi_room_park(&room, gate, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), LONG_NS) == 0);
+	CHECK(park(gate, LONG_NS, NULL) == 0);
 	CHECK(looks(FGI_SEAT));
 }
 
 static void test_parked_by_its_clock(void)
 {
 	begin(FGI_ONE);
-	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), SHORT_NS) == 0);
+	CHECK(park(room.gate, SHORT_NS, NULL) == 0);
 	CHECK(looks(FGI_SEAT), "the seat was free");
 	begin(FGI_SEAT | FGI_CALLED | FGI_ONE);
-	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), SHORT_NS) == 0);
+	CHECK(park(room.gate, SHORT_NS, NULL) == 0);
 	CHECK(looks(FGI_SEAT), "who is called first takes the call");
 	begin(FGI_SEAT | FGI_ONE);
-	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, &past), LONG_NS) == ETIMEDOUT);
+	CHECK(park(room.gate, LONG_NS, &past) == ETIMEDOUT);
 	CHECK(looks(FGI_SEAT), "who gives up is not counted any more");
 	begin(FGI_CALLED | FGI_SEAT | FGI_ONE);
-	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, &past), LONG_NS) == 0,
+	CHECK(park(room.gate, LONG_NS, &past) == 0,
 	      "who is called and late is the alpha nevertheless: nobody else would be");
 	begin(FGI_SEAT | FGI_COMING | FGI_ONE);
-	CHECK(fgi_room_park(&room, room.gate, &FGI_PATIENCE(CLOCK_MONOTONIC, &past), LONG_NS) == ETIMEDOUT);
+	CHECK(park(room.gate, LONG_NS, &past) == ETIMEDOUT);
 	CHECK(looks(FGI_SEAT), "all believe that somebody is coming, and it was this one");
+}
+
+/* Who knocks is told, and may go. */
+static void test_quits(void)
+{
+	const struct {
+		uint32_t before, after;
+		bool wakes;
+	} rooms[] = {
+		{FGI_SEAT | FGI_ONE, FGI_SEAT, false},
+		{FGI_SEAT | 2 * FGI_ONE, FGI_SEAT | FGI_ONE, false},
+		{FGI_SEAT | FGI_CALLED | FGI_COMING | FGI_ONE, 0, false}, /* the call was for nobody else */
+		{FGI_SEAT | FGI_CALLED | 2 * FGI_ONE, FGI_SEAT | FGI_CALLED | FGI_ONE, true},
+		{FGI_SEAT | FGI_CALLED | FGI_COMING | 2 * FGI_ONE, FGI_SEAT | FGI_CALLED | FGI_COMING | FGI_ONE, false},
+		{FGI_ONE, 0, false},
+	};
+	struct fgi_place at = {.gate = UINT32_MAX - 1};
+
+	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
+		begin(rooms[i].before);
+		CHECK(fgi_room_quit(&room, &(struct fgi_place){0}) == rooms[i].wakes);
+		CHECK(looks(rooms[i].after), "%#x: seats %#x", rooms[i].before, seats());
+		CHECK(room.gate == UINT32_MAX - !(rooms[i].after & FGI_CALLED), "%#x: no call", rooms[i].before);
+		begin(rooms[i].before | FGI_AHEAD);
+		fgi_room_quit(&room, &(struct fgi_place){.ahead = true});
+		CHECK(looks(rooms[i].after), "ahead of others, %#x: seats %#x", rooms[i].before, seats());
+	}
+	begin(FGI_SEAT | FGI_ONE);
+	fgi_room_renew_patience(&at, SHORT_NS);
+	CHECK(fgi_room_park(&room, &at, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL)) == EAGAIN);
+	CHECK(looks(FGI_SEAT | FGI_KNOCK | FGI_ONE) && at.patience_ns == 4 * SHORT_NS);
 }
 
 /* A call that went to another costs the parked one look, and it sleeps on. */
@@ -120,21 +176,17 @@ static void test_call_for_another(void)
 	struct timespec soon;
 
 	begin(FGI_SEAT | FGI_ONE);
-	fgi_from_now(&soon, 5000000);
-	CHECK(fgi_room_park(&room, room.gate - 1, &FGI_PATIENCE(CLOCK_MONOTONIC, &soon), LONG_NS) == ETIMEDOUT);
+	soon = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + 5000000);
+	CHECK(park(room.gate - 1, LONG_NS, &soon) == ETIMEDOUT);
 	CHECK(fg_thread.parks - before <= 3, "it went to sleep %lu times", (unsigned long)(fg_thread.parks - before));
 }
 
 static void test_real_time_deadline(void)
 {
-	struct timespec soon;
+	struct timespec soon = fgi_timespec(fgi_now_ns(CLOCK_REALTIME) + 1000);
 
-	clock_gettime(CLOCK_REALTIME, &soon);
-	soon.tv_nsec += 1000;
-	soon.tv_sec += soon.tv_nsec / 1000000000;
-	soon.tv_nsec %= 1000000000;
 	begin(FGI_SEAT);
-	CHECK(fgi_room_enter(&room, &FGI_PATIENCE(CLOCK_REALTIME, &soon), LONG_NS, false) == ETIMEDOUT);
+	CHECK(enter_until(CLOCK_REALTIME, &soon, LONG_NS, false) == ETIMEDOUT);
 	CHECK(looks(FGI_SEAT));
 }
 
@@ -185,11 +237,69 @@ static void test_parked_knocks(void)
 	begin(FGI_SEAT);
 	thread = check_thread(comes, (void *)(uintptr_t)SHORT_NS);
 	await_seats(FGI_KNOCK);
-	CHECK(looks(FGI_SEAT | FGI_KNOCK | FGI_ONE));
+	CHECK(looks(FGI_SEAT | FGI_KNOCK | FGI_ONE), "seats %#x", seats());
 	CHECK(fgi_room_leave(&room, false), "the knock was not heard");
 	fgi_room_wake(&room);
 	CHECK(check_join(thread) == NULL);
 	CHECK(!(seats() & FGI_CALLED) && (seats() & FGI_SEAT) && seats() < FGI_ONE, "seats %#x", seats());
+}
+
+static struct turn {
+	uint32_t tid, turn;
+} turns[3];
+static uint32_t order;
+
+static void *comes_in_turn(void *argument)
+{
+	struct turn *mine = argument;
+
+	fg_store_relaxed(&mine->tid, fgi_self());
+	CHECK(enter(true, LONG_NS, false) == 0);
+	mine->turn = fg_fetch_add_relaxed(&order, 1) + 1;
+	if (fgi_room_leave(&room, true))
+		fgi_room_wake(&room);
+	return NULL;
+}
+
+/* In a system call, that is: at the gate. The kernel says "running" of others. */
+static void await_asleep(const struct turn *t)
+{
+	char path[64], first = 'r';
+
+	while (!fg_load_relaxed(&t->tid))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%u/syscall", fg_load_relaxed(&t->tid));
+	while (first == 'r') {
+		FILE *file = fopen(path, "r");
+
+		CHECK(file && fread(&first, 1, 1, file) == 1, "%s", path);
+		fclose(file);
+	}
+}
+
+/* Who came first is woken, finds that the call was taken back, and is still the first. */
+static void test_late_keeps_its_place(void)
+{
+	pthread_t thread[3];
+
+	begin(FGI_SEAT);
+	for (uint32_t i = 0; i < 3; i++) {
+		thread[i] = check_thread(comes_in_turn, &turns[i]);
+		while (seats() / FGI_ONE <= i)
+			sched_yield();
+		await_asleep(&turns[i]);
+	}
+	CHECK(fgi_room_wake(&room));
+	await_seats(FGI_AHEAD);
+	await_asleep(&turns[0]);
+	CHECK(looks(FGI_SEAT | FGI_AHEAD | 3 * FGI_ONE), "seats %#x", seats());
+	CHECK(fgi_room_leave(&room, true));
+	fgi_room_wake(&room);
+	for (uint32_t i = 0; i < 3; i++) {
+		check_join(thread[i]);
+		CHECK(turns[i].turn == i + 1, "who came as number %u was number %u", i + 1, turns[i].turn);
+	}
+	CHECK(looks(0), "seats %#x", seats());
 }
 
 /* ---- a crowd ---------------------------------------------------------------------------------------------------- */
@@ -222,9 +332,8 @@ static void *visitor(void *argument)
 		int result;
 
 		dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
-		fgi_from_now(&soon, dice >> 20 & 0x1ffff);
-		result = fgi_room_enter(&room, &FGI_PATIENCE(CLOCK_MONOTONIC, dice % 3 ? NULL : &soon),
-					dice >> 40 & 0xfffff, dice % 5 == 0);
+		soon = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + (dice >> 20 & 0x1ffff));
+		result = enter_until(CLOCK_MONOTONIC, dice % 3 ? NULL : &soon, dice >> 40 & 0xfffff, dice % 5 == 0);
 		if (result == 0)
 			sit(dice >> 8);
 		else
@@ -257,11 +366,13 @@ int main(void)
 	test_leaves();
 	test_call_before_sleep();
 	test_parked_by_its_clock();
+	test_quits();
 	test_call_for_another();
 	test_real_time_deadline();
 	test_generations();
 	test_parked_is_called();
 	test_parked_knocks();
+	test_late_keeps_its_place();
 	test_crowd();
 	return 0;
 }

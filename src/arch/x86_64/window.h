@@ -20,7 +20,7 @@
 #define FGI_ARCH_WINDOW_H
 
 #include "src/arch/window_entry.h"
-#include "src/thread.h"
+#include "src/block.h"
 
 #ifndef FGI_WINDOW_PAD
 #define FGI_WINDOW_PAD 0
