@@ -38,8 +38,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 /* Sleeps for `ns`, but not past the deadline. */
 static inline void sleep_for(struct fg_lock *l, uint32_t ns, const struct fgi_patience *p)
 {
-	uint64_t until_ns = fgi_now_ns(p->clock) + ns;
-	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+	struct timespec until = fgi_timespec(fgi_now_ns(p->clock) + ns);
 	const struct timespec *end = p->deadline;
 
 	if (!end || end->tv_sec > until.tv_sec || (end->tv_sec == until.tv_sec && end->tv_nsec > until.tv_nsec))

@@ -46,12 +46,10 @@ static inline bool take(struct fg_lock *l, uint32_t found, uint32_t flags)
 {
 	uint32_t self = fgi_self();
 
-	fgi_publish_intent(&l->word);
-	if (fg_cas_acquire(&l->word, found, self | flags) == found) {
-		fgi_held_raise();
+	fgi_about_to_take(&l->word);
+	if (fg_cas_acquire(&l->word, found, self | flags) == found)
 		return true;
-	}
-	fgi_publish_intent(NULL);
+	fgi_not_mine(&l->word);
 	return false;
 }
 
@@ -150,8 +148,7 @@ static inline void fgi_unlock(struct fg_lock *l)
 {
 	uint32_t word = fg_load_relaxed(&l->word), found;
 
-	fgi_publish_intent(&l->word);
-	fgi_held_lower();
+	fgi_about_to_release(&l->word);
 	for (;; word = found) {
 		bool quiet = !(word & SLEEPERS) && !fgi_preempted_cs();
 
@@ -159,7 +156,7 @@ static inline void fgi_unlock(struct fg_lock *l)
 		if (fg_likely(found == word))
 			break;
 	}
-	fgi_publish_intent(NULL);
+	fgi_not_mine(&l->word);
 	if (fg_unlikely(word & SLEEPERS))
 		fgi_futex_wake(&l->word, 1);
 }

@@ -6,13 +6,14 @@
  *   tid               held by tid, nobody sleeps
  *   tid | SLEEPERS    held by tid, somebody may sleep on the word
  *
- * The word names its owner, so the monitor sees a holder by published intent: `pending` points at the word before the
- * instruction that takes or releases it, and the word itself says whether that has happened. No windows.
+ * The word names its owner, so the monitor sees a holder by published intent (src/thread.h): `pending` points at the
+ * word from before the instruction that takes it until after the one that releases it, and the word itself says whether
+ * either has happened. No windows.
  *
  * I1  The word alone. I2  A waiter sleeps only on a word with SLEEPERS set; the release that clears it wakes one, and
  * a waiter that has slept takes the word with SLEEPERS set, so the next one is woken in turn.
  * I4  The futex queue is first come, first served; a running thread may take the free word before the one that was
- * woken, which is what the paper's lock does too (section 5.5). I5  by intent; `held` falls before the release. */
+ * woken, which is what the paper's lock does too (section 5.5). I5  by intent. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,26 +31,21 @@ struct fg_lock {
 #define SLEEPERS 0x80000000u
 _Static_assert((SLEEPERS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
-/* Takes the free word. acquire: pairs with the release in fgi_unlock. */
+/* Takes the word that was found free. acquire: pairs with the release in fgi_unlock. */
 static inline bool take(struct fg_lock *l, uint32_t as)
 {
-	if (fg_cas_acquire(&l->word, 0, as) != 0)
-		return false;
-	fgi_held_raise();
-	return true;
+	fgi_about_to_take(&l->word);
+	if (fg_cas_acquire(&l->word, 0, as) == 0)
+		return true;
+	fgi_not_mine(&l->word);
+	return false;
 }
 
 static inline bool fgi_trylock(struct fg_lock *l)
 {
 	uint32_t self = fgi_self();
 
-	if (fg_load_relaxed(&l->word) != 0)
-		return false;
-	fgi_publish_intent(&l->word);
-	if (take(l, self))
-		return true;
-	fgi_publish_intent(NULL);
-	return false;
+	return fg_load_relaxed(&l->word) == 0 && take(l, self);
 }
 
 __attribute__((noinline)) static int wait_for_word(struct fg_lock *l, const struct fgi_patience *p)
@@ -57,7 +53,6 @@ __attribute__((noinline)) static int wait_for_word(struct fg_lock *l, const stru
 	uint32_t mine = fgi_self() | SLEEPERS, word;
 	int woken = 0;
 
-	fgi_publish_intent(&l->word);
 	for (;;) {
 		word = fg_load_relaxed(&l->word);
 		if (word == 0) {
@@ -66,13 +61,11 @@ __attribute__((noinline)) static int wait_for_word(struct fg_lock *l, const stru
 			continue;
 		}
 		if (woken == ETIMEDOUT)
-			break;
+			return ETIMEDOUT;
 		if (!(word & SLEEPERS) && fg_cas_relaxed(&l->word, word, word | SLEEPERS) != word)
 			continue;
 		woken = fgi_park(&l->word, word | SLEEPERS, p);
 	}
-	fgi_publish_intent(NULL);
-	return ETIMEDOUT;
 }
 
 static inline void fgi_lock(struct fg_lock *l)
@@ -90,10 +83,9 @@ static inline void fgi_unlock(struct fg_lock *l)
 {
 	uint32_t word;
 
-	fgi_publish_intent(&l->word);
-	fgi_held_lower();
+	fgi_about_to_release(&l->word);
 	word = fg_xchg_release(&l->word, 0);
-	fgi_publish_intent(NULL);
+	fgi_not_mine(&l->word);
 	if (fg_unlikely(word & SLEEPERS))
 		fgi_futex_wake(&l->word, 1);
 }

@@ -120,8 +120,7 @@ static uint32_t *take_slot(void)
 
 static void sleep_in(uint32_t *slot)
 {
-	uint64_t end_ns = fgi_now_ns(CLOCK_MONOTONIC) + LONGEST_SLEEP_NS;
-	struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000), .tv_nsec = (long)(end_ns % 1000000000)};
+	struct timespec end = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + LONGEST_SLEEP_NS);
 
 	fg_thread.parks++;
 	while (fg_load_relaxed(slot) == TAKEN && fgi_futex_wait(slot, TAKEN, CLOCK_MONOTONIC, &end) != ETIMEDOUT)

@@ -18,6 +18,7 @@
 #include <stddef.h>
 
 #include "src/slice_extension.h"
+#include "src/thread.h"
 
 /* Nobody should compare with this lock where it is merely the lock itself. */
 #define FGI_LOCK_HAS_REFUSAL
@@ -74,7 +75,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 static inline void fgi_unlock(struct fg_lock *l)
 {
 	plain_unlock(l);
-	if (fg_thread.held <= 0)
+	if (fgi_sections() <= 0)
 		fgi_slice_withdraw();
 }
 

@@ -125,7 +125,7 @@ static inline bool reserved(const struct slice *s, uint64_t now)
 
 static void sleep_until(uint64_t ns)
 {
-	struct timespec end = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+	struct timespec end = fgi_timespec(ns);
 	uint32_t nobody = 0;
 
 	fg_thread.parks++;

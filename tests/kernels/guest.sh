@@ -97,7 +97,7 @@ add() # root of the guest, file, its name there: the program and the libraries i
 add_prefix() # root of the guest: what `make` built, as if installed in /
 {
 	local file
-	for file in bin/flexguard lib/flexguard libexec/flexguard/fg-{probe,bench{,-posix,-tas-slice,-flexguard-slice}}; do
+	for file in bin/flexguard lib/flexguard libexec/flexguard/fg-{probe,bench{,-posix,-tas-slice,-flexguard-slice,-flexguard-sosp25-slice}}; do
 		find "build/$file" -type f | while read -r file; do
 			add "$1" "$file" "${file#build/}"
 		done

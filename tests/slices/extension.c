@@ -13,6 +13,7 @@ static __thread uint64_t granted;
 #include FGI_LOCK_FILE
 
 #include "tests/check.h"
+#include "tests/sections.h"
 
 static struct fg_lock lock;
 static uint64_t in_section, check, operations, grants;
@@ -33,7 +34,7 @@ static void *worker(void *unused)
 		fgi_unlock(&lock);
 		n++;
 	}
-	CHECK(fg_thread.held == 0);
+	CHECK_SECTIONS(0);
 	CHECK(!fgi_slice_control->request, "a request outlives the section");
 	fg_fetch_add_relaxed(&operations, n);
 	fg_fetch_add_relaxed(&grants, granted);

@@ -27,7 +27,7 @@ const PAPERS_LOCKS: [&str; 11] = [
     "malthusian",
     "u-scl",
     "tas-slice",
-    "flexguard-slice",
+    "flexguard-sosp25-slice",
     "flexguard-sosp25",
     "flexguard",
 ];
