@@ -16,6 +16,7 @@
  *   TIMED     so many of the threads may have a deadline, which passes at any time, and try before they wait
  *   HOT       0: each alpha that leaves calls the next, and no parked thread's sleep has a bound
  *             1: it may leave without, others may take turns, and every parked thread's sleep may end at any time
+ *   LEASE     1: an alpha may keep the lock reserved when it takes it
  *   ATOMIC_RELEASE  the release as it is where there is no such AND
  *   FIFO            a futex wakes who came first; otherwise anybody who sleeps there
  *   SERVED          I4, under assumptions: who has come to the gate is asleep there before another comes or the alpha
@@ -33,6 +34,9 @@
 #ifndef HOT
 #define HOT 0
 #endif
+#ifndef LEASE
+#define LEASE 0
+#endif
 
 /* the word */
 #define OWNER 7
@@ -44,13 +48,15 @@
 #define CALLED 2
 #define KNOCK 4
 #define COMING 8
-#define ONE 16
+#define AHEAD 16
+#define ONE 32
 
 byte word[LOCKS];
 byte seats[LOCKS];
 byte current[LOCKS]; /* the gate: threads, as a set, that have read its present value */
 byte at_word[LOCKS]; /* sleepers on the futex, as a set */
 byte at_gate[LOCKS];
+byte before_it[LOCKS]; /* the same, of who is AHEAD: the same futex, but woken first */
 bit releasing[LOCKS]; /* some CPU is between the load and the store of a release */
 
 /* only to check */
@@ -65,14 +71,21 @@ chan line[LOCKS] = [THREADS] of {byte};
 bit wants; /* thread 0 has come for the lock and does not have it */
 #endif
 
+/* Until somebody has sat down. Where nothing is to be shown of bypass it may be any number of sections. */
+#ifdef SERVED
+#define STAYS_RESERVED !(seats[l] & SEAT)
+#else
+#define STAYS_RESERVED true
+#endif
+
 #define calling(s) (((s) | SEAT | CALLED) & ~KNOCK)
 #define ALL ((1 << THREADS) - 1)
 #define ME (1 << _pid)
 #define is_free(w) (((w) & OWNER) == 0)
 #if LOCKS == 1
-#define ASLEEP (at_word[0] | at_gate[0])
+#define ASLEEP (at_word[0] | at_gate[0] | before_it[0])
 #else
-#define ASLEEP (at_word[0] | at_gate[0] | at_word[1] | at_gate[1])
+#define ASLEEP (at_word[0] | at_gate[0] | before_it[0] | at_word[1] | at_gate[1] | before_it[1])
 #endif
 
 inline take(keep)
@@ -113,32 +126,56 @@ inline wake_any(set)
 	fi
 }
 
+/* Two system calls: first who is before the line, then the first in it. Sets `woken`. */
 inline wake_gate()
 {
-#ifdef FIFO
-	if
-	:: line[l] ? next -> at_gate[l] = at_gate[l] & ~(1 << next); next = 0
-	:: empty(line[l])
-	fi
-#else
-	wake_any(at_gate[l])
+#ifndef LINE_ONLY
+	atomic {
+		woken = before_it[l] != 0;
+		before_it[l] = 0
+	}
 #endif
+	atomic {
+		if
+		:: !woken && at_gate[l] ->
+			woken = 1;
+#ifdef FIFO
+			line[l] ? next;
+			at_gate[l] = at_gate[l] & ~(1 << next);
+			next = 0
+#else
+			wake_any(at_gate[l])
+#endif
+		:: else
+		fi
+	}
 }
 
 inline sleep_at_gate()
 {
-	at_gate[l] = at_gate[l] | ME;
+	if
+	:: ahead -> before_it[l] = before_it[l] | ME
+	:: !ahead ->
+		at_gate[l] = at_gate[l] | ME
 #ifdef FIFO
-	line[l] ! _pid
+		;
+		line[l] ! _pid
 #endif
+	fi
 }
+
+#define AT_GATE ((at_gate[l] | before_it[l]) & ME)
 
 inline leave_gate_unwoken()
 {
-	at_gate[l] = at_gate[l] & ~ME;
 #ifdef FIFO
-	line[l] ?? eval(_pid)
+	if
+	:: at_gate[l] & ME -> line[l] ?? eval(_pid)
+	:: else
+	fi;
 #endif
+	at_gate[l] = at_gate[l] & ~ME;
+	before_it[l] = before_it[l] & ~ME
 }
 
 /* The alpha's flags have just come into the word. */
@@ -148,7 +185,7 @@ inline note_demand()
 }
 
 #ifdef SERVED
-#define settled (seats[l] / ONE == len(line[l]))
+#define settled (seats[l] / ONE == len(line[l]) + (before_it[l] != 0))
 #else
 #define settled true
 #endif
@@ -159,7 +196,8 @@ active [THREADS] proctype thread()
 #ifdef FIFO
 	byte next;
 #endif
-	bit timed, past, waited, giving_up, wakes, outer;
+	byte mine; /* the lock that is reserved for this thread, + 1 */
+	bit timed, past, waited, ahead, woken, giving_up, wakes, outer;
 
 idle:
 	atomic {
@@ -189,6 +227,12 @@ come:
 		if
 		:: word[l] == 0 -> take_freely(); goto got
 		:: timed && is_free(word[l]) && word[l] != 0 -> take(DEMAND); goto got
+		:: word[l] == DEMAND && mine == l + 1 ->
+			if
+			:: STAYS_RESERVED -> take(DEMAND)
+			:: mine = 0; demanded[l] = 0; take(0)
+			fi;
+			goto got
 		:: else
 		fi
 	}
@@ -238,17 +282,16 @@ slow:
 		fi
 	}
 	current[l] = ME; /* fetch_add(gate) */
-	atomic {
-		if
-		:: wakes && at_gate[l] -> wakes = 0; wake_gate()
-		:: else /* wakes stays set where nobody slept */
-		fi
-	}
+	if
+	:: wakes -> wake_gate()
+	:: else -> woken = 1 /* somebody is coming already */
+	fi;
 	atomic { /* fgi_room_take_back */
 #ifndef STALE_COMING
-		seats[l] = (wakes -> seats[l] & ~COMING : seats[l]);
+		seats[l] = (woken -> seats[l] : seats[l] & ~COMING);
 #endif
 		wakes = 0;
+		woken = 0;
 		if
 		:: seats[l] & CALLED ->
 			seats[l] = (seats[l] & ~CALLED) - ONE;
@@ -266,6 +309,7 @@ read_late:
 park:
 	atomic {
 		waited = 0;
+		woken = 0;
 		if
 		:: current[l] & ME -> sleep_at_gate()
 		:: else -> goto look
@@ -274,24 +318,27 @@ park:
 asleep:
 	atomic {
 		if
-		:: !(at_gate[l] & ME)
+		:: !AT_GATE -> woken = 1
 #ifdef LATER_WAITER
-			-> if
+			;
+			if
 			:: current[l] & ME -> goto park /* called before I came: so not for me */
 			:: else
 			fi
 #endif
 #ifdef FALSE_HEAD
-			-> seats[l] = ((seats[l] | SEAT) & ~(CALLED | COMING)) - ONE; sit(); goto watch
+			;
+			woken = 0;
+			seats[l] = ((seats[l] | SEAT) & ~(CALLED | COMING)) - ONE; sit(); goto watch
 #endif
 #if HOT
-		:: at_gate[l] & ME ->
+		:: AT_GATE ->
 			/* All are asleep, nobody owns the lock, and somebody is called: that wake-up is lost. */
 			assert((ASLEEP | ended) != ALL || !is_free(word[l]) || !(seats[l] & CALLED));
 			waited = 1;
 			leave_gate_unwoken()
 #endif
-		:: timed && (at_gate[l] & ME) -> waited = 1; past = 1; leave_gate_unwoken()
+		:: timed && AT_GATE -> waited = 1; past = 1; leave_gate_unwoken()
 		fi
 	}
 look:
@@ -299,45 +346,81 @@ look:
 	current[l] = current[l] | ME;
 #endif
 	atomic {
+		seats[l] = (ahead -> seats[l] & ~AHEAD : seats[l]);
 		if
 #ifdef TIMEOUT_FIRST
 		:: past ->
-			past = 0; waited = 0; timed = 0;
+			past = 0; waited = 0; timed = 0; woken = 0; ahead = 0;
 			seats[l] = seats[l] - ONE;
 			current[l] = current[l] & ~ME;
 			goto gave_up
 #endif
 		:: (seats[l] & CALLED) || !(seats[l] & SEAT) ->
 			seats[l] = ((seats[l] | SEAT) & ~(CALLED | COMING)) - ONE;
-			past = 0; waited = 0;
+			past = 0; waited = 0; woken = 0; ahead = 0;
 			sit();
 			goto watch
 		:: !(seats[l] & CALLED) && (seats[l] & SEAT) && past ->
 			seats[l] = (seats[l] & ~COMING) - ONE;
-			past = 0; waited = 0; timed = 0;
+			past = 0; waited = 0; timed = 0; woken = 0; ahead = 0;
 			current[l] = current[l] & ~ME;
 			goto gave_up
 		:: !(seats[l] & CALLED) && (seats[l] & SEAT) && !past ->
 			/* Nobody else is awake, nobody owns the lock, but the seat is taken: a wake-up is lost. */
 			assert((ASLEEP | ended) != (ALL & ~ME) || !is_free(word[l]));
-			if
-			:: waited -> seats[l] = (seats[l] | KNOCK) & ~COMING
-			:: else -> seats[l] = seats[l] & ~COMING
-			fi;
-#ifdef LOOK_LATE
-			goto read_late
-#else
-			goto park
-#endif
+			seats[l] = seats[l] & ~COMING;
+			seats[l] = (waited -> seats[l] | KNOCK : seats[l]);
+			ahead = (ahead || woken) && !(seats[l] & AHEAD);
+			seats[l] = (ahead -> seats[l] | AHEAD : seats[l]);
+			woken = 0
 		fi
 	}
+#if HOT
+	/* Its clock may find the lock free, twice: then it is its own, demanded or not. */
+	atomic {
+		if
+		:: waited && is_free(word[l]) -> demanded[l] = 0; take(0); goto quit
+		:: true
+		fi
+	}
+#endif
+#ifdef LOOK_LATE
+	goto read_late;
+#else
+	goto park;
+#endif
+
+#if HOT
+	/* fgi_room_quit */
+quit:
+	atomic {
+		waited = 0;
+		seats[l] = (ahead -> seats[l] & ~AHEAD : seats[l]) - ONE;
+		ahead = 0;
+		current[l] = current[l] & ~ME;
+		if
+#ifndef CALL_LEFT
+		:: (seats[l] & CALLED) && seats[l] >= ONE -> wakes = !(seats[l] & COMING); goto called
+		:: (seats[l] & CALLED) && seats[l] < ONE -> seats[l] = seats[l] & ~(SEAT | CALLED | COMING)
+#endif
+		:: else
+		fi;
+		goto got
+	}
+#endif
 
 	/* The alpha looks. It takes what is free, demands when its lease is over, and sleeps when nothing moves or the
 	 * monitor says so: at any time, that is. */
 watch:
 	atomic {
 		if
-		:: is_free(word[l]) -> demanded[l] = 0; take(0); goto leave
+		:: is_free(word[l]) ->
+			demanded[l] = 0;
+			if
+			:: take(0)
+			:: LEASE -> word[l] = DEMAND; mine = l + 1; take(DEMAND)
+			fi;
+			goto leave
 		:: !is_free(word[l]) && !(word[l] & DEMAND) ->
 			word[l] = word[l] | DEMAND;
 			note_demand();
@@ -397,6 +480,9 @@ leave:
 		fi
 #ifndef SERVED
 	}
+#ifndef SERVED
+called:
+#endif
 #ifndef GATE_FIRST
 	current[l] = 0; /* fetch_add(gate) */
 #endif
@@ -406,8 +492,7 @@ leave:
 		current[l] = 0;
 #endif
 		if
-		:: !wakes
-		:: wakes && giving_up -> wakes = 0; wake_gate()
+		:: !wakes || giving_up
 		:: wakes && !giving_up ->
 			wakes = 0;
 #ifndef MISSING_WAKE
@@ -415,6 +500,10 @@ leave:
 #endif
 		fi
 	}
+	if
+	:: wakes -> wakes = 0; wake_gate(); woken = 0
+	:: else
+	fi;
 left:
 	atomic {
 		if
@@ -438,7 +527,7 @@ got:
 unlock:
 #ifdef EARLY_WAKE
 	if
-	:: word[l] & WAKE -> at_word[l] = 0; atomic { wake_gate() }
+	:: word[l] & WAKE -> at_word[l] = 0; wake_gate(); woken = 0
 	:: else
 	fi;
 #endif
@@ -478,7 +567,8 @@ unlock:
 		:: (seen & WAKE) && !at_word[l] -> seen = 0
 		fi
 	}
-	atomic { wake_gate() };
+	wake_gate();
+	woken = 0;
 released:
 gave_up:
 	atomic {

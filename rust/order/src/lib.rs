@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT
+//! Checks the memory order of the default lock: its own C (`locks/flexguard.c` and what it includes, with arm64's
+//! release), every execution that C11's memory model allows a few threads, by loom. What that covers and what not:
+//! docs/design/default-lock.md, "Memory order".
+//!
+//! The C code is compiled with the instrumentation of a race detector (build.rs), so no access escapes: `hooks` answers
+//! the calls, `machine` is the memory, the futexes and the clock. A `Check` explores one scenario (tests/), perhaps
+//! with a `Defect`: one operation in one function that has a weaker order than it says.
+
+mod hooks;
+mod machine;
+
+use std::ffi::CStr;
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering as Plain};
+use std::sync::{Arc, Mutex};
+
+use loom::thread::{Builder, JoinHandle};
+
+pub use loom::sync::atomic::Ordering;
+pub use machine::{EINTR, ETIMEDOUT};
+
+use machine::{Counts, Machine};
+
+/// The stack of a thread of the model: enough for a panic.
+const STACK_BYTES: usize = 256 << 10;
+
+/// How many steps an execution may take: far more than it does.
+const MAX_BRANCHES: usize = 10_000;
+
+/// order.c: how many locks it has, and how many places one has at most.
+const LOCKS: usize = 16;
+const PLACES: usize = 20;
+
+/// What kind of operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Load,
+    Store,
+    Add,
+    And,
+    Or,
+    Cas,
+}
+
+/// In the function `site`, the operations of kind `op` have the order `order`, whatever they say.
+#[derive(Clone, Copy, Debug)]
+pub struct Defect {
+    pub site: &'static CStr,
+    pub op: Op,
+    pub order: Ordering,
+}
+
+/// The lock as a test begins.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Not GREEDY but LEASED.
+    pub leased: bool,
+    /// How far its sections are apart.
+    pub pace_ns: u32,
+    /// The next that comes and finds the seat free calls a parked thread to it.
+    pub rotate: bool,
+    pub seats: u32,
+}
+
+/// struct fg_thread_block
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ThreadBlock {
+    held: i32,
+    tid: u32,
+    rest: [u64; 7],
+}
+
+/// struct fgo
+#[repr(C)]
+struct Object {
+    word: u32,
+    ops: u32,
+    seats: u32,
+    gate: u32,
+    data: u32,
+}
+
+unsafe extern "C-unwind" {
+    fn fgo_new(n: u32, setup: *const Setup) -> *mut Object;
+    fn fgo_places(o: *mut Object, ledger: bool, places: *mut [usize; 2]) -> usize;
+    pub(crate) safe fn fgo_thread() -> *mut ThreadBlock;
+    fn fgo_touch(o: *mut Object);
+    fn fgo_lock(o: *mut Object);
+    fn fgo_unlock(o: *mut Object);
+    fn fgo_timedlock(o: *mut Object) -> i32;
+    fn fgo_enter(o: *mut Object, rotate: bool) -> i32;
+    fn fgo_park(o: *mut Object, gate: u32) -> i32;
+    fn fgo_leave(o: *mut Object, call: bool);
+    fn fgo_close(o: *mut Object, ops: u32, now: u64);
+}
+
+/// A lock of C, in a model.
+#[derive(Clone, Copy)]
+pub struct Lock(*mut Object);
+
+// SAFETY: the threads of a model are coroutines on one thread of the system.
+unsafe impl Send for Lock {}
+
+impl Lock {
+    pub fn lock(self) {
+        // SAFETY: a lock lives as long as the program; so in all of these.
+        unsafe { fgo_lock(self.0) }
+    }
+
+    pub fn unlock(self) {
+        // SAFETY: as above.
+        unsafe { fgo_unlock(self.0) }
+    }
+
+    /// With a deadline that has passed.
+    pub fn lock_at_once(self) -> bool {
+        // SAFETY: as above.
+        unsafe { fgo_timedlock(self.0) == 0 }
+    }
+
+    /// Adds 1 to what the lock protects, by plain accesses.
+    pub fn touch(self) {
+        // SAFETY: as above.
+        unsafe { fgo_touch(self.0) }
+    }
+
+    /// Comes into the room. Returns 0 with the seat.
+    pub fn enter(self, rotate: bool) -> i32 {
+        // SAFETY: as above.
+        unsafe { fgo_enter(self.0, rotate) }
+    }
+
+    /// Is parked, counted in the seats already.
+    pub fn park(self, gate: u32) -> i32 {
+        // SAFETY: as above.
+        unsafe { fgo_park(self.0, gate) }
+    }
+
+    /// Leaves the seat, and wakes whom it called.
+    pub fn leave(self, call: bool) {
+        // SAFETY: as above.
+        unsafe { fgo_leave(self.0, call) }
+    }
+
+    /// Closes the sample of the ledger, if it is over.
+    pub fn close(self, ops: u32, now: u64) {
+        // SAFETY: as above.
+        unsafe { fgo_close(self.0, ops, now) }
+    }
+
+    /// Ends the sleep of the first at the gate, if anybody sleeps there: ETIMEDOUT, its clock; EINTR, a signal.
+    pub fn interrupt_at_gate(self, result: i32) {
+        let machine = Machine::get().expect("in a model");
+        machine.interrupt(self.0 as usize + offset_of!(Object, gate), result);
+    }
+
+    /// How often `touch` was called. For when all others have ended.
+    pub fn touched(self) -> u32 {
+        Machine::get();
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.0).data).read_volatile() }
+    }
+}
+
+/// Takes this thread's number in lock words: not that of another.
+fn become_thread(tid: u32) {
+    let block = ThreadBlock {
+        held: 0,
+        tid,
+        rest: [0; 7],
+    };
+    // SAFETY: the variable of this thread of the system.
+    unsafe { fgo_thread().write(block) };
+}
+
+/// Starts a thread of the model.
+pub fn spawn(tid: u32, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    Machine::get().expect("in a model").started();
+    Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            become_thread(tid);
+            body();
+            Machine::get().expect("in a model").stopped();
+        })
+        .expect("loom starts every thread")
+}
+
+/// Waits until they have ended.
+pub fn join<const N: usize>(threads: [JoinHandle<()>; N]) {
+    let machine = Machine::get().expect("in a model");
+    machine.stopped();
+    for thread in threads {
+        thread.join().expect("a thread that panics ends the model");
+    }
+    machine.started();
+}
+
+#[derive(Debug)]
+pub enum Verdict {
+    /// In each of so many executions.
+    Holds { executions: usize, sleeps: usize },
+    /// What loom said, and what happened in that execution up to then.
+    Fails { why: String, trace: Vec<String> },
+}
+
+#[derive(Clone)]
+pub struct Check {
+    pub setup: Setup,
+    /// When nobody runs any more, the first sleep at the gate ends by its clock.
+    pub time_passes: bool,
+    /// The ledger's account is part of what is tested.
+    pub ledger: bool,
+    /// How often a thread may be interrupted in favour of another, though it could go on.
+    pub preemptions: usize,
+    /// One of them at least must be where the body comes by.
+    pub defects: &'static [Defect],
+}
+
+/// Which of C's locks a running check has.
+static TAKEN: Mutex<[bool; LOCKS]> = Mutex::new([false; LOCKS]);
+
+struct Number(usize);
+
+impl Number {
+    fn take() -> Number {
+        let mut taken = TAKEN.lock().expect("nobody panics with it");
+        let free = taken.iter().position(|taken| !taken);
+        let number = free.expect("more checks at a time than LOCKS");
+        taken[number] = true;
+        Number(number)
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        TAKEN.lock().expect("nobody panics with it")[self.0] = false;
+    }
+}
+
+impl Check {
+    /// Runs `body` in each execution, as the thread with number 1.
+    pub fn run(&self, body: impl Fn(Lock) + Send + Sync + 'static) -> Verdict {
+        let number = Number::take();
+        let (check, n) = (self.clone(), number.0 as u32);
+        let counts = Arc::new(Counts::default());
+        let executions = Arc::clone(&counts);
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(self.preemptions);
+        builder.max_branches = MAX_BRANCHES;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            builder.check(move || {
+                executions.executions.fetch_add(1, Plain::Relaxed);
+                let lock = check.start(n, &executions);
+                become_thread(1);
+                body(lock);
+                Machine::stop();
+            });
+        }));
+        let trace = Machine::trace();
+        let count = |c: &AtomicUsize| c.load(Plain::Relaxed);
+        assert!(
+            self.defects.is_empty() || count(&counts.defects) > 0,
+            "no such operation: {:?}",
+            self.defects
+        );
+        match result {
+            Ok(()) => Verdict::Holds {
+                executions: count(&counts.executions),
+                sleeps: count(&counts.sleeps),
+            },
+            Err(panic) => Verdict::Fails {
+                why: match panic.downcast::<String>() {
+                    Ok(text) => *text,
+                    Err(panic) => (*panic.downcast::<&str>().expect("a text")).to_owned(),
+                },
+                trace,
+            },
+        }
+    }
+
+    fn start(&self, number: u32, counts: &Arc<Counts>) -> Lock {
+        Machine::forget();
+        // SAFETY: `setup` is what C expects.
+        let object = unsafe { fgo_new(number, &self.setup) };
+        assert!(!object.is_null(), "two of C's locks share a ledger");
+        let mut places = [[0; 2]; PLACES];
+        // SAFETY: C writes as many as there is room for at most.
+        let n = unsafe { fgo_places(object, self.ledger, places.as_mut_ptr()) };
+        let gate = object as usize + offset_of!(Object, gate);
+        Machine::start(
+            &places[..n],
+            self.time_passes.then_some(gate),
+            self.defects,
+            Arc::clone(counts),
+        );
+        Lock(object)
+    }
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Comes before everything else in the model's unit. The lock's own sources are compiled as they are; from outside come
+ *
+ *   - the architecture: arm64's, whatever machine this is, and a spin hint that does nothing, since the model
+ *     tries every interleaving anyway;
+ *   - the clock and the scheduler: the model's;
+ *   - a note before every atomic operation of which function it stands in: how a defect names the place it is seeded
+ *     in. The operation itself goes the way of all accesses, through the compiler's instrumentation. */
+#ifndef FGO_ORDER_H
+#define FGO_ORDER_H
+
+#include <sched.h>
+#include <stdint.h>
+#include <time.h>
+
+void fgo_site(const char *function);
+int fgo_clock(clockid_t clock, struct timespec *now);
+
+#define __atomic_load_n(...) (fgo_site(__func__), __atomic_load_n(__VA_ARGS__))
+#define __atomic_store_n(...) (fgo_site(__func__), __atomic_store_n(__VA_ARGS__))
+#define __atomic_fetch_add(...) (fgo_site(__func__), __atomic_fetch_add(__VA_ARGS__))
+#define __atomic_fetch_and(...) (fgo_site(__func__), __atomic_fetch_and(__VA_ARGS__))
+#define __atomic_fetch_or(...) (fgo_site(__func__), __atomic_fetch_or(__VA_ARGS__))
+#define __atomic_compare_exchange_n(...) (fgo_site(__func__), __atomic_compare_exchange_n(__VA_ARGS__))
+
+#define clock_gettime(clock, now) fgo_clock(clock, now)
+#define sched_yield() ((void)0)
+
+#define FGI_ARCH_H
+#include "src/arch/aarch64/biased.h"
+#include "src/arch/aarch64/local.h"
+
+static inline void fg_pause(void)
+{
+}
+
+#endif
