@@ -3,48 +3,70 @@
 """The default lock beside the others, in every scene that it is meant for.
 
     bench/default_lock.py [--out docs/measurements/default-lock-scenes] [--budget SECONDS] [--only SCENE]
+        [--rounds N]
 
 Rounds are interleaved and kept one by one in build/default-lock.jsonl; started again, the script goes on where it was
 stopped (exit status 75: there is more to do). Writes OUT.json and OUT.md. Before each round fg-handover says how far
 apart the CPUs are just then: a host that moves virtual CPUs between one core and two makes two machines of one, so
 medians are taken of each apart. Runs under a Preemption Monitor: it starts itself again under `flexguard run`."""
-import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
+from typing import NamedTuple
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import paper_behaviour as common
+import rounds
 
 NEAR_NS = 120  # between what a line takes within a core (under 60 here) and between cores (over 200)
-ROUNDS = 7
 PEERS = ["posix", "futex", "flexguard-sosp25", "nsync", "tbb-spin"]
+
+UNMONITORED = " unmonitored"  # after the name of a lock: it finds no monitor
+
+
+class Scene(NamedTuple):
+    locks: list
+    seconds: float
+    options: dict  # of fg-bench
+    workload: str = "shm"
 
 
 def scenes():
-    """name -> (locks, seconds, options of fg-bench)"""
+    """By name. The rounds that are kept know a lock by its place in the list."""
+    out = contended()
+    for name in ("2 threads", "8 threads", "64 threads", "8 threads, 1000 cycles between", "8 threads, 8 hogs",
+                 "2 threads, 2 hogs", "8 threads, sections of 100 us"):
+        without = ["flexguard", "flexguard" + UNMONITORED, "posix", "tbb-spin"]
+        out[name + ", without a monitor"] = out[name]._replace(locks=without)
+    out["uncontended, inlined"] = Scene(["flexguard", "posix", "tbb-spin"], 0, {}, "uncontended")
+    out["uncontended, interposer"] = Scene(["flexguard", *PEERS[:3]], 0, {}, "pthread-uncontended")
+    return out
+
+
+def contended():
     few, most = ["flexguard", "posix", "nsync", "tbb-spin"], ["flexguard", *PEERS]
     out = {}
     for threads in (1, 2, 4, 8, 32, 64):
-        out[f"{threads} threads"] = (most, 0.4, {"threads": threads})
-    out["8 threads, same lock again"] = (["flexguard", "flexguard", "posix", "posix"], 0.4, {"threads": 8})
+        out[f"{threads} threads"] = Scene(most, 1.0, {"threads": threads})
+    out["8 threads, same lock again"] = Scene(["flexguard", "flexguard", "posix", "posix"], 0.4, {"threads": 8})
     for threads in (2, 8):
         for cycles in (300, 1000, 3000, 10000, 100000):
             name = f"{threads} threads, {cycles} cycles between"
-            out[name] = (few, 0.25, {"threads": threads, "cycles-between": cycles})
+            out[name] = Scene(few, 0.25, {"threads": threads, "cycles-between": cycles})
     for lines in (20, 200):
-        out[f"8 threads, {lines} lines"] = (few, 0.25, {"threads": 8, "lines": lines})
+        out[f"8 threads, {lines} lines"] = Scene(few, 0.25, {"threads": 8, "lines": lines})
     for us, cycles in ((1, 2600), (10, 26000), (100, 260000)):
-        out[f"8 threads, sections of {us} us"] = (few, 0.25, {"threads": 8, "section-cycles": cycles})
-    for threads, hogs in ((2, 1), (2, 2), (2, 8), (8, 2), (8, 8)):
-        out[f"{threads} threads, {hogs} hogs"] = (few, 0.4, {"threads": threads, "hogs": hogs})
+        out[f"8 threads, sections of {us} us"] = Scene(few, 0.25, {"threads": 8, "section-cycles": cycles})
+    for threads, hogs in ((2, 1), (2, 2), (2, 8), (8, 1), (8, 2), (8, 8)):
+        out[f"{threads} threads, {hogs} hogs"] = Scene(few, 0.4, {"threads": threads, "hogs": hogs})
     for locks in (1000, 1000000):
-        out[f"8 threads, {locks} locks"] = (few, 0.25, {"threads": 8, "locks": locks, "lines": 1})
-    for us in (1000, 20000):
-        out[f"8 threads, holder sleeps {us} us"] = (["flexguard", "posix"], 0.5, {"threads": 8, "hold-sleep-us": us})
+        out[f"8 threads, {locks} locks"] = Scene(few, 0.25, {"threads": 8, "locks": locks, "lines": 1})
+    for threads in (2, 8):
+        out[f"{threads} threads, hash table"] = Scene(few, 0.4, {"threads": threads}, "hashtable")
+    # With 1 s a round of 8 s is 8 sections, and ends 8 s later: each thread has one more turn.
+    for us, seconds in ((1000, 0.5), (20000, 0.5), (1000000, 8)):
+        name = f"8 threads, holder sleeps {us} us"
+        out[name] = Scene(["flexguard", "posix"], seconds, {"threads": 8, "hold-sleep-us": us})
     return out
 
 
@@ -57,100 +79,118 @@ MEASURES = {
     "wait p99.9 ns": lambda r: r["wait_ns"]["p999"],
     "CPU ns/op": lambda r: r["cpu_seconds"] * 1e9 / max(r["ops"], 1),
     "preempted": lambda r: r["preempted_holders"],
+    "bytes a lock": lambda r: r["memory"].get("per_lock_bytes", r["memory"]["lock_bytes"]),
+    "grown by MB": lambda r: r["memory"]["rss_growth_bytes"] / 1e6,
+}
+
+UNCONTENDED = {
+    "best ns": lambda r: r["ns_per_pair"],
+    "median ns": lambda r: r["median_ns_per_pair"],
 }
 
 
-def round_of(prefix, lock, seconds, options):
-    libexec = os.path.join(prefix, "libexec/flexguard")
-    command = [f"{libexec}/fg-bench", "shm", "--lock", lock, "--seconds", str(seconds), "--warmup", "0.1"]
-    for name, value in options.items():
-        command += ["--" + name, str(value)]
-    far = float(subprocess.run([f"{libexec}/fg-handover"], stdout=subprocess.PIPE, text=True, check=True).stdout)
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
-    result = json.loads(done.stdout)
-    return {"handover_ns": far} | {name: measure(result) for name, measure in MEASURES.items()}
+def measures_of(workload):
+    return UNCONTENDED if workload.endswith("uncontended") else MEASURES
 
 
-def measure(arguments):
-    rows = common.kept(arguments.rows)
-    done = {(r["scene"], r["column"], r["round"]) for r in rows}
-    plan = [
-        (scene, column, lock, number, seconds, options)
-        for scene, (locks, seconds, options) in scenes().items()
-        if arguments.only in scene
-        for number in range(ROUNDS)
-        for column, lock in (list(enumerate(locks)) if number % 2 == 0 else list(enumerate(locks))[::-1])
-        if (scene, column, number) not in done
-    ]
-    began = common.time.monotonic()
-    with open(arguments.rows, "a", encoding="utf-8") as out:
-        for i, (scene, column, lock, number, seconds, options) in enumerate(plan):
-            if common.time.monotonic() - began > arguments.budget:
-                print(f"{len(plan) - i} rounds are left", file=sys.stderr)
-                return False
-            if sys.stderr.isatty():
-                print(f"\r{i}/{len(plan)} {scene:40}", end="", file=sys.stderr)
-            row = {"scene": scene, "column": column, "lock": lock, "round": number}
-            out.write(json.dumps(row | round_of(arguments.prefix, lock, seconds, options)) + "\n")
-            out.flush()
-    return True
+def uncontended(prefix, workload, lock):
+    """A lock that is asked for by pthread_mutex_lock comes by the interposer."""
+    command = [rounds.program(prefix, "fg-bench"), workload]
+    if workload == "uncontended":
+        command += ["--lock", lock]
+    else:
+        command = [os.path.join(prefix, "bin/flexguard"), "run", "--lock", lock, "--", *command]
+    return json.loads(rounds.output(command))
 
 
-def number(x):
-    return f"{x:.0f}" if x >= 100 else f"{x:.3g}"
+def contend(prefix, scene, lock, environment):
+    """A round beside the monitor, or without any where the lock's name says so. Whether it was so is in the result."""
+    name = lock.removesuffix(UNMONITORED)
+    environment = environment | ({"FLEXGUARD_SOCKET": ""} if name != lock else {})
+    options = {"lock": name, "seconds": scene.seconds, "warmup": 0.1} | scene.options
+    result = rounds.fg_bench(prefix, scene.workload, environment, **options)
+    if result["monitor"] != (name == lock):
+        sys.exit(f"{lock}: a monitor: {result['monitor']}")
+    return result
 
 
-def table(rows, scene):
+def round_of(prefix, scene, lock, environment=None):
+    far = float(rounds.output([rounds.program(prefix, "fg-handover")]))
+    if scene.workload.endswith("uncontended"):
+        result = uncontended(prefix, scene.workload, lock)
+    else:
+        result = contend(prefix, scene, lock, environment or {})
+    return {"handover_ns": far} | {name: measure(result) for name, measure in measures_of(scene.workload).items()}
+
+
+def place(row):
+    """Where the CPUs were."""
+    return "near" if row["handover_ns"] < NEAR_NS else "far"
+
+
+def alternate(values, number):
+    """Forth in one round, back in the next: what drifts hits all alike."""
+    return values if number % 2 == 0 else values[::-1]
+
+
+def plan(arguments):
+    for name, scene in scenes().items():
+        for number in range(arguments.rounds):
+            for column, lock in alternate(list(enumerate(scene.locks)), number):
+                row = {"scene": name, "column": column, "lock": lock, "round": number}
+                if arguments.only in name:
+                    yield row, (arguments.prefix, scene, lock)
+
+
+def table(rows, scene, measures):
     """One line for each lock and distance of the CPUs."""
-    for place in ("near", "far"):
+    first = measures[0]
+    for where in ("near", "far"):
         base = None
-        for column, lock in enumerate(scenes()[scene][0]):
-            mine = [r for r in rows if r["scene"] == scene and r["column"] == column]
-            mine = [r for r in mine if (r["handover_ns"] < NEAR_NS) == (place == "near")]
+        for column, lock in enumerate(scene.locks):
+            mine = [r for r in rows if r["column"] == column and place(r) == where]
             if not mine:
                 continue
-            middle = {m: statistics.median(r[m] for r in mine) for m in MEASURES}
-            speeds = [r["ops/ms"] for r in mine]
-            base = base or (middle["ops/ms"] if lock == "flexguard" else None)
-            ratio = f"{middle['ops/ms'] / base:.2f}" if base else ""
-            cells = [place, lock, str(len(mine)), number(middle["ops/ms"]), ratio]
-            cells += [f"{number(min(speeds))} – {number(max(speeds))}"]
-            yield cells + [number(middle[m]) for m in list(MEASURES)[1:]]
+            values = {m: [r[m] for r in mine if m in r] for m in measures}
+            least, middle, most = rounds.spread(values[first])
+            base = base or (middle if lock == "flexguard" else None)
+            cells = [where, lock, str(len(mine)), rounds.number(middle), f"{middle / base:.2f}" if base else ""]
+            cells += [f"{rounds.number(least)} – {rounds.number(most)}"]
+            yield cells + [rounds.number(statistics.median(values[m])) if values[m] else "" for m in measures[1:]]
+
+
+NEAR_AND_FAR = (
+    f"The host moves the two virtual CPUs: near: a line took under {NEAR_NS} ns from one to the other just before the "
+    "round, far: longer. A round in which they were moved counts where it began."
+)
 
 
 def report(arguments):
-    rows, about = common.kept(arguments.rows), common.machine()
-    head = ["CPUs", "lock", "rounds", "ops/ms", "to flexguard", "least – most", *list(MEASURES)[1:]]
-    with open(arguments.out + ".json", "w", encoding="utf-8") as file:
-        json.dump({"machine": about, "rows": rows}, file)
-        file.write("\n")
+    rows, about = rounds.kept(arguments.rows), rounds.machine()
+    rounds.write_json(arguments.out, {"machine": about, "rows": rows})
     with open(arguments.out + ".md", "w", encoding="utf-8") as file:
         print("# The default lock beside the others\n\n    bench/default_lock.py\n", file=file)
-        print(f"{about['cpu']}, {about['contexts']} hardware contexts, Linux {about['kernel']}, commit "
-              f"{about['commit']}, {about['date']}. {ROUNDS} interleaved rounds, medians. The host moves the two virtual "
-              f"CPUs: near: a line took under {NEAR_NS} ns from one to the other just before the round, far: longer. A "
-              "round in which they were moved counts where it began.\n", file=file)
-        for scene in scenes():
-            if not any(r["scene"] == scene for r in rows):
+        print(f"{rounds.setting(about)}. {arguments.rounds} interleaved rounds, medians. {NEAR_AND_FAR}\n", file=file)
+        for name, scene in scenes().items():
+            mine = [r for r in rows if r["scene"] == name]
+            if not mine:
                 continue
-            print(f"## {scene}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}", file=file)
-            for cells in table(rows, scene):
+            measures = list(measures_of(scene.workload))
+            head = ["CPUs", "lock", "rounds", measures[0], "to flexguard", "least – most", *measures[1:]]
+            print(f"## {name}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}", file=file)
+            for cells in table(mine, scene, measures):
                 print(f"| {' | '.join(cells)} |", file=file)
             print(file=file)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prefix", default="build", help="where `make` put everything (build)")
-    parser.add_argument("--out", default="docs/measurements/default-lock-scenes", help="without suffix")
-    parser.add_argument("--rows", default="build/default-lock.jsonl", help="what each round measured")
-    parser.add_argument("--budget", type=float, default=1e9, help="seconds after which to stop for now")
+    parser = rounds.options(__doc__, "default-lock-scenes", "default-lock")
     parser.add_argument("--only", default="", help="scenes whose name contains this")
-    parser.add_argument("--report", action="store_true", help="measure nothing, write the report of what there is")
+    parser.add_argument("--rounds", type=int, default=7, help="of each lock in each scene (7)")
     arguments = parser.parse_args()
-    common.beside_a_monitor(arguments)
-    if not arguments.report and not measure(arguments):
-        sys.exit(common.MORE_TO_DO)
+    rounds.beside_a_monitor(arguments)
+    if not arguments.report and not rounds.measure(list(plan(arguments)), round_of, arguments.rows, arguments.budget):
+        sys.exit(rounds.MORE_TO_DO)
     report(arguments)
 
 

@@ -5,6 +5,9 @@ A claim compares two medians and says which factor it takes to hold. The least a
 median with a confidence of 98 %: where the claim holds of the medians but not of these bounds, it is said to hold
 within the noise."""
 
+from rounds import interval, number
+
+SLICE_LOCKS = ["tas-slice", "flexguard-slice", "flexguard-sosp25-slice"]
 FAIRNESS_LOCKS = ["posix", "futex", "mcs", "shuffle", "malthusian", "flexguard-sosp25", "flexguard"]
 
 SECTION_LOCKS = ["futex", "tas", "tatas", "ticket", "preemptable-ticket", "preemptable-ticket-pv"]
@@ -135,14 +138,6 @@ def verdict(a, b, how, factor):
     else:
         holds, clearly = a[MEDIAN] <= factor * b[MEDIAN], a[MOST] <= factor * b[LEAST]
     return "holds" if clearly else "holds within the noise" if holds else "DOES NOT HOLD"
-
-
-def number(x):
-    return f"{x:.0f}" if abs(x) >= 100 else f"{x:.3g}"
-
-
-def interval(values):
-    return f"{number(values[MEDIAN])} ({number(values[LEAST])} – {number(values[MOST])})"
 
 
 def words(a, b, first, second):
