@@ -137,14 +137,13 @@ static void rest(const struct watch *w)
 	} while (fgi_now_ns(CLOCK_MONOTONIC) - w->now < w->rest_ns);
 }
 
-/* Takes the free lock and leaves the seat. With `displacing` the last owner a lease begins, with the lock reserved for
- * the new one: the other is just coming back and would find it free between two sections as often as not.
+/* Takes the free lock and leaves the seat. With `lease` one begins, if the lock is LEASED, and the lock is reserved for
+ * the new owner: the last one is just coming back and would find it free between two sections as often as not.
  * On a lock that is seldom taken nobody may come for a while who would call the next: so this owner does when it
  * releases. */
-static bool take_as_alpha(struct fg_lock *l, uint32_t found, bool displacing)
+static bool take_as_alpha(struct fg_lock *l, uint32_t found, bool lease)
 {
-	bool lease = displacing && fgi_ledger_regime(l) == FGI_LEASED;
-
+	lease = lease && fgi_ledger_regime(l) == FGI_LEASED;
 	if (!take(l, found, lease ? DEMAND : 0))
 		return false;
 	if (lease) {
@@ -207,8 +206,10 @@ static void keep_away(struct watch *w)
 		w->rest_ns = w->began + fgi_tune.lease_ns - w->now;
 }
 
-/* With the seat. Returns 0 with the lock, ETIMEDOUT at the deadline. */
-static int watch(struct fg_lock *l, const struct fgi_patience *p)
+/* With the seat. `turn`: it is its turn. (Then the last owner may be preempted, by this very thread where the scheduler
+ * saw no idle CPU: that too begins a lease, and so a call if the other cannot come.) Returns 0 with the lock, ETIMEDOUT
+ * at the deadline. */
+static int watch(struct fg_lock *l, const struct fgi_patience *p, bool turn)
 {
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 	struct watch w = {now, now, now, fg_load_relaxed(&l->ops), NEAR_NS};
@@ -225,7 +226,7 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p)
 		expired = w.now - w.began >= fgi_tune.lease_ns;
 		due = regime_at(l, w.now) != FGI_LEASED || expired;
 		if (is_free(word) && (stood || due)) {
-			if (take_as_alpha(l, word, !stood))
+			if (take_as_alpha(l, word, !stood || turn))
 				return 0;
 			w.rest_ns = 0;
 			continue;
@@ -248,11 +249,14 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p)
 
 /* ---- without a seat --------------------------------------------------------------------------------------------- */
 
-/* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. */
+/* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. Then somebody
+ * is called: who should have come may be queued behind this thread, where it cannot call anybody for milliseconds. */
 static bool take_reserved(struct fg_lock *l)
 {
 	bool on = fg_thread.leased_for-- > 0 && !(fg_load_relaxed(&l->room.seats) & FGI_SEAT);
 
+	if (!on)
+		fgi_room_call(&l->room);
 	if (fg_load_relaxed(&l->ops) == fg_thread.leased_ops && take(l, DEMAND, on ? DEMAND : 0)) {
 		fg_thread.leased_ops++;
 		if (!on)
@@ -310,7 +314,7 @@ static int park(struct fg_lock *l, struct fgi_place *at, const struct fgi_patien
 		}
 		was_free = is_free(word);
 	}
-	return result ? result : watch(l, p);
+	return result ? result : watch(l, p, at->turn);
 }
 
 __attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct fgi_patience *p)
@@ -323,7 +327,7 @@ __attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct f
 	else if (is_free(word) && take(l, word, 0))
 		return 0;
 	if (fgi_room_enter(&l->room, turn_ns(l), rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC)), &at))
-		return watch(l, p);
+		return watch(l, p, at.turn);
 	return park(l, &at, p);
 }
 

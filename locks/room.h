@@ -19,6 +19,8 @@
  * yields its CPU. If the one it called has not come then, the scheduler has queued it behind somebody who runs, for
  * lack of an idle CPU: so the caller takes the seat back, and the other finds it free, or a call, when it runs. If not,
  * it has not lost its place: it is AHEAD.
+ * And if nobody comes who could call? Whoever should may be queued behind the owner, and another CPU idle. So an owner
+ * that finds the seat still free a while after its lease began calls, too.
  *
  * I2  A thread at the gate is called by the alpha when that leaves, or by the next that comes. Where neither need
  * happen (the lock is so busy that the next comes at once, so the alpha just leaves) its sleep has a bound: its place
@@ -47,6 +49,7 @@ struct fgi_room {
 struct fgi_place {
 	uint32_t gate;        /* as it was when the thread last looked at the seats */
 	bool ahead;           /* it is the one that is AHEAD */
+	bool turn;            /* it is the alpha since a turn was due: it was parked, or has called who did not come */
 	uint64_t until_ns;    /* how long it sleeps, */
 	uint64_t patience_ns; /* and how long that was when it began */
 };
@@ -66,7 +69,7 @@ enum {
 #define FGI_BEFORE_IT 2u
 
 #define FGI_LONGEST_PARK_NS 4000000000u
-#define FGI_TURNS 4u /* a place in the line takes at most so many turns: then its thread looks what is the matter */
+#define FGI_TURNS 5u /* a place in the line takes at most so many turns: then its thread looks what is the matter */
 
 /* What the room says here and now: what was before a fork says nothing. fgi_forks counts in twos. */
 static inline uint32_t fgi_room_now(uint32_t seats)
@@ -105,6 +108,25 @@ static inline bool fgi_room_leave(struct fgi_room *r, bool call)
 static inline bool fgi_room_wake(struct fgi_room *r)
 {
 	return fgi_futex_wake_as(&r->gate, 1, FGI_BEFORE_IT) > 0 || fgi_futex_wake_as(&r->gate, 1, FGI_IN_LINE) > 0;
+}
+
+/* Calls the first of the parked if nobody has the seat. Not for the owner of the lock: it wakes at once, and yields its
+ * CPU to whom the scheduler has queued behind it. */
+static inline void fgi_room_call(struct fgi_room *r)
+{
+	uint32_t found, seats, seen = fg_load_relaxed(&r->seats);
+
+	do {
+		found = seen;
+		seats = fgi_room_now(found);
+		if ((seats & FGI_SEAT) || seats < FGI_ONE)
+			return;
+		seen = fg_cas_acq_rel(&r->seats, found, fgi_room_calling(seats));
+	} while (seen != found);
+	fg_fetch_add_release(&r->gate, 1);
+	if (!(seats & FGI_COMING))
+		fgi_room_wake(r);
+	sched_yield();
 }
 
 /* What a thread at the gate makes of the seats. `slept`: what its sleep returned. `ahead`: whether it is AHEAD, before
@@ -202,7 +224,7 @@ static inline bool fgi_room_take_back(struct fgi_room *r, bool missed)
 	return found & FGI_CALLED;
 }
 
-/* Comes in. Returns whether it is the alpha; if not it is counted, and is to be parked, at `at`. `turn_ns` is about how
+/* Comes in. Returns whether it is the alpha; if not it is counted, and is to be parked. `at` says where it stands. `turn_ns` is about how
  * long each of those who are parked already will keep the others waiting; `rotate`: if anybody is, the first is to go
  * first. */
 static bool fgi_room_enter(struct fgi_room *r, uint64_t turn_ns, bool rotate, struct fgi_place *at)
@@ -224,15 +246,16 @@ static bool fgi_room_enter(struct fgi_room *r, uint64_t turn_ns, bool rotate, st
 			next = seats | FGI_SEAT;
 		seen = fg_cas_acq_rel(&r->seats, found, next);
 	} while (seen != found);
+	at->ahead = at->turn = false;
 	if (!calls && !(seats & FGI_SEAT))
 		return true;
+	at->turn = true;
 	if (calls) {
 		gate = fg_fetch_add_release(&r->gate, 1) + 1;
 		if (fgi_room_take_back(r, !(seats & FGI_COMING) && !fgi_room_wake(r)))
 			return true;
 	}
 	at->gate = gate;
-	at->ahead = false;
 	fgi_room_renew_patience(at, (seats / FGI_ONE + 2) * FGI_TURNS * turn_ns);
 	return false;
 }

@@ -16,7 +16,7 @@
  *   TIMED     so many of the threads may have a deadline, which passes at any time, and try before they wait
  *   HOT       0: each alpha that leaves calls the next, and no parked thread's sleep has a bound
  *             1: it may leave without, others may take turns, and every parked thread's sleep may end at any time
- *   LEASE     1: an alpha may keep the lock reserved when it takes it
+ *   LEASE     1: an alpha may keep the lock reserved when it takes it, and calls when it no longer does
  *   ATOMIC_RELEASE  the release as it is where there is no such AND
  *   FIFO            a futex wakes who came first; otherwise anybody who sleeps there
  *   SERVED          I4, under assumptions: who has come to the gate is asleep there before another comes or the alpha
@@ -229,11 +229,42 @@ come:
 		:: timed && is_free(word[l]) && word[l] != 0 -> take(DEMAND); goto got
 		:: word[l] == DEMAND && mine == l + 1 ->
 			if
-			:: STAYS_RESERVED -> take(DEMAND)
-			:: mine = 0; demanded[l] = 0; take(0)
-			fi;
-			goto got
-		:: else
+			:: STAYS_RESERVED -> take(DEMAND); goto got
+			:: goto reserved
+			fi
+		:: else -> goto slow
+		fi
+	}
+
+	/* take_reserved: if nobody has the seat it calls (fgi_room_call); then takes the lock, if that is still reserved */
+reserved:
+	atomic {
+		_pid == 0 || settled;
+		if
+		:: !(seats[l] & SEAT) && seats[l] >= ONE -> wakes = !(seats[l] & COMING); seats[l] = calling(seats[l])
+		:: (seats[l] & SEAT) || seats[l] < ONE -> goto take_last
+		fi
+#ifndef SERVED
+	}
+	atomic {
+#else
+		;
+#endif
+		current[l] = 0 /* fetch_add(gate) */
+	}
+	if
+#ifdef SILENT_CALL
+	:: wakes -> wakes = 0
+#else
+	:: wakes -> wakes = 0; wake_gate(); woken = 0
+#endif
+	:: else
+	fi;
+take_last:
+	atomic {
+		if
+		:: word[l] == DEMAND && mine == l + 1 -> mine = 0; demanded[l] = 0; take(0); goto got
+		:: else -> mine = 0
 		fi
 	}
 

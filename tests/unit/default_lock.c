@@ -8,7 +8,8 @@
 
 #define LONG_NS 10000000000u
 #define PATIENCE_US 30000u
-#define LATE_US 5000000u /* by then LONG_NS would not be over, on however busy a machine */
+#define LATE_US 3000000u /* by then neither LONG_NS nor the longest sleep at the gate is over */
+_Static_assert(LATE_US * 1000ull < FGI_LONGEST_PARK_NS, "who sleeps by its clock is late");
 
 static struct fg_lock lock;
 static struct fgi_tune usual;
@@ -394,6 +395,49 @@ static void test_lease_begins(void)
 	finish();
 }
 
+/* Whose turn it is gets a lease, too, if nobody was at work. */
+static void test_lease_of_a_turn(void)
+{
+	struct fgi_ledger *ledger = fgi_ledger(&lock);
+
+	for (int turn = 0; turn < 2; turn++) {
+		begin_lease(false);
+		ledger->until_ns = UINT64_MAX;
+		fgi_unlock(&lock);
+		sit_down();
+		CHECK(watch(&lock, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), turn) == 0);
+		CHECK(lock.word == (fgi_self() | (turn ? DEMAND : 0)), "word %#x", lock.word);
+		fgi_unlock(&lock);
+		ledger->until_ns = 0;
+		finish();
+	}
+}
+
+/* Nobody sits down, but somebody is parked, and its clock will not wake it: so the owner calls. */
+static void test_lease_calls(void)
+{
+	uint64_t began;
+	pthread_t parked;
+
+	begin_lease(true);
+	fgi_tune.lease_ns = LONG_NS;
+	sit_down();
+	parked = check_thread(waits, NULL);
+	await_parked(&lock, 1);
+	CHECK(!fgi_room_leave(&lock.room, false));
+	for (unsigned int i = 0; i < KEPT_SECTIONS; i++)
+		CHECK(again());
+	CHECK(lock.room.seats == fgi_room_now(0) + FGI_ONE, "called too soon: %#x", lock.room.seats);
+	fgi_unlock(&lock);
+	began = fgi_now_ns(CLOCK_MONOTONIC);
+	fgi_lock(&lock);
+	CHECK(lock.room.gate != 0, "no call");
+	fgi_unlock(&lock);
+	check_join(parked);
+	CHECK(fgi_now_ns(CLOCK_MONOTONIC) - began < LATE_US * 1000ull, "nobody called");
+	finish();
+}
+
 /* The owner does not come back to what is reserved for it: another gets it nevertheless, and no reservation. */
 static void test_lease_abandoned(void)
 {
@@ -452,6 +496,8 @@ int main(int argc, char **argv)
 	test_give_up_at_release();
 	test_turns_were_long();
 	test_lease_begins();
+	test_lease_of_a_turn();
+	test_lease_calls();
 	test_lease_abandoned();
 	test_foreign_unlock();
 	return 0;

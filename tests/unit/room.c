@@ -106,6 +106,37 @@ static void test_leaves(void)
 	CHECK(room.gate == UINT32_MAX, "no call");
 }
 
+/* An owner that has left the seat calls later, if nobody is there. */
+static void test_calls_later(void)
+{
+	const uint32_t none[] = {0, FGI_SEAT | FGI_ONE, FGI_SEAT | FGI_CALLED | FGI_ONE};
+
+	for (int i = 0; i < 3; i++) {
+		begin(none[i]);
+		fgi_room_call(&room);
+		CHECK(looks(none[i]) && room.gate == UINT32_MAX - 1, "a call to nobody, or past an alpha: %#x", seats());
+	}
+	begin(FGI_KNOCK | 2 * FGI_ONE);
+	fgi_room_call(&room);
+	CHECK(looks(FGI_SEAT | FGI_CALLED | 2 * FGI_ONE) && room.gate == UINT32_MAX, "no call: %#x", seats());
+	begin(FGI_COMING | FGI_ONE);
+	fgi_room_call(&room);
+	CHECK(looks(FGI_SEAT | FGI_CALLED | FGI_COMING | FGI_ONE) && room.gate == UINT32_MAX, "no call: %#x", seats());
+}
+
+/* Who is the alpha since a turn was due, and who just found the seat free. */
+static void test_turns(void)
+{
+	struct fgi_place at;
+
+	begin(FGI_ONE);
+	CHECK(fgi_room_enter(&room, LONG_NS, false, &at) && !at.turn);
+	begin(FGI_ONE);
+	CHECK(fgi_room_enter(&room, LONG_NS, true, &at) && at.turn, "it called who did not come");
+	begin(FGI_SEAT);
+	CHECK(!fgi_room_enter(&room, LONG_NS, false, &at) && at.turn, "who is parked comes when called");
+}
+
 /* Between being counted and going to sleep a thread is called. */
 static void test_call_before_sleep(void)
 {
@@ -218,18 +249,6 @@ static void await_seats(uint32_t bits)
 		sched_yield();
 }
 
-static void test_parked_is_called(void)
-{
-	pthread_t thread;
-
-	begin(FGI_SEAT);
-	thread = check_thread(comes, (void *)(uintptr_t)LONG_NS);
-	await_seats(FGI_ONE);
-	CHECK(fgi_room_leave(&room, true));
-	fgi_room_wake(&room);
-	CHECK(check_join(thread) == NULL && looks(FGI_SEAT), "seats %#x", seats());
-}
-
 static void test_parked_knocks(void)
 {
 	pthread_t thread;
@@ -275,6 +294,30 @@ static void await_asleep(const struct turn *t)
 		CHECK(file && fread(&first, 1, 1, file) == 1, "%s", path);
 		fclose(file);
 	}
+}
+
+/* Asleep, and not by its clock. */
+static void test_parked_is_called(void)
+{
+	for (int later = 0; later < 2; later++) {
+		uint64_t began = fgi_now_ns(CLOCK_MONOTONIC);
+		pthread_t thread;
+
+		turns[0] = (struct turn){0};
+		begin(FGI_SEAT);
+		thread = check_thread(comes_in_turn, &turns[0]);
+		await_seats(FGI_ONE);
+		await_asleep(&turns[0]);
+		CHECK(fgi_room_leave(&room, !later) == !later);
+		if (later)
+			fgi_room_call(&room);
+		else
+			fgi_room_wake(&room);
+		CHECK(check_join(thread) == NULL && looks(0), "seats %#x", seats());
+		CHECK(fgi_now_ns(CLOCK_MONOTONIC) - began < FGI_LONGEST_PARK_NS - 1000000000, "its clock woke it");
+	}
+	turns[0] = (struct turn){0};
+	order = 0;
 }
 
 /* Who came first is woken, finds that the call was taken back, and is still the first. */
@@ -364,6 +407,8 @@ int main(void)
 	test_comes();
 	test_comes_and_calls();
 	test_leaves();
+	test_calls_later();
+	test_turns();
 	test_call_before_sleep();
 	test_parked_by_its_clock();
 	test_quits();

@@ -95,6 +95,7 @@ unsafe extern "C-unwind" {
     fn fgo_enter(o: *mut Object, rotate: bool) -> i32;
     fn fgo_park(o: *mut Object, gate: u32) -> i32;
     fn fgo_leave(o: *mut Object, call: bool);
+    fn fgo_call(o: *mut Object);
     fn fgo_close(o: *mut Object, ops: u32, now: u64);
 }
 
@@ -144,6 +145,12 @@ impl Lock {
     pub fn leave(self, call: bool) {
         // SAFETY: as above.
         unsafe { fgo_leave(self.0, call) }
+    }
+
+    /// Calls who is parked, if the seat is free.
+    pub fn call(self) {
+        // SAFETY: as above.
+        unsafe { fgo_call(self.0) }
     }
 
     /// Closes the sample of the ledger, if it is over.

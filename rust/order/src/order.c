@@ -163,6 +163,11 @@ void fgo_leave(struct fgo *o, bool call)
 		fgi_room_wake(&o->lock.room);
 }
 
+void fgo_call(struct fgo *o)
+{
+	fgi_room_call(&o->lock.room);
+}
+
 void fgo_close(struct fgo *o, uint32_t ops, uint64_t now)
 {
 	fgi_ledger_close(fgi_ledger(o), o, ops, now);

@@ -166,6 +166,20 @@ const SIGNAL: Scenario = scenario(
     },
 );
 
+/// The alpha leaves without a call, and calls later. A signal ends the sleep of the thread at the gate, or does not.
+const CALL: Scenario = scenario(SIGNAL.setup, |lock| {
+    let parked = spawn(2, move || {
+        assert_eq!(lock.park(0), 0);
+        seated(lock);
+    });
+    let signal = spawn(3, move || lock.interrupt_at_gate(EINTR));
+    lock.touch();
+    lock.leave(false);
+    lock.call();
+    join([parked, signal]);
+    assert_eq!(lock.touched(), 2);
+});
+
 /// The alpha leaves without a call. Who comes then calls the thread at the gate, whose sleep may end otherwise, too.
 fn turns(lock: Lock, otherwise: i32) {
     let parked = spawn(2, move || {
@@ -226,6 +240,7 @@ holds! {
     deadline: DEADLINE, 3;
     room: ROOM, 3;
     signal: SIGNAL, 4;
+    call: CALL, 4;
     turns: TURNS, 3;
     knock: KNOCK, 3;
     ledger: LEDGER, 4;
@@ -257,6 +272,7 @@ finds! {
     word_acquire: TWO, c"take" Cas Relaxed, RACE;
     word_release: TWO, c"fgi_biased_release" And Relaxed, RACE;
     gate_release: SIGNAL, c"fgi_room_leave" Add Relaxed, ASLEEP;
+    gate_release_calling: CALL, c"fgi_room_call" Add Relaxed, ASLEEP;
     gate_acquire: SIGNAL, c"fgi_room_park" Load Relaxed, ASLEEP;
     seats_release_leaving: SIGNAL, c"fgi_room_leave" Cas Acquire, RACE;
     seats_acquire_coming: ROOM, c"fgi_room_enter" Cas Release, RACE;
@@ -272,6 +288,7 @@ finds! {
 const OTHER_HALVES: &[Defect] = &[
     weak(c"fgi_room_leave", Op::Cas, Release),
     weak(c"fgi_room_enter", Op::Cas, Acquire),
+    weak(c"fgi_room_call", Op::Cas, Acquire),
     weak(c"fgi_room_park", Op::Cas, Acquire),
     weak(c"fgi_room_take_back", Op::Cas, Acquire),
 ];
@@ -287,6 +304,7 @@ const COMING: &[Defect] = &[
 const SEATS: &[Defect] = &[
     weak(c"fgi_room_leave", Op::Cas, Relaxed),
     weak(c"fgi_room_enter", Op::Cas, Relaxed),
+    weak(c"fgi_room_call", Op::Cas, Relaxed),
     weak(c"fgi_room_park", Op::Cas, Relaxed),
     weak(c"fgi_room_take_back", Op::Cas, Relaxed),
 ];
@@ -307,6 +325,7 @@ mod spare {
     fn other_halves() {
         all(&LOCK, OTHER_HALVES);
         all(&ROOMS, OTHER_HALVES);
+        all(&[CALL], OTHER_HALVES);
     }
 
     #[test]
