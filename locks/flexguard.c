@@ -249,21 +249,30 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p, bool turn)
 
 /* ---- without a seat --------------------------------------------------------------------------------------------- */
 
-/* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. Then somebody
- * is called: who should have come may be queued behind this thread, where it cannot call anybody for milliseconds. */
+/* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. If somebody is
+ * parked then, and its turn is due, it is called: who should have come may be queued behind this thread, where it cannot
+ * call anybody for milliseconds. That takes system calls, in which a signal handler may begin another lease. */
 static bool take_reserved(struct fg_lock *l)
 {
-	bool on = fg_thread.leased_for-- > 0 && !(fg_load_relaxed(&l->room.seats) & FGI_SEAT);
+	uint32_t seats = fg_load_relaxed(&l->room.seats), ops = fg_thread.leased_ops;
+	bool ours = fg_load_relaxed(&l->ops) == ops, on = ours && !(seats & FGI_SEAT), call = false;
 
+	if (on && fg_thread.leased_for-- == 0) {
+		fg_thread.leased_for = KEPT_SECTIONS;
+		call = seats >= FGI_ONE && rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC));
+		on = seats >= FGI_ONE && !call;
+	}
 	if (!on)
+		fg_thread.leased = 0;
+	if (call)
 		fgi_room_call(&l->room);
-	if (fg_load_relaxed(&l->ops) == fg_thread.leased_ops && take(l, DEMAND, on ? DEMAND : 0)) {
-		fg_thread.leased_ops++;
-		if (!on)
-			fg_thread.leased = 0;
+	if (ours && fg_load_relaxed(&l->ops) == ops && take(l, DEMAND, on ? DEMAND : 0)) {
+		if (on)
+			fg_thread.leased_ops = ops + 1;
 		return true;
 	}
-	fg_thread.leased = 0;
+	if (on)
+		fg_thread.leased = 0;
 	return false;
 }
 

@@ -19,13 +19,14 @@
  * yields its CPU. If the one it called has not come then, the scheduler has queued it behind somebody who runs, for
  * lack of an idle CPU: so the caller takes the seat back, and the other finds it free, or a call, when it runs. If not,
  * it has not lost its place: it is AHEAD.
- * And if nobody comes who could call? Whoever should may be queued behind the owner, and another CPU idle. So an owner
- * that finds the seat still free a while after its lease began calls, too.
+ * And if nobody comes who could call? Whoever should may be queued behind the owner, and another CPU idle. So who has
+ * the lease calls, too, between two of its sections, if a turn is due and the seat is still free.
  *
- * I2  A thread at the gate is called by the alpha when that leaves, or by the next that comes. Where neither need
- * happen (the lock is so busy that the next comes at once, so the alpha just leaves) its sleep has a bound: its place
- * in the line times what a turn takes, four times as long each time it finds the seat taken. So if all others went away
- * and none comes back, a parked thread waits for at most four times as long as it has waited, and no longer than 4 s.
+ * I2  A thread at the gate is called by the alpha when that leaves, by the next that comes, or by who has the lease.
+ * Where none need happen (the lock is so busy that the next comes at once, so the alpha just leaves) its sleep has a
+ * bound: its place in the line times what a turn takes, four times as long each time it finds the seat taken. So if all
+ * others went away and none comes back, a parked thread waits for at most four times as long as it has waited, and no
+ * longer than 4 s.
  * I4  After the first such wake-up it knocks, and the next who comes or leaves calls, whatever else is due. Its caller
  *     is told, and may find that nobody wants the lock. */
 #ifndef FGI_LOCKS_ROOM_H
@@ -49,7 +50,7 @@ struct fgi_room {
 struct fgi_place {
 	uint32_t gate;        /* as it was when the thread last looked at the seats */
 	bool ahead;           /* it is the one that is AHEAD */
-	bool turn;            /* it is the alpha since a turn was due: it was parked, or has called who did not come */
+	bool turn;            /* as alpha it was parked before, or has called who did not come */
 	uint64_t until_ns;    /* how long it sleeps, */
 	uint64_t patience_ns; /* and how long that was when it began */
 };

@@ -57,6 +57,7 @@ byte current[LOCKS]; /* the gate: threads, as a set, that have read its present 
 byte at_word[LOCKS]; /* sleepers on the futex, as a set */
 byte at_gate[LOCKS];
 byte before_it[LOCKS]; /* the same, of who is AHEAD: the same futex, but woken first */
+byte kept[LOCKS];     /* who took it last, + 1, if reserved for itself: in C the lock's count tells */
 bit releasing[LOCKS]; /* some CPU is between the load and the store of a release */
 
 /* only to check */
@@ -91,6 +92,7 @@ bit wants; /* thread 0 has come for the lock and does not have it */
 inline take(keep)
 {
 	word[l] = (_pid + 1) | ((keep) & word[l]);
+	kept[l] = 0;
 	inside[l]++;
 	assert(inside[l] == 1) /* I1 */
 #ifdef SERVED
@@ -196,7 +198,6 @@ active [THREADS] proctype thread()
 #ifdef FIFO
 	byte next;
 #endif
-	byte mine; /* the lock that is reserved for this thread, + 1 */
 	bit timed, past, waited, ahead, woken, giving_up, wakes, outer;
 
 idle:
@@ -227,9 +228,9 @@ come:
 		if
 		:: word[l] == 0 -> take_freely(); goto got
 		:: timed && is_free(word[l]) && word[l] != 0 -> take(DEMAND); goto got
-		:: word[l] == DEMAND && mine == l + 1 ->
+		:: word[l] == DEMAND && kept[l] == _pid + 1 ->
 			if
-			:: STAYS_RESERVED -> take(DEMAND); goto got
+			:: STAYS_RESERVED -> take(DEMAND); kept[l] = _pid + 1; goto got
 			:: goto reserved
 			fi
 		:: else -> goto slow
@@ -263,8 +264,8 @@ reserved:
 take_last:
 	atomic {
 		if
-		:: word[l] == DEMAND && mine == l + 1 -> mine = 0; demanded[l] = 0; take(0); goto got
-		:: else -> mine = 0
+		:: word[l] == DEMAND && kept[l] == _pid + 1 -> demanded[l] = 0; take(0); goto got
+		:: else
 		fi
 	}
 
@@ -449,7 +450,7 @@ watch:
 			demanded[l] = 0;
 			if
 			:: take(0)
-			:: LEASE -> word[l] = DEMAND; mine = l + 1; take(DEMAND)
+			:: LEASE -> word[l] = DEMAND; take(DEMAND); kept[l] = _pid + 1
 			fi;
 			goto leave
 		:: !is_free(word[l]) && !(word[l] & DEMAND) ->
