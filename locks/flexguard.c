@@ -250,8 +250,8 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p, bool turn)
 /* ---- without a seat --------------------------------------------------------------------------------------------- */
 
 /* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. If somebody is
- * parked then, and its turn is due, it is called: who should have come may be queued behind this thread, where it cannot
- * call anybody for milliseconds. That takes system calls, in which a signal handler may begin another lease. */
+ * parked then, and its turn is due, it is called: who should have come may be queued behind this thread, where it
+ * cannot call anybody for milliseconds. That takes system calls, in which a signal handler may begin another lease. */
 static bool take_reserved(struct fg_lock *l)
 {
 	uint32_t seats = fg_load_relaxed(&l->room.seats), ops = fg_thread.leased_ops;

@@ -225,9 +225,9 @@ static inline bool fgi_room_take_back(struct fgi_room *r, bool missed)
 	return found & FGI_CALLED;
 }
 
-/* Comes in. Returns whether it is the alpha; if not it is counted, and is to be parked. `at` says where it stands. `turn_ns` is about how
- * long each of those who are parked already will keep the others waiting; `rotate`: if anybody is, the first is to go
- * first. */
+/* Comes in. Returns whether it is the alpha; if not it is counted, and is to be parked. `at` says where it stands.
+ * `turn_ns` is about how long each of those who are parked already will keep the others waiting; `rotate`: if anybody
+ * is, the first is to go first. */
 static bool fgi_room_enter(struct fgi_room *r, uint64_t turn_ns, bool rotate, struct fgi_place *at)
 {
 	uint32_t gate = fg_load_acquire(&r->gate), found, seats, seen = fg_load_relaxed(&r->seats);

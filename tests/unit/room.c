@@ -114,7 +114,8 @@ static void test_calls_later(void)
 	for (int i = 0; i < 3; i++) {
 		begin(none[i]);
 		fgi_room_call(&room);
-		CHECK(looks(none[i]) && room.gate == UINT32_MAX - 1, "a call to nobody, or past an alpha: %#x", seats());
+		CHECK(looks(none[i]) && room.gate == UINT32_MAX - 1, "a call to nobody, or past an alpha: %#x",
+		      seats());
 	}
 	begin(FGI_KNOCK | 2 * FGI_ONE);
 	fgi_room_call(&room);
