@@ -249,31 +249,39 @@ static int watch(struct fg_lock *l, const struct fgi_patience *p, bool turn)
 
 /* ---- without a seat --------------------------------------------------------------------------------------------- */
 
-/* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. If somebody is
- * parked then, and its turn is due, it is called: who should have come may be queued behind this thread, where it
- * cannot call anybody for milliseconds. That takes system calls, in which a signal handler may begin another lease. */
+/* Between two sections of a lease: nobody has come for many of them. Who should have may be queued behind this thread,
+ * where it cannot call anybody for milliseconds: so this one calls who is parked, if its turn is due. Returns whether
+ * the lock stays reserved. */
+static bool stay_reserved(struct fg_lock *l)
+{
+	bool parked = fg_load_relaxed(&l->room.seats) >= FGI_ONE;
+
+	fg_thread.leased_for = KEPT_SECTIONS;
+	if (!parked || !rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC)))
+		return parked;
+	fgi_room_call(&l->room);
+	return false;
+}
+
+/* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. It is no lease
+ * while this runs: a call takes system calls, in which a signal handler may begin another. */
 static bool take_reserved(struct fg_lock *l)
 {
-	uint32_t seats = fg_load_relaxed(&l->room.seats), ops = fg_thread.leased_ops;
-	bool ours = fg_load_relaxed(&l->ops) == ops, on = ours && !(seats & FGI_SEAT), call = false;
+	uint32_t ops = fg_thread.leased_ops;
+	bool on = !(fg_load_relaxed(&l->room.seats) & FGI_SEAT);
 
-	if (on && fg_thread.leased_for-- == 0) {
-		fg_thread.leased_for = KEPT_SECTIONS;
-		call = seats >= FGI_ONE && rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC));
-		on = seats >= FGI_ONE && !call;
+	fg_thread.leased = 0;
+	if (fg_load_relaxed(&l->ops) != ops)
+		return false;
+	if (on && fg_thread.leased_for-- == 0)
+		on = stay_reserved(l);
+	if (fg_load_relaxed(&l->ops) != ops || !take(l, DEMAND, on ? DEMAND : 0))
+		return false;
+	if (on) {
+		fg_thread.leased = (uintptr_t)l;
+		fg_thread.leased_ops = ops + 1;
 	}
-	if (!on)
-		fg_thread.leased = 0;
-	if (call)
-		fgi_room_call(&l->room);
-	if (ours && fg_load_relaxed(&l->ops) == ops && take(l, DEMAND, on ? DEMAND : 0)) {
-		if (on)
-			fg_thread.leased_ops = ops + 1;
-		return true;
-	}
-	if (on)
-		fg_thread.leased = 0;
-	return false;
+	return true;
 }
 
 /* Waits about as long as a hand-over takes: tries to take the lock after `from` pauses, twice as many, up to `to`. */
