@@ -13,8 +13,8 @@
 
 #include "bench/histogram.h"
 #include "bench/status.h"
-#include "src/arch/arch.h"
-#include "src/atomic.h"
+#include "runtime/arch/arch.h"
+#include "runtime/atomic.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "src/arch/arch.h"
+#include "runtime/arch/arch.h"
 
 struct fgb_instant {
 	uint64_t ns; /* CLOCK_MONOTONIC */

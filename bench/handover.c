@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 enum { WARM_UP = 200, TURNS = 20000 };
 

@@ -21,7 +21,7 @@
 #ifdef __cplusplus
 extern "C" void fgi_nap(uint32_t ns);
 #else
-#include "src/futex.h"
+#include "runtime/futex.h"
 #endif
 
 #define FGB_LONG 100000 /* cycles; a reading of the counter takes about 50 */

@@ -5,9 +5,9 @@
 
 #include "bench/fairness.h"
 #include "bench/round.h"
-#include "src/extended.h"
-#include "src/monitor.h"
-#include "src/node.h"
+#include "runtime/extended.h"
+#include "runtime/monitor.h"
+#include "runtime/node.h"
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "bench/random.h"
-#include "src/monitor.h"
-#include "src/thread.h"
+#include "runtime/monitor.h"
+#include "runtime/thread.h"
 
 #define DRAIN_SECONDS 60
 

@@ -12,7 +12,7 @@
 
 #include "bench/clock.h"
 #include "bench/status.h"
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 static bool runnable(int file)
 {

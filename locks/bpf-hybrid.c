@@ -16,7 +16,7 @@
  * wait is the wait for the word, and two changes in a row need no further care.
  *
  * Waiting policy: type MCS, spin in the queue (locks/queue.h), the head on the word; type futex, sleep at once. Behind
- * a dead or absent monitor the bounds of src/patience.h turn the lock.
+ * a dead or absent monitor the bounds of runtime/patience.h turn the lock.
  * I1  the word alone. I2  a waiter sleeps only while the word has SLEEPERS; the release that clears it wakes one, and
  *     who has slept takes the word with SLEEPERS. I3  locks/queue.h. I4  the queue and the futex are in order of
  *     arrival; an arrival may take the free word before them. I5  exactly: the owner by intent, the head by its node's
@@ -28,8 +28,8 @@
 #include <time.h>
 
 #include "locks/queue.h"
-#include "src/futex.h"
-#include "src/patience.h"
+#include "runtime/futex.h"
+#include "runtime/patience.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -25,7 +25,7 @@
 #include <time.h>
 
 #include "locks/queue.h"
-#include "src/patience.h"
+#include "runtime/patience.h"
 
 struct fg_lock {
 	uint64_t tail;

@@ -24,7 +24,7 @@
 #include <time.h>
 
 #include "locks/parking.h"
-#include "src/numa.h"
+#include "runtime/numa.h"
 
 struct fg_lock {
 	uint64_t tail;

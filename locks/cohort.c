@@ -26,8 +26,8 @@
 #include <time.h>
 
 #include "locks/parking.h"
-#include "src/extended.h"
-#include "src/numa.h"
+#include "runtime/extended.h"
+#include "runtime/numa.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -24,8 +24,8 @@
 #include <time.h>
 
 #include "locks/queue.h"
-#include "src/futex.h"
-#include "src/patience.h"
+#include "runtime/futex.h"
+#include "runtime/patience.h"
 
 struct fg_lock {
 	uint32_t val;

@@ -16,7 +16,7 @@
  *
  * I1  The word alone decides who owns the lock.
  * I2  The alpha sleeps only on a word with WAKE, that it has set before a membarrier: so the release, which is no
- *     locked instruction (src/arch/x86_64/biased.h), sees it. Where there is no membarrier it naps instead. (Its sleep
+ *     locked instruction (runtime/arch/x86_64/biased.h), sees it. Where there is no membarrier it naps instead. (Its sleep
  *     has a bound all the same: who translates x86 code for another machine may make three instructions of that one.)
  *     For the parked see locks/room.h. After the release nobody touches the lock's memory: a woken futex address is not
  *     read.
@@ -24,7 +24,7 @@
  *     for one section, the owner for whom it was still reserved. Those who are parked become the alpha in the order in
  *     which they came, or knock. But an alpha may be stopped, by a debugger or a signal handler that waits for others,
  *     perhaps for this lock: so a free lock that nobody takes for as long as a thread is parked is that thread's.
- * I5  By published intent (src/thread.h), exactly: the instruction that takes or releases the word is what tells.
+ * I5  By published intent (runtime/thread.h), exactly: the instruction that takes or releases the word is what tells.
  * I7  What the monitor says only makes the alpha sleep earlier. */
 #include <errno.h>
 #include <sched.h>
@@ -35,12 +35,12 @@
 
 #include "locks/ledger.h"
 #include "locks/room.h"
-#include "src/arch/arch.h"
-#include "src/futex.h"
-#include "src/membarrier.h"
-#include "src/patience.h"
-#include "src/thread.h"
-#include "src/tune.h"
+#include "runtime/arch/arch.h"
+#include "runtime/futex.h"
+#include "runtime/membarrier.h"
+#include "runtime/patience.h"
+#include "runtime/thread.h"
+#include "runtime/tune.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -6,7 +6,7 @@
  *   tid               held by tid, nobody sleeps
  *   tid | SLEEPERS    held by tid, somebody may sleep on the word
  *
- * The word names its owner, so the monitor sees a holder by published intent (src/thread.h): `pending` points at the
+ * The word names its owner, so the monitor sees a holder by published intent (runtime/thread.h): `pending` points at the
  * word from before the instruction that takes it until after the one that releases it, and the word itself says whether
  * either has happened. No windows.
  *
@@ -19,9 +19,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "src/futex.h"
-#include "src/patience.h"
-#include "src/thread.h"
+#include "runtime/futex.h"
+#include "runtime/patience.h"
+#include "runtime/thread.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -9,7 +9,7 @@
  *
  * `control` is written by the owner only. Every 128th acquisition is a sample of the queue's length, the owner
  * included, and every 4,096th considers their mean: 3 or more, MCS; less than 2, tickets (one word is cheaper than a
- * node while few look at it). At each acquisition it asks the observer (src/observer.h), which looks every 100 us,
+ * node while few look at it). At each acquisition it asks the observer (runtime/observer.h), which looks every 100 us,
  * whether more threads are runnable than there are contexts: then BLOCK. How many calm looks in a row end that, is four
  * times as many with each turn to BLOCK, 0.8 s at most, and one fewer with each calm look while there is no overload.
  * These numbers are the authors' (docs/design/locks.md).
@@ -31,7 +31,7 @@
 
 #include "locks/parking.h"
 #include "locks/word.h"
-#include "src/observer.h"
+#include "runtime/observer.h"
 
 struct fg_lock {
 	uint32_t word;

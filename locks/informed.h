@@ -9,7 +9,7 @@
  * queue too long for any slice keeps nobody out for ever (I4). How it waits is all that the two forms differ in.
  *
  * In a guest the end is exact and comes from the hypervisor; here it is the monitor's forecast of when the scheduler
- * will look for another thread (src/slice.h). Two things it cannot know: a thread that wakes up and is preferred at
+ * will look for another thread (runtime/slice.h). Two things it cannot know: a thread that wakes up and is preferred at
  * once, and how the virtual deadlines of the others will stand. And a guest's kernel cannot be preempted by another
  * thread of its virtual CPU in a section, nor sleep; a thread can.
  * Without a forecast (no monitor, or a kernel or thread that it cannot tell of) everybody is capable, and a waiter
@@ -34,8 +34,8 @@
 #include <time.h>
 
 #include "locks/tickets.h"
-#include "src/patience.h"
-#include "src/slice.h"
+#include "runtime/patience.h"
+#include "runtime/slice.h"
 
 struct fg_lock {
 	uint32_t next;

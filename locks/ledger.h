@@ -19,9 +19,9 @@
 #include <stdint.h>
 
 #include "abi/flexguard_abi.h"
-#include "src/atomic.h"
-#include "src/thread.h"
-#include "src/tune.h"
+#include "runtime/atomic.h"
+#include "runtime/thread.h"
+#include "runtime/tune.h"
 
 struct fgi_ledger {
 	uint64_t lock;               /* whose it is */

@@ -2,7 +2,7 @@
 /* Load control (Johnson et al., ASPLOS 2010; section 2.2): contention is managed by spinning, load by a controller that
  * decides how many of all the spinners, whatever they wait for, should rather sleep.
  *
- * Every 100 us the controller (src/observer.h) compares the runnable threads with the hardware contexts, and sizes the
+ * Every 100 us the controller (runtime/observer.h) compares the runnable threads with the hardware contexts, and sizes the
  * sleep-slot buffer by the difference: so many threads should sleep. A spinner that finds room takes a slot, leaves its
  * queue and sleeps in the slot. When the load falls the controller empties the slots that are too many, eldest first.
  *
@@ -31,7 +31,7 @@
 
 #include "locks/parking.h"
 #include "locks/word.h"
-#include "src/observer.h"
+#include "runtime/observer.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -9,7 +9,7 @@
  * bytes). `holder` is where unlock finds the node: written and read by the holder only.
  * Waiting policy: spin, always, each on its own node; strictly first come, first served (I4), so it collapses as soon
  * as one waiter in the queue is off CPU. A waiter cannot leave, so a timed wait polls without queueing.
- * I1  the tail's XCHG and the grant of the predecessor: one owner. I3  nodes are type-stable (src/node.h).
+ * I1  the tail's XCHG and the grant of the predecessor: one owner. I3  nodes are type-stable (runtime/node.h).
  * I5  windows around the enqueueing and the two releasing instructions; in between the node's state tells. */
 #include <errno.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "locks/queue.h"
-#include "src/patience.h"
+#include "runtime/patience.h"
 
 struct fg_lock {
 	uint64_t tail;

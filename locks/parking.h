@@ -18,7 +18,7 @@
 #include <errno.h>
 
 #include "locks/queue.h"
-#include "src/patience.h"
+#include "runtime/patience.h"
 
 /* Beyond the treaty's states: neither the monitor nor fork's cleaning minds. */
 enum { FGI_NODE_PARKED = 16, FGI_NODE_AWAKE = 17 };

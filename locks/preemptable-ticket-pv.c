@@ -18,8 +18,8 @@
 #include <time.h>
 
 #include "locks/preemptable-ticket.h"
-#include "src/futex.h"
-#include "src/patience.h"
+#include "runtime/futex.h"
+#include "runtime/patience.h"
 
 enum { FREE = 0, HELD = 1, HALTED = 2 };
 

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "locks/preemptable-ticket.h"
-#include "src/patience.h"
+#include "runtime/patience.h"
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {

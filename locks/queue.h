@@ -25,10 +25,10 @@
 
 #include <stdbool.h>
 
-#include "src/arch/arch.h"
-#include "src/futex.h"
-#include "src/node.h"
-#include "src/thread.h"
+#include "runtime/arch/arch.h"
+#include "runtime/futex.h"
+#include "runtime/node.h"
+#include "runtime/thread.h"
 
 static inline uint64_t fgi_node_word(const struct fg_queue_node *node)
 {
@@ -92,7 +92,7 @@ __attribute__((noinline)) static void fgi_queue_pass(uint64_t *tail, struct fg_q
 		if (!next)
 			next = fgi_queue_await_link(node);
 		if (node != mine)
-			fg_store_release(&node->state, FG_NODE_FREE); /* pairs with recover() in src/node.c */
+			fg_store_release(&node->state, FG_NODE_FREE); /* pairs with recover() in runtime/node.c */
 		node = next;
 		found = fgi_drop_cas32(&node->state, FG_NODE_WAITING, FG_NODE_GRANTED);
 		while (found == FG_NODE_LEFT &&

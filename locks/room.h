@@ -37,9 +37,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/futex.h"
-#include "src/patience.h"
-#include "src/thread.h"
+#include "runtime/futex.h"
+#include "runtime/patience.h"
+#include "runtime/thread.h"
 
 struct fgi_room {
 	uint32_t seats;

@@ -25,7 +25,7 @@
 
 #include "locks/parking.h"
 #include "locks/word.h"
-#include "src/numa.h"
+#include "runtime/numa.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock whose holders ask the kernel for more time instead of being preempted (src/slice_extension.h; section 2.4).
+/* A lock whose holders ask the kernel for more time instead of being preempted (runtime/slice_extension.h; section 2.4).
  *
  *   #define FGI_EXTENDED_LOCK "locks/NAME.c"
  *   #include "locks/slice_extended.h"
@@ -17,8 +17,8 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "src/slice_extension.h"
-#include "src/thread.h"
+#include "runtime/slice_extension.h"
+#include "runtime/thread.h"
 
 /* Nobody should compare with this lock where it is merely the lock itself. */
 #define FGI_LOCK_HAS_REFUSAL

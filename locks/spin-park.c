@@ -17,9 +17,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "src/arch/arch.h"
-#include "src/futex.h"
-#include "src/patience.h"
+#include "runtime/arch/arch.h"
+#include "runtime/futex.h"
+#include "runtime/patience.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "src/arch/arch.h"
-#include "src/patience.h"
+#include "runtime/arch/arch.h"
+#include "runtime/patience.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "src/arch/arch.h"
-#include "src/patience.h"
-#include "src/thread.h"
+#include "runtime/arch/arch.h"
+#include "runtime/patience.h"
+#include "runtime/thread.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "locks/tickets.h"
-#include "src/patience.h"
+#include "runtime/patience.h"
 
 struct fg_lock {
 	uint32_t next;

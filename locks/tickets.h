@@ -3,7 +3,7 @@
  *
  * A ticket that was drawn is a promise: its thread will come, take the lock and pass it on. In the child of a fork the
  * other threads' promises are void, and a lock that waits for them waits for ever. So each lock word with tickets also
- * says for which process its tickets are good: `forks`, to be compared with fgi_forks (src/thread.h).
+ * says for which process its tickets are good: `forks`, to be compared with fgi_forks (runtime/thread.h).
  *
  *   forks            meaning
  *   == fgi_forks     good
@@ -16,8 +16,8 @@
 
 #include <stdbool.h>
 
-#include "src/arch/arch.h"
-#include "src/thread.h"
+#include "runtime/arch/arch.h"
+#include "runtime/thread.h"
 
 /* When a thread says that it is critical: once it is served. A measurement of how many threads are preempted while they
  * hold or wait for a lock (tests/slices/preempted.c) has it said as soon as the ticket is drawn. */

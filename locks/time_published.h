@@ -17,10 +17,10 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "src/arch/arch.h"
-#include "src/node.h"
-#include "src/patience.h"
-#include "src/thread.h"
+#include "runtime/arch/arch.h"
+#include "runtime/node.h"
+#include "runtime/patience.h"
+#include "runtime/thread.h"
 
 /* Microseconds in the source of these numbers (docs/design/locks.md). How long a running waiter may go without
  * publishing: it does so in each turn, of about 0.1 us. How long a section lasts at most, unless its thread is off CPU:

@@ -6,7 +6,7 @@
  * share, in proportion to the weights that their nice values give them.
  *
  *   word      locks/word.h: 0 free, or the owner's tid
- *   extended  0: never contended, no slices yet; else the struct slice below (src/extended.h)
+ *   extended  0: never contended, no slices yet; else the struct slice below (runtime/extended.h)
  *   queue     the MCS tail; states of a node: locks/parking.h
  *
  *   slice_owner  slice_end   who may take the free word
@@ -34,7 +34,7 @@
 
 #include "locks/parking.h"
 #include "locks/word.h"
-#include "src/extended.h"
+#include "runtime/extended.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -9,7 +9,7 @@
  * The word names its owner, so the monitor sees a holder by published intent, exactly, without windows.
  * I1  The word alone. I2  A waiter sleeps on the word only while SLEEPERS is set; the release clears it and wakes one.
  * Where several may sleep on it, a waiter that has slept takes the word with SLEEPERS set. I5  By published intent
- * (src/thread.h). */
+ * (runtime/thread.h). */
 #ifndef FGI_LOCKS_WORD_H
 #define FGI_LOCKS_WORD_H
 
@@ -17,9 +17,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "src/arch/arch.h"
-#include "src/futex.h"
-#include "src/thread.h"
+#include "runtime/arch/arch.h"
+#include "runtime/futex.h"
+#include "runtime/thread.h"
 
 #define FGI_WORD_SLEEPERS 0x80000000u
 _Static_assert((FGI_WORD_SLEEPERS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");

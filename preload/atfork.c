@@ -8,7 +8,7 @@
 #include "preload/atfork.h"
 
 #include "preload/real.h"
-#include "src/thread.h"
+#include "runtime/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -10,7 +10,7 @@
 #include "preload/mutex.h"
 #include "preload/real.h"
 #include "preload/waitq.h"
-#include "src/futex.h"
+#include "runtime/futex.h"
 
 #ifdef __EXCEPTIONS
 #error "cancellation needs the sigsetjmp kind of pthread_cleanup_push: compile without -fexceptions"

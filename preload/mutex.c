@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "preload/real.h"
-#include "src/node.h"
-#include "src/thread.h"
+#include "runtime/node.h"
+#include "runtime/thread.h"
 #include FGI_LOCK_FILE
 
 /* What a mutex of ours holds in glibc's 40 bytes. */

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 struct fgi_real {
 	__typeof__(pthread_mutex_init) *mutex_init;

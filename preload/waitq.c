@@ -8,8 +8,8 @@
 
 #include "abi/flexguard_abi.h"
 #include "preload/atfork.h"
-#include "src/atomic.h"
-#include "src/futex.h"
+#include "runtime/atomic.h"
+#include "runtime/futex.h"
 
 /* A static lock and the queues with waiters that it guards. `word`: 0 free, 1 held, 2 held and perhaps waited for.
  *

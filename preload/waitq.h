@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 enum fgi_waiter_state {
 	FGI_WAITING = 0,   /* in the list */

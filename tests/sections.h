@@ -3,7 +3,7 @@
 #ifndef FG_TESTS_SECTIONS_H
 #define FG_TESTS_SECTIONS_H
 
-#include "src/thread.h"
+#include "runtime/thread.h"
 #include "tests/check.h"
 
 /* Outside of lock calls `pending` leads to a word that the thread owns, or nowhere; and what the monitor would find by

@@ -25,7 +25,7 @@ fn main() -> Result<()> {
         .extra_warnings(true)
         .flag("-Wno-unused-function")
         .try_compile("order")?;
-    for dir in ["abi", "locks", "src"] {
+    for dir in ["abi", "locks", "runtime"] {
         println!("cargo::rerun-if-changed={}", root.join(dir).display());
     }
     println!("cargo::rerun-if-changed=src");

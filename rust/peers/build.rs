@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Compiles fg-bench's harness (bench/, src/) as CMake does, and one unit per peer that carries its lock.
+//! Compiles fg-bench's harness (bench/, runtime/) as CMake does, and one unit per peer that carries its lock.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -69,9 +69,9 @@ fn main() -> Result<()> {
     let root = fs::canonicalize(PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../.."))?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let arch = root
-        .join("src/arch")
+        .join("runtime/arch")
         .join(env::var("CARGO_CFG_TARGET_ARCH")?);
-    let mut sources = files(&root.join("src"), "c")?;
+    let mut sources = files(&root.join("runtime"), "c")?;
     sources.extend(files(&arch, "c")?);
     for file in files(&root.join("bench"), "c")? {
         if !PROGRAMS.contains(&name_of(&file)?) {

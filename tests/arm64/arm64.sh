@@ -21,15 +21,15 @@ compile() # object, source, options...
 }
 
 objects=()
-for file in src/*.c; do
+for file in runtime/*.c; do
 	name=$(basename "$file" .c)
 	compile "$name" "$file" -O2
 	objects+=("$room/$name.o")
 done
 for level in -O0 -O2 -O3; do
-	compile api-mutex src/api/mutex.c $level
+	compile api-mutex runtime/api/mutex.c $level
 done
-compile api-monitor src/api/monitor.c -O2
+compile api-monitor runtime/api/monitor.c -O2
 compile exclusion tests/stress/exclusion.c -O2
 $cc -static -pthread "$room/exclusion.o" "${objects[@]}" -o "$room/exclusion"
 for tune in regime=any regime=leased; do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One function per operation whose order the default lock relies on: instructions.sh looks at what becomes of it. */
-#include "src/arch/aarch64/biased.h"
-#include "src/atomic.h"
+#include "runtime/arch/aarch64/biased.h"
+#include "runtime/atomic.h"
 
 uint32_t load_relaxed(uint32_t *p)
 {

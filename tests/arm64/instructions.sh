@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What the compilers make of src/atomic.h for arm64: each operation must become the instructions that have the order its
+# What the compilers make of runtime/atomic.h for arm64: each operation must become the instructions that have the order its
 # name says, with exclusive loads and stores (ARMv8.0), with atomic instructions (8.1), and as gcc does it by default: a
 # call that chooses between the two.
 #

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include FGI_LOCK_FILE
-#include "src/arch/arch.h"
-#include "src/monitor.h"
-#include "src/node.h"
+#include "runtime/arch/arch.h"
+#include "runtime/monitor.h"
+#include "runtime/node.h"
 #include "tests/check.h"
 
 #define WORKERS 4

@@ -5,13 +5,13 @@
  *   preempted SECONDS THREADS [SECTION_CYCLES [BETWEEN_CYCLES]]
  *
  * Prints the operations, the preemptions of that kind, and those for a million operations. 77: there is no monitor. */
-#include "src/thread.h"
+#include "runtime/thread.h"
 
 #define FGI_TICKET_DRAWN() fgi_held_raise()
 #define FGI_TICKET_SERVED() ((void)0)
 #include FGI_LOCK_FILE
 
-#include "src/patience.h"
+#include "runtime/patience.h"
 #include "tests/check.h"
 
 static struct fg_lock lock;

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/monitor.h"
-#include "src/patience.h"
+#include "runtime/monitor.h"
+#include "runtime/patience.h"
 #include "tests/check.h"
 
 static struct {

@@ -7,9 +7,9 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "src/arch/arch.h"
-#include "src/futex.h"
-#include "src/node.h"
+#include "runtime/arch/arch.h"
+#include "runtime/futex.h"
+#include "runtime/node.h"
 #include "tests/sections.h"
 #include "tests/stress/hostile_monitor.h"
 

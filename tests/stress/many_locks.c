@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A million locks that several threads use, and a pool (src/extended.h) that has nothing left.
+/* A million locks that several threads use, and a pool (runtime/extended.h) that has nothing left.
  *
  *   many_locks LOCKS THREADS
  *
@@ -10,9 +10,9 @@
 
 #include <sys/resource.h>
 
-#include "src/extended.h"
-#include "src/futex.h"
-#include "src/node.h"
+#include "runtime/extended.h"
+#include "runtime/futex.h"
+#include "runtime/node.h"
 #include "tests/check.h"
 #include "tests/sections.h"
 

@@ -12,9 +12,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "src/monitor.h"
-#include "src/patience.h"
-#include "src/thread.h"
+#include "runtime/monitor.h"
+#include "runtime/patience.h"
+#include "runtime/thread.h"
 #include "tests/check.h"
 
 #define ATTEMPT FGI_RECONNECT_NS

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "src/arch/arch.h"
+#include "runtime/arch/arch.h"
 
 static void *goes_with_release;
 

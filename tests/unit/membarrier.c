@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The asymmetric fence: that it is one, that it says so where there is none, and that errno is left alone. */
-#include "src/membarrier.h"
+#include "runtime/membarrier.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 #include "tests/check.h"
 #include "tests/unit/forbid.h"
 

@@ -3,7 +3,7 @@
  * rest of the machine. */
 #include "locks/flexguard.c"
 
-#include "src/patience.c"
+#include "runtime/patience.c"
 
 __thread struct fg_thread_block fg_thread __attribute__((aligned(FG_CACHE_LINE)));
 uint32_t fgi_forks;

@@ -27,8 +27,8 @@ int fgo_clock(clockid_t clock, struct timespec *now);
 #define sched_yield() ((void)0)
 
 #define FGI_ARCH_H
-#include "src/arch/aarch64/biased.h"
-#include "src/arch/aarch64/local.h"
+#include "runtime/arch/aarch64/biased.h"
+#include "runtime/arch/aarch64/local.h"
 
 static inline void fg_pause(void)
 {

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/monitor.h"
+#include "runtime/monitor.h"
 
 /* Of glibc's restartable-sequences area, from the thread pointer; absent before glibc 2.35. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 static inline void fgi_local_add(int32_t *word, int32_t value)
 {

@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "src/atomic.h"
-#include "src/clock.h"
-#include "src/monitor.h"
+#include "runtime/atomic.h"
+#include "runtime/clock.h"
+#include "runtime/monitor.h"
 
 struct fgi_patience {
 	uint32_t turns;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 /* Keeps the bits `kept` of the word. Returns whether the highest was set. The word is not touched afterwards. */
 static inline bool fgi_biased_release(uint32_t *word, uint32_t kept)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "flexguard/monitor.h"
 
-#include "src/monitor.h"
-#include "src/patience.h"
+#include "runtime/monitor.h"
+#include "runtime/patience.h"
 
 bool fg_monitor_attached(void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/futex.h"
+#include "runtime/futex.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/clock.h"
+#include "runtime/clock.h"
 
 int fgi_futex_wait_as(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs, uint32_t as)
 {

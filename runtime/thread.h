@@ -3,9 +3,9 @@
 #ifndef FGI_THREAD_H
 #define FGI_THREAD_H
 
-#include "src/arch/arch.h"
-#include "src/atomic.h"
-#include "src/block.h"
+#include "runtime/arch/arch.h"
+#include "runtime/atomic.h"
+#include "runtime/block.h"
 
 uint32_t fgi_thread_init(void);
 

@@ -3,7 +3,7 @@
  *
  * A lock asks for it when it first needs it (most locks are never contended, and never do), and is linked to it by one
  * CAS on 32 bits of its own. The objects come from reserved address space that is made usable step by step and, like
- * queue nodes (src/node.h), never given back to the system; nothing is allocated. An object is zeroed when it is given
+ * queue nodes (runtime/node.h), never given back to the system; nothing is allocated. An object is zeroed when it is given
  * back, so a lock finds it all zero. A lock that is destroyed gives its object back (fgi_lock_destroy); one that is
  * merely forgotten keeps it. When a pool is exhausted a lock must go on without. */
 #ifndef FGI_EXTENDED_H
@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 /* A size for locks with a few words more, and one for locks with a cache line for each NUMA node. */
 enum fgi_extended_size { FGI_EXTENDED_SMALL = 0, FGI_EXTENDED_LARGE = 1 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/node.h"
+#include "runtime/node.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "src/atomic.h"
-#include "src/futex.h"
-#include "src/thread.h"
+#include "runtime/atomic.h"
+#include "runtime/futex.h"
+#include "runtime/thread.h"
 
 /* The pool: nodes [0 .. used) have been handed out at least once. A node's name is its index + 1; it stands in the high
  * half of `free` from then on. The low half names the node below it on whatever stack it is; 0: none.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/extended.h"
+#include "runtime/extended.h"
 
 #include <errno.h>
 #include <string.h>

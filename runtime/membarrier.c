@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/membarrier.h"
+#include "runtime/membarrier.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>

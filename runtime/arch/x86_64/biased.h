@@ -3,7 +3,7 @@
  *
  * One AND takes the owner out and leaves the other bits. It is not atomic against other CPUs: a bit that another CPU
  * sets between its load and its store is lost. But it is one instruction, so it is atomic against interrupts. Whoever
- * must not lose a bit sets it, then has every CPU interrupted (src/membarrier.h), then looks whether it is still there:
+ * must not lose a bit sets it, then has every CPU interrupted (runtime/membarrier.h), then looks whether it is still there:
  * if so, every AND that comes later sees it. release: x86 keeps the order of stores. */
 #ifndef FGI_ARCH_BIASED_H
 #define FGI_ARCH_BIASED_H

@@ -19,8 +19,8 @@
 #ifndef FGI_ARCH_WINDOW_H
 #define FGI_ARCH_WINDOW_H
 
-#include "src/arch/window_entry.h"
-#include "src/block.h"
+#include "runtime/arch/window_entry.h"
+#include "runtime/block.h"
 
 #ifndef FGI_WINDOW_PAD
 #define FGI_WINDOW_PAD 0

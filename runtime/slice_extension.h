@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 struct fgi_slice_control {
 	volatile uint8_t request;

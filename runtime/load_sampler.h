@@ -16,7 +16,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 struct fgi_observer {
 	/* Called by the thread. `excess`: runnable threads, without the observer, minus hardware contexts; may be

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/monitor.h"
+#include "runtime/monitor.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,8 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "src/arch/arch.h"
-#include "src/thread.h"
+#include "runtime/arch/arch.h"
+#include "runtime/thread.h"
 
 const struct fg_shared fgi_no_monitor __attribute__((aligned(FG_CACHE_LINE)));
 const struct fg_shared *fgi_monitor_page = &fgi_no_monitor;
@@ -27,7 +27,7 @@ static const struct fg_shared *attached;
 extern const struct fgi_window_entry __start_fg_windows[] __attribute__((weak, visibility("hidden")));
 extern const struct fgi_window_entry __stop_fg_windows[] __attribute__((weak, visibility("hidden")));
 
-/* What this image's locks ask the monitor for (src/slice.h). */
+/* What this image's locks ask the monitor for (runtime/slice.h). */
 extern const uint64_t __start_fg_wants[] __attribute__((weak, visibility("hidden")));
 extern const uint64_t __stop_fg_wants[] __attribute__((weak, visibility("hidden")));
 

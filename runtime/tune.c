@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/tune.h"
+#include "runtime/tune.h"
 
 #include <stdbool.h>
 #include <stddef.h>

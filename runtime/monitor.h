@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "abi/flexguard_abi.h"
-#include "src/atomic.h"
+#include "runtime/atomic.h"
 
 /* The page that spinners poll: the monitor's while it lives, otherwise one that forever reads 0. Never NULL. */
 extern const struct fg_shared *fgi_monitor_page;

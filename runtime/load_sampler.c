@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/observer.h"
+#include "runtime/observer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "src/futex.h"
+#include "runtime/futex.h"
 
 /* Observers of this image; written by constructors only. */
 static struct fgi_observer *observers;

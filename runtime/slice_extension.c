@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/slice_extension.h"
+#include "runtime/slice_extension.h"
 
 #include <errno.h>
 #include <stddef.h>

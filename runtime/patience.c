@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/patience.h"
+#include "runtime/patience.h"
 
-#include "src/futex.h"
-#include "src/thread.h"
+#include "runtime/futex.h"
+#include "runtime/thread.h"
 
 uint64_t fgi_remaining_ns(const struct fgi_patience *p)
 {

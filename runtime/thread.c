@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/thread.h"
+#include "runtime/thread.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/membarrier.h"
-#include "src/monitor.h"
-#include "src/node.h"
-#include "src/tune.h"
+#include "runtime/membarrier.h"
+#include "runtime/monitor.h"
+#include "runtime/node.h"
+#include "runtime/tune.h"
 
 __thread struct fg_thread_block fg_thread;
 uint32_t fgi_forks;
