@@ -10,7 +10,7 @@
 uint32_t fgi_thread_init(void);
 
 /* Has the child of each fork begin with repairing this runtime. Idempotent; run by a constructor, or before it by who
- * knows of handlers that must come later (preload/atfork.c). */
+ * knows of handlers that must come later (interpose/atfork.c). */
 void fgi_thread_atfork(void);
 
 /* How many forks lie behind this process, times two: lock words that count waiters must forget those whose threads

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* pthread_mutex_*: glibc's mutex kinds around FGI_LOCK_FILE's lock. docs/design/interposer.md has the state tables and
  * the rules M1 to M4. A normal mutex is one branch and the inlined lock; all else is out of line. */
-#include "preload/mutex.h"
+#include "interpose/mutex.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
-#include "preload/real.h"
+#include "interpose/real.h"
 #include "runtime/node.h"
 #include "runtime/thread.h"
 #include FGI_LOCK_FILE

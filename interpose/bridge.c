@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/bridge.h"
+#include "interpose/bridge.h"
 
 #include <stdint.h>
 
-#include "preload/atfork.h"
-#include "preload/mutex.h"
-#include "preload/real.h"
+#include "interpose/atfork.h"
+#include "interpose/mutex.h"
+#include "interpose/real.h"
 
 /* glibc's functions alone touch it. One is enough: it is held for moments, in a case that is rare. */
 static pthread_mutex_t bridge = PTHREAD_MUTEX_INITIALIZER;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The waiters of a condition variable, in order of arrival. docs/design/interposer.md has the state table of a node and
  * the rules C1 to C5. */
-#ifndef FGI_PRELOAD_WAITQ_H
-#define FGI_PRELOAD_WAITQ_H
+#ifndef FGI_INTERPOSE_WAITQ_H
+#define FGI_INTERPOSE_WAITQ_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/real.h"
+#include "interpose/real.h"
 
 #include <dlfcn.h>
 
-#include "preload/glibc_layout.h"
+#include "interpose/glibc_layout.h"
 
 struct fgi_real fgi_real_table;
 int fgi_real_found;

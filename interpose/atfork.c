@@ -5,9 +5,9 @@
  * have to be the first: whatever a later handler does with a mutex or a condition variable then works. But the
  * constructors of the libraries that a program is linked to run before those of an interposer. So the function with
  * which all of them register is interposed as well, and whoever calls it first registers us before himself. */
-#include "preload/atfork.h"
+#include "interpose/atfork.h"
 
-#include "preload/real.h"
+#include "interpose/real.h"
 #include "runtime/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* pthread_cond_*. docs/design/interposer.md has the state tables and the rules C1 to C5; the list of waiters is in
- * preload/waitq.c, here are time, cancellation and the mutex. */
+ * interpose/waitq.c, here are time, cancellation and the mutex. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "preload/bridge.h"
-#include "preload/glibc_layout.h"
-#include "preload/mutex.h"
-#include "preload/real.h"
-#include "preload/waitq.h"
+#include "interpose/bridge.h"
+#include "interpose/glibc_layout.h"
+#include "interpose/mutex.h"
+#include "interpose/real.h"
+#include "interpose/waitq.h"
 #include "runtime/futex.h"
 
 #ifdef __EXCEPTIONS

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the interposer's parts do in the child of a fork, before any other library's handler runs there. */
-#ifndef FGI_PRELOAD_ATFORK_H
-#define FGI_PRELOAD_ATFORK_H
+#ifndef FGI_INTERPOSE_ATFORK_H
+#define FGI_INTERPOSE_ATFORK_H
 
 void fgi_waitq_after_fork(void);
 void fgi_bridge_after_fork(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/waitq.h"
+#include "interpose/waitq.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "abi/flexguard_abi.h"
-#include "preload/atfork.h"
+#include "interpose/atfork.h"
 #include "runtime/atomic.h"
 #include "runtime/futex.h"
 

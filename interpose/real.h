@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions behind ours: glibc's. */
-#ifndef FGI_PRELOAD_REAL_H
-#define FGI_PRELOAD_REAL_H
+#ifndef FGI_INTERPOSE_REAL_H
+#define FGI_INTERPOSE_REAL_H
 
 #include <pthread.h>
 

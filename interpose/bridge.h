@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A process-shared condition variable, glibc's, that is waited on with a mutex of ours. glibc gets a mutex of its own
  * for the wait: the bridge. See "Process-shared" in docs/design/interposer.md. */
-#ifndef FGI_PRELOAD_BRIDGE_H
-#define FGI_PRELOAD_BRIDGE_H
+#ifndef FGI_INTERPOSE_BRIDGE_H
+#define FGI_INTERPOSE_BRIDGE_H
 
 #include <pthread.h>
 

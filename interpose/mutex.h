@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Our functions under names that nobody can interpose, for calls from inside. They take mutexes of any kind. */
-#ifndef FGI_PRELOAD_MUTEX_H
-#define FGI_PRELOAD_MUTEX_H
+#ifndef FGI_INTERPOSE_MUTEX_H
+#define FGI_INTERPOSE_MUTEX_H
 
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "preload/glibc_layout.h"
+#include "interpose/glibc_layout.h"
 
 int fgi_mutex_lock(pthread_mutex_t *mutex) __attribute__((visibility("hidden")));
 int fgi_mutex_unlock(pthread_mutex_t *mutex) __attribute__((visibility("hidden")));
