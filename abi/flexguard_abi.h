@@ -39,7 +39,7 @@ typedef int64_t fg_s64;
 /* ---- the thread block ------------------------------------------------------------------------------------------
  * Found by the monitor at (thread pointer + fg_registration.block_offset) of the thread that is being switched out.
  * A thread is CRITICAL iff one of
- *   held > 0                                      it owns a lock (or the head of a queue, see locks/flexguard-sosp25.c)
+ *   held > 0                                      it owns a lock (or the head of a queue, see locks/published/flexguard-sosp25.c)
  *   node != 0 and node->state == FG_NODE_GRANTED  it is the head of a queue: the next waiter
  *   pending != 0 and (*(u32 *)pending & FG_OWNER_MASK) == self      published intent
  *   its user instruction pointer lies in a window whose condition holds
@@ -51,7 +51,7 @@ struct fg_thread_block {
 	fg_u64 pending; /* address of the u32 lock word it owns, is about to take or has just released, or 0 */
 	fg_u64 spins;   /* iterations spent busy-waiting (statistics: the monitor does not read it) */
 	fg_u64 parks;   /* futex waits entered (statistics) */
-	/* What locks/flexguard.c remembers of whatever lock; the monitor does not read it. */
+	/* What locks/default/flexguard.c remembers of whatever lock; the monitor does not read it. */
 	fg_u64 leased;     /* the lock that is reserved for this thread, or 0, */
 	fg_u32 leased_for; /* for so many sections more, */
 	fg_u32 leased_ops; /* as long as the lock's count is this */
@@ -65,7 +65,7 @@ struct fg_thread_block {
  * In type-stable memory: never unmapped, so that the monitor and a late predecessor may always dereference one. */
 struct fg_queue_node {
 	fg_u64 next;  /* the successor writes its address here once: the link */
-	fg_u32 state; /* FG_NODE_*; see locks/queue.h for who moves it */
+	fg_u32 state; /* FG_NODE_*; see locks/parts/mcs_queue.h for who moves it */
 	fg_u32 pad;
 	fg_u64 tail;        /* address of the tail word of the queue it is or was last in */
 	fg_u64 free;        /* link of a free list */

@@ -35,7 +35,7 @@ SCENES = [
 ]
 SECONDS = 0.4
 SHOWN = ["ops/ms", "fairness", "longest ms", "CPU ns/op"]
-TUNE_C = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../runtime/tune.c")
+TUNE_C = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../locks/default/tune.c")
 
 
 def defaults():

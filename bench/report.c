@@ -5,7 +5,7 @@
 
 #include "bench/fairness.h"
 #include "bench/round.h"
-#include "runtime/extended.h"
+#include "locks/parts/extended.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"
 

@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: MIT
-# Reads locks/LOCKS (name, file, class, brief, perhaps needs=WHAT; tab separated) into
+# Reads locks/LOCKS (name, class, brief, perhaps needs=WHAT; tab separated) into
 #   FG_LOCKS               the names, in the file's order
-#   FG_LOCK_<name>_FILE    what to give FGI_LOCK_FILE: "locks/mcs.c"
+#   FG_LOCK_<name>_FILE    the lock's file, for FGI_LOCK_FILE: locks/published/<name>.c, or locks/default/<name>.c
 #   FG_LOCK_<name>_CLASS   spin, block or adaptive
 #   FG_LOCK_<name>_NEEDS_SLICE   true or false
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/locks/LOCKS)
 file(STRINGS ${PROJECT_SOURCE_DIR}/locks/LOCKS fg_lines REGEX "^[^#]")
 set(FG_LOCKS)
 foreach(line IN LISTS fg_lines)
-	if(NOT line MATCHES "^([a-z0-9_-]+)\t([a-z0-9_-]+)\t(spin|block|adaptive)\t[^\t]+(\tneeds=slice)?$")
-		message(FATAL_ERROR "locks/LOCKS: not `name<TAB>file<TAB>spin|block|adaptive<TAB>brief[<TAB>needs=slice]`: ${line}")
+	if(NOT line MATCHES "^([a-z0-9_-]+)\t(spin|block|adaptive)\t[^\t]+(\tneeds=slice)?$")
+		message(FATAL_ERROR "locks/LOCKS: not `name<TAB>spin|block|adaptive<TAB>brief[<TAB>needs=slice]`: ${line}")
 	endif()
 	set(name ${CMAKE_MATCH_1})
-	set(FG_LOCK_${name}_FILE locks/${CMAKE_MATCH_2}.c)
-	set(FG_LOCK_${name}_CLASS ${CMAKE_MATCH_3})
+	set(FG_LOCK_${name}_CLASS ${CMAKE_MATCH_2})
 	set(FG_LOCK_${name}_NEEDS_SLICE false)
-	if(CMAKE_MATCH_4)
+	if(CMAKE_MATCH_3)
 		set(FG_LOCK_${name}_NEEDS_SLICE true)
 	endif()
 	if(name IN_LIST FG_LOCKS)
 		message(FATAL_ERROR "locks/LOCKS: ${name} stands there twice")
 	endif()
+	set(FG_LOCK_${name}_FILE locks/published/${name}.c)
 	if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${FG_LOCK_${name}_FILE})
-		message(FATAL_ERROR "locks/LOCKS: ${name} names ${FG_LOCK_${name}_FILE}, which does not exist")
+		set(FG_LOCK_${name}_FILE locks/default/${name}.c)
+	endif()
+	if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${FG_LOCK_${name}_FILE})
+		message(FATAL_ERROR "locks/LOCKS: ${name} has no file, neither locks/published/${name}.c nor locks/default/${name}.c")
 	endif()
 	list(APPEND FG_LOCKS ${name})
 endforeach()

@@ -9,7 +9,7 @@
  *
  * A waiter that leaves a queue out of order leaves its node behind in state FG_NODE_LEFT. Such a node is set aside
  * until whoever passes the queue's head on has skipped it (FG_NODE_FREE again); its thread may take the very place up
- * again (locks/queue.h). */
+ * again (locks/parts/mcs_queue.h). */
 #ifndef FGI_NODE_H
 #define FGI_NODE_H
 
@@ -34,7 +34,7 @@ struct fg_queue_node *fgi_node_left_at(const uint64_t *tail);
 /* Gives back a node that is in no queue. */
 void fgi_node_put(struct fg_queue_node *node);
 
-/* The same, for any thread to take: by a thread that gets more nodes from others than it gives (locks/clh.c). */
+/* The same, for any thread to take: by a thread that gets more nodes from others than it gives (locks/published/clh.c). */
 void fgi_node_surrender(struct fg_queue_node *node);
 
 /* Keeps a node for later that this thread has left in a queue. */
@@ -56,7 +56,7 @@ extern uint32_t fgi_nodes_carried;
 /* How many nodes were ever in use at once (or lost): 64 bytes each. */
 uint32_t fgi_nodes_used(void);
 
-/* A state may carry this bit for a moment: a neighbour in the queue has locked the node (locks/clh-tp.c). */
+/* A state may carry this bit for a moment: a neighbour in the queue has locked the node (locks/published/clh-tp.c). */
 #define FGI_NODE_BUSY 0x100u
 
 #define FGI_NODES (1u << 18)   /* 16 MiB */

@@ -8,7 +8,7 @@
 #include "runtime/membarrier.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"
-#include "runtime/tune.h"
+#include "locks/default/tune.h"
 
 __thread struct fg_thread_block fg_thread;
 uint32_t fgi_forks;

@@ -14,7 +14,7 @@ uint32_t fgi_thread_init(void);
 void fgi_thread_atfork(void);
 
 /* How many forks lie behind this process, times two: lock words that count waiters must forget those whose threads
- * stayed in the parent (locks/tickets.h). Written by the child's fork handler, when it has one thread. */
+ * stayed in the parent (locks/parts/tickets.h). Written by the child's fork handler, when it has one thread. */
 extern uint32_t fgi_forks;
 
 /* This thread's tid: how lock words name it. The first call of a thread also registers the process with the monitor,
@@ -53,10 +53,10 @@ static inline void fgi_publish_node(const struct fg_queue_node *node)
  * takes it until after the one that releases it: so it is the account of the lock, too. It has room for one. When this
  * thread goes for another, the one that it has is counted in `held` instead.
  *
- *   fgi_about_to_take(&l->word);               fgi_about_to_release(&l->word);
+ *   fgi_intent_set(&l->word);               fgi_intent_restore(&l->word);
  *   if (compare-and-swap)                      release
- *       return true;                           fgi_not_mine(&l->word);
- *   fgi_not_mine(&l->word);
+ *       return true;                           fgi_intent_clear(&l->word);
+ *   fgi_intent_clear(&l->word);
  *
  * A signal handler may lock and unlock between any two instructions here: it leaves `pending` 0, and one more in `held`
  * if it was not 0. Both sides count alike, so that neither is lost nor found twice. */
@@ -75,7 +75,7 @@ static inline void fgi_pending_into_held(uint64_t next)
 	fg_thread.pending = next;
 }
 
-static inline void fgi_about_to_take(const uint32_t *word)
+static inline void fgi_intent_set(const uint32_t *word)
 {
 	fg_compiler_barrier();
 	if (fg_unlikely(fg_thread.pending != 0))
@@ -86,7 +86,7 @@ static inline void fgi_about_to_take(const uint32_t *word)
 }
 
 /* Brings the word back to `pending`, if `held` counts it meanwhile: in exchange for the one that is there. */
-static inline void fgi_about_to_release(const uint32_t *word)
+static inline void fgi_intent_restore(const uint32_t *word)
 {
 	uint64_t mine = (uint64_t)(uintptr_t)word, pending;
 
@@ -104,7 +104,7 @@ static inline void fgi_about_to_release(const uint32_t *word)
 
 /* After `mine` was subtracted from `pending` and something was left: a handler had counted it in `held`, so that
  * `pending` was 0, and what is there now is the difference, nobody's address. */
-static inline void fgi_not_mine_but_held(uint64_t mine)
+static inline void fgi_intent_clear_held(uint64_t mine)
 {
 	if (fgi_local_cas(&fg_thread.pending, -mine, 0) != -mine)
 		fgi_held_lower(); /* another handler has counted the difference, too */
@@ -112,13 +112,13 @@ static inline void fgi_not_mine_but_held(uint64_t mine)
 }
 
 /* This thread does not own the word: not yet, or no longer. The word is not touched. */
-static inline void fgi_not_mine(const uint32_t *word)
+static inline void fgi_intent_clear(const uint32_t *word)
 {
 	uint64_t mine = (uint64_t)(uintptr_t)word;
 
 	fg_compiler_barrier();
 	if (fg_unlikely(!fgi_local_subtract(&fg_thread.pending, mine)))
-		fgi_not_mine_but_held(mine);
+		fgi_intent_clear_held(mine);
 	fg_compiler_barrier();
 }
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/slice_extension.h"
+#include "locks/parts/slice_extension.h"
 
 #define ENOTSUPP 524 /* the kernel's own, unknown to libc */
 

@@ -2,7 +2,7 @@
 #include "flexguard/monitor.h"
 
 #include "runtime/monitor.h"
-#include "runtime/patience.h"
+#include "runtime/spin_budget.h"
 
 bool fg_monitor_attached(void)
 {

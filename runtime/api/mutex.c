@@ -53,7 +53,7 @@ void fg_mutex_slow_lock_2(struct fg_mutex *m, int attempted)
 	struct fg_lock *l = lock_of(m);
 
 	if (attempted) {
-		fgi_not_mine(&l->word);
+		fgi_intent_clear(&l->word);
 		contended(l);
 	} else {
 		fgi_lock(l);
@@ -70,7 +70,7 @@ void fg_mutex_released_2(struct fg_mutex *m, int ours, int sleeper)
 	struct fg_lock *l = lock_of(m);
 
 	if (!ours)
-		fgi_not_mine_but_held((uint64_t)(uintptr_t)&l->word);
+		fgi_intent_clear_held((uint64_t)(uintptr_t)&l->word);
 	if (sleeper)
 		wake(l);
 }

@@ -73,6 +73,8 @@ fn main() -> Result<()> {
         .join(env::var("CARGO_CFG_TARGET_ARCH")?);
     let mut sources = files(&root.join("runtime"), "c")?;
     sources.extend(files(&arch, "c")?);
+    sources.extend(files(&root.join("locks/parts"), "c")?);
+    sources.push(root.join("locks/default/tune.c"));
     for file in files(&root.join("bench"), "c")? {
         if !PROGRAMS.contains(&name_of(&file)?) {
             sources.push(file);

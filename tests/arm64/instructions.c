@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One function per operation whose order the default lock relies on: instructions.sh looks at what becomes of it. */
-#include "runtime/arch/aarch64/biased.h"
+#include "runtime/arch/aarch64/asymmetric.h"
 #include "runtime/atomic.h"
 
 uint32_t load_relaxed(uint32_t *p)
@@ -40,7 +40,7 @@ uint32_t and_relaxed(uint32_t *p, uint32_t v)
 
 bool biased_release(uint32_t *p, uint32_t v)
 {
-	return fgi_biased_release(p, v);
+	return fgi_asymmetric_release(p, v);
 }
 
 uint32_t cas_relaxed(uint32_t *p, uint32_t expected, uint32_t desired)

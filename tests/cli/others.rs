@@ -171,7 +171,7 @@ fn doctor_finds_a_missing_lock() {
     std::fs::create_dir_all(dir.path().join("share/flexguard")).unwrap();
     std::fs::write(
         dir.path().join("share/flexguard/LOCKS"),
-        "mine\tmine\tspin\ta lock\n",
+        "mine\tspin\ta lock\n",
     )
     .unwrap();
     let output = flexguard()

@@ -142,7 +142,7 @@ fn an_incomplete_installation_is_said() {
     fs::create_dir_all(dir.path().join("share/flexguard")).unwrap();
     fs::write(
         dir.path().join("share/flexguard/LOCKS"),
-        "mine\tmine\tspin\ta lock\n",
+        "mine\tspin\ta lock\n",
     )
     .unwrap();
     let output = flexguard()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The default lock (locks/flexguard.c, locks/room.h) in Promela, for Spin: tests/model/verify runs it, and
+/* The default lock (locks/default/flexguard.c, locks/default/room.h) in Promela, for Spin: tests/model/verify runs it, and
  * docs/design/default-lock.md says what is checked and what is not.
  *
  * Each statement, or atomic block, is one access to shared memory, and after each Spin lets any other thread go on, for

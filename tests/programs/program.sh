@@ -43,7 +43,7 @@ says() {
 
 # Spinlocks that collapse by nature get as many threads as the machine has contexts.
 threads=8
-awk -F '\t' -v lock="$lock" '$1 == lock && $3 == "spin" { spin = 1 } END { exit !spin }' "$prefix/share/flexguard/LOCKS" &&
+awk -F '\t' -v lock="$lock" '$1 == lock && $2 == "spin" { spin = 1 } END { exit !spin }' "$prefix/share/flexguard/LOCKS" &&
 	threads=2
 
 case $program in

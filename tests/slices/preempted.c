@@ -11,7 +11,7 @@
 #define FGI_TICKET_SERVED() ((void)0)
 #include FGI_LOCK_FILE
 
-#include "runtime/patience.h"
+#include "runtime/spin_budget.h"
 #include "tests/check.h"
 
 static struct fg_lock lock;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/monitor.h"
-#include "runtime/patience.h"
+#include "runtime/spin_budget.h"
 #include "tests/check.h"
 
 static struct {

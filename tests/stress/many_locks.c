@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A million locks that several threads use, and a pool (runtime/extended.h) that has nothing left.
+/* A million locks that several threads use, and a pool (locks/parts/extended.h) that has nothing left.
  *
  *   many_locks LOCKS THREADS
  *
@@ -10,7 +10,7 @@
 
 #include <sys/resource.h>
 
-#include "runtime/extended.h"
+#include "locks/parts/extended.h"
 #include "runtime/futex.h"
 #include "runtime/node.h"
 #include "tests/check.h"

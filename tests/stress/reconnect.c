@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "runtime/monitor.h"
-#include "runtime/patience.h"
+#include "runtime/spin_budget.h"
 #include "runtime/thread.h"
 #include "tests/check.h"
 

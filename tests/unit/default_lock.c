@@ -405,7 +405,7 @@ static void test_lease_of_a_turn(void)
 		ledger->until_ns = UINT64_MAX;
 		fgi_unlock(&lock);
 		sit_down();
-		CHECK(watch(&lock, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL), turn) == 0);
+		CHECK(watch(&lock, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL), turn) == 0);
 		CHECK(lock.word == (fgi_self() | (turn ? DEMAND : 0)), "word %#x", lock.word);
 		fgi_unlock(&lock);
 		ledger->until_ns = 0;

@@ -13,7 +13,7 @@ static void *goes_with_release;
 /* The worst that another thread can do, at the worst moment. */
 static inline bool release_and_unmap(uint32_t *word, uint32_t kept)
 {
-	bool highest = fgi_biased_release(word, kept);
+	bool highest = fgi_asymmetric_release(word, kept);
 
 	if (goes_with_release) {
 		munmap(goes_with_release, 4096);
@@ -22,7 +22,7 @@ static inline bool release_and_unmap(uint32_t *word, uint32_t kept)
 	return highest;
 }
 
-#define fgi_biased_release release_and_unmap
+#define fgi_asymmetric_release release_and_unmap
 #include "tests/unit/crowd.h"
 
 #define ROUNDS 20000

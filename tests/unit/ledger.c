@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock's ledger, on counts that a machine might have produced: faked, so each run sees the same. */
-#include "locks/ledger.h"
+#include "locks/default/ledger.h"
 
 #include <stdbool.h>
 

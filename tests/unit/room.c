@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The waiting room of the default lock, row by row of its state table, and under a crowd. */
-#include "locks/room.h"
+#include "locks/default/room.h"
 
 #include <sched.h>
 
@@ -27,7 +27,7 @@ static bool looks(uint32_t as)
 	return seats() == (fgi_room_now(0) | as);
 }
 
-static int park_at(struct fgi_place *at, const struct fgi_patience *p)
+static int park_at(struct fgi_place *at, const struct fgi_spin_budget *p)
 {
 	int result;
 
@@ -37,19 +37,19 @@ static int park_at(struct fgi_place *at, const struct fgi_patience *p)
 	return result;
 }
 
-static int park(uint32_t gate, uint64_t patience_ns, const struct timespec *deadline)
+static int park(uint32_t gate, uint64_t allowed_ns, const struct timespec *deadline)
 {
 	struct fgi_place at = {.gate = gate};
 
-	fgi_room_renew_patience(&at, patience_ns);
-	return park_at(&at, &FGI_PATIENCE(CLOCK_MONOTONIC, deadline));
+	fgi_room_renew_deadline(&at, allowed_ns);
+	return park_at(&at, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, deadline));
 }
 
 static int enter_until(clockid_t clock, const struct timespec *deadline, uint64_t turn_ns, bool rotate)
 {
 	struct fgi_place at;
 
-	return fgi_room_enter(&room, turn_ns, rotate, &at) ? 0 : park_at(&at, &FGI_PATIENCE(clock, deadline));
+	return fgi_room_enter(&room, turn_ns, rotate, &at) ? 0 : park_at(&at, &FGI_SPIN_BUDGET(clock, deadline));
 }
 
 static int enter(bool patient, uint64_t turn_ns, bool rotate)
@@ -196,9 +196,9 @@ static void test_quits(void)
 		CHECK(looks(rooms[i].after), "ahead of others, %#x: seats %#x", rooms[i].before, seats());
 	}
 	begin(FGI_SEAT | FGI_ONE);
-	fgi_room_renew_patience(&at, SHORT_NS);
-	CHECK(fgi_room_park(&room, &at, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL)) == EAGAIN);
-	CHECK(looks(FGI_SEAT | FGI_KNOCK | FGI_ONE) && at.patience_ns == 4 * SHORT_NS);
+	fgi_room_renew_deadline(&at, SHORT_NS);
+	CHECK(fgi_room_park(&room, &at, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL)) == EAGAIN);
+	CHECK(looks(FGI_SEAT | FGI_KNOCK | FGI_ONE) && at.allowed_ns == 4 * SHORT_NS);
 }
 
 /* A call that went to another costs the parked one look, and it sleeps on. */

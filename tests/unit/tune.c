@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* FLEXGUARD_TUNE: what it says is taken, what it does not say well is left alone. */
-#include "runtime/tune.h"
+#include "locks/default/tune.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

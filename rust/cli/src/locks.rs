@@ -105,7 +105,7 @@ pub fn read(prefix: &Prefix) -> Result<Vec<Lock>> {
     })?;
     let mut locks = parse(&text).map_err(|line| {
         Failure::new(format_args!(
-            "{}:{line}: not four or five fields separated by tabs",
+            "{}:{line}: not three or four fields separated by tabs",
             path.display()
         ))
         .advice("the installation is damaged: run `make` again")
@@ -129,7 +129,7 @@ fn parse(text: &str) -> Result<Vec<Lock>, usize> {
             continue;
         }
         let fields: Vec<&str> = line.split('\t').collect();
-        let [name, _file, class, brief, ref more @ ..] = fields[..] else {
+        let [name, class, brief, ref more @ ..] = fields[..] else {
             return Err(number + 1);
         };
         let needs = match more {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn posix_comes_first_and_comments_are_skipped() {
-        let locks = parse("# name\tfile\n\na\tb\tspin\tx\n").unwrap();
+        let locks = parse("# name\tclass\n\na\tspin\tx\n").unwrap();
         assert_eq!(
             locks.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(),
             ["posix", "a"]
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn a_malformed_line_is_named() {
-        assert_eq!(parse("a\tb\tspin\tx\nhalf\ta line\n"), Err(2));
-        assert_eq!(parse("a\tb\tspin\tx\twants=slice\n"), Err(1));
-        assert_eq!(parse("a\tb\tspin\tx\tneeds=slice\tmore\n"), Err(1));
+        assert_eq!(parse("a\tspin\tx\nhalf a\tline\n"), Err(2));
+        assert_eq!(parse("a\tspin\tx\twants=slice\n"), Err(1));
+        assert_eq!(parse("a\tspin\tx\tneeds=slice\tmore\n"), Err(1));
     }
 
     #[test]
     fn what_a_lock_needs_is_prepared_for() {
-        let locks = parse("a\tb\tspin\tx\tneeds=slice\nc\td\tspin\tx\n").unwrap();
+        let locks = parse("a\tspin\tx\tneeds=slice\nc\tspin\tx\n").unwrap();
         assert_eq!(locks[1].needs.as_deref(), Some("slice"));
         assert!(locks[1].environment().is_some() && locks[2].environment().is_none());
         assert!(locks[2].demand().is_ok());
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_unknown_lock_names_the_nearest() {
-        let locks = parse("tatas\ttatas\tspin\tx\nmcs\tmcs\tspin\tx\n").unwrap();
+        let locks = parse("tatas\tspin\tx\nmcs\tspin\tx\n").unwrap();
         assert_eq!(find(&locks, "mcs").unwrap().name, "mcs");
         let text = find(&locks, "tata").unwrap_err().report().to_string();
         assert!(

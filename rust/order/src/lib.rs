@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Checks the memory order of the default lock: its own C (`locks/flexguard.c` and what it includes, with arm64's
+//! Checks the memory order of the default lock: its own C (`locks/default/flexguard.c` and what it includes, with arm64's
 //! release), every execution that C11's memory model allows a few threads, by loom. What that covers and what not:
 //! docs/design/default-lock.md, "Memory order".
 //!

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock and the calls by which the model drives it. src/order.h and src/hooks.rs say what stands for the
  * rest of the machine. */
-#include "locks/flexguard.c"
+#include "locks/default/flexguard.c"
 
-#include "runtime/patience.c"
+#include "runtime/spin_budget.c"
 
 __thread struct fg_thread_block fg_thread __attribute__((aligned(FG_CACHE_LINE)));
 uint32_t fgi_forks;
@@ -136,7 +136,7 @@ static int fgo_parked(struct fgo *o, struct fgi_place *at)
 	int result;
 
 	do
-		result = fgi_room_park(&o->lock.room, at, &FGI_PATIENCE(CLOCK_MONOTONIC, NULL));
+		result = fgi_room_park(&o->lock.room, at, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
 	while (result == EAGAIN);
 	return result;
 }
@@ -153,7 +153,7 @@ int fgo_park(struct fgo *o, uint32_t gate)
 {
 	struct fgi_place at = {.gate = gate};
 
-	fgi_room_renew_patience(&at, fgi_tune.lease_ns);
+	fgi_room_renew_deadline(&at, fgi_tune.lease_ns);
 	return fgo_parked(o, &at);
 }
 

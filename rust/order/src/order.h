@@ -27,7 +27,7 @@ int fgo_clock(clockid_t clock, struct timespec *now);
 #define sched_yield() ((void)0)
 
 #define FGI_ARCH_H
-#include "runtime/arch/aarch64/biased.h"
+#include "runtime/arch/aarch64/asymmetric.h"
 #include "runtime/arch/aarch64/local.h"
 
 static inline void fg_pause(void)

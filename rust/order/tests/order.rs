@@ -15,7 +15,7 @@
 use flexguard_order::Ordering::{self, Acquire, Relaxed, Release};
 use flexguard_order::{Check, Defect, EINTR, ETIMEDOUT, Lock, Op, Setup, Verdict, join, spawn};
 
-/// locks/room.h
+/// locks/default/room.h
 const SEAT: u32 = 1;
 const ONE: u32 = 1 << 13;
 
@@ -270,7 +270,7 @@ macro_rules! finds {
 
 finds! {
     word_acquire: TWO, c"take" Cas Relaxed, RACE;
-    word_release: TWO, c"fgi_biased_release" And Relaxed, RACE;
+    word_release: TWO, c"fgi_asymmetric_release" And Relaxed, RACE;
     gate_release: SIGNAL, c"fgi_room_leave" Add Relaxed, ASLEEP;
     gate_release_calling: CALL, c"fgi_room_call" Add Relaxed, ASLEEP;
     gate_acquire: SIGNAL, c"fgi_room_park" Load Relaxed, ASLEEP;

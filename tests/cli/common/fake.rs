@@ -24,7 +24,7 @@ impl Fake {
         }
         fs::write(
             dir.path().join("share/flexguard/LOCKS"),
-            "a\ta\tspin\tA\nb\tb\tblock\tB\n",
+            "a\tspin\tA\nb\tblock\tB\n",
         )
         .unwrap();
         let fake = Self(dir);

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* FlexGuard as published, with time-slice extension: section 5.1 (x), section 2.4. locks/flexguard-sosp25.c has the
- * lock, its states and its invariants, locks/slice_extended.h the extension.
- *
- * Waiting policy: a holder that is due to lose its CPU extends its slice first, and all go on spinning; when it is
- * preempted all the same, because the section outlasts the extension, the monitor counts it and all block. The next
- * waiter (the head of the queue) is not extended. */
-#define FGI_EXTENDED_LOCK "locks/flexguard-sosp25.c"
-#include "locks/slice_extended.h"

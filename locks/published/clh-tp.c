@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* CLH-TP, the time-published CLH lock (He, Scherer and Scott 2005; section 2.2). The heuristics and their constants:
+ * locks/parts/time_published.h. As in clh.c a waiter watches its predecessor's node, and NULL stands for the dummy.
+ *
+ *   node->state  the node's thread           who moves it on
+ *   WAITING      waits                       itself: -> OWNED, once its predecessor is GRANTED;  its successor, if the
+ *                                            stamp is old, or itself, timed out and last in the queue: -> out, FREE;
+ *                                            itself, timed out: -> LEFT
+ *   OWNED        holds the lock              itself, releasing: -> GRANTED, or -> out if nobody waits
+ *   GRANTED      has released the lock       its successor, taking the lock: -> out, and the node is the successor's
+ *   LEFT         timed out                   its successor: -> out, FREE
+ *   + BUSY       the same, but nobody else may change its state or its place in the queue
+ *
+ * Nobody is skipped by a release, as in mcs-tp: each waiter takes those before it out of the queue that left or seem to
+ * be off CPU, until it watches one that runs, or the holder.
+ * Taking a node out is an affair of two, who are neighbours only as long as neither is taken out itself: whoever does
+ * it makes its own node BUSY, then its predecessor's (in this order always, so nobody waits in a circle). A thread that
+ * is preempted in there, for some ten instructions, holds up its neighbours; they yield.
+ * Waiting policy: spin, publishing the time; yield while the holder's stamp is old. Degrades as mcs-tp does.
+ * I1  a node that is GRANTED has one successor, and this one takes the lock by a CAS on its own node that fails if it
+ *     has been taken out. I2  LEFT is never the last of the queue, so its place has somebody who takes it out.
+ * I3  FREE is the last write of whoever takes a node out. I4  not kept, as in mcs-tp.
+ * I5  as clh.c: not in the few instructions between the exchange of the tail and the publication of the predecessor.
+ *     And a thread that was taken out may be counted by mistake until it sees that: it still publishes the old node.
+ * Memory: 16 bytes; a node (64 bytes) for each lock that a thread holds or waits for, or whose wait timed out and
+ * whose place has not been taken out yet. */
+#include <errno.h>
+
+#include "locks/parts/mcs_queue.h"
+#include "locks/parts/time_published.h"
+
+#define BUSY FGI_NODE_BUSY
+
+static inline struct fg_queue_node *pred_of(struct fg_queue_node *node)
+{
+	return (struct fg_queue_node *)(uintptr_t)fg_load_relaxed(&node->reserved[1]);
+}
+
+/* By the node's thread, while the node is BUSY: who finds it otherwise may follow the pointer. */
+static inline void set_pred(struct fg_queue_node *node, struct fg_queue_node *pred)
+{
+	fg_store_relaxed(&node->reserved[1], (uint64_t)(uintptr_t)pred);
+	fgi_publish_node(pred); /* GRANTED there is what makes this thread critical */
+}
+
+/* acquire: pairs with the release of whoever made the node free of BUSY. */
+static inline bool seize(struct fg_queue_node *node, uint32_t state)
+{
+	return fg_cas_acquire(&node->state, state, state | BUSY) == state;
+}
+
+static inline void release(struct fg_queue_node *node, uint32_t state)
+{
+	fg_store_release(&node->state, state);
+}
+
+/* `pad` as in clh.c: this acquisition brought its thread a node. */
+static inline void own(struct fg_lock *l, struct fg_queue_node *node, bool got_another)
+{
+	tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));
+	node->pad = got_another;
+	tp_set_holder(l, node);
+}
+
+/* This thread, whose node is OWNED by now, takes the lock that `pred` grants. */
+static inline void take_over(struct fg_lock *l, struct fg_queue_node *node, struct fg_queue_node *pred)
+{
+	fgi_held_raise();
+	fgi_publish_node(NULL);
+	fgi_node_put(pred);
+	own(l, node, true);
+}
+
+static inline bool take_free(struct fg_lock *l, struct fg_queue_node *node)
+{
+	if (fg_load_relaxed(&l->tail) != 0 || fgi_take_cas64(&l->tail, fgi_node_word(node)) != 0)
+		return false;
+	own(l, node, false);
+	return true;
+}
+
+/* Takes the predecessor out of the queue, if its state is still `state` and nobody is busy with either node. */
+static inline void take_out(struct fg_queue_node *node, struct fg_queue_node *pred, uint32_t state)
+{
+	if (!seize(node, FG_NODE_WAITING))
+		return;
+	if (seize(pred, state)) {
+		set_pred(node, pred_of(pred));
+		release(pred, FG_NODE_FREE);
+	}
+	release(node, FG_NODE_WAITING);
+}
+
+/* Leaves the queue at the deadline. True: it is out, in one way or another. False: try again (or take the lock, which
+ * has just been granted). */
+static bool leave(struct fg_lock *l, struct fg_queue_node *node)
+{
+	struct fg_queue_node *pred;
+	uint32_t state;
+	bool last;
+
+	if (!seize(node, FG_NODE_WAITING))
+		return false;
+	pred = pred_of(node);
+	state = fgi_queue_state(pred);
+	if ((state != FG_NODE_WAITING && state != FG_NODE_OWNED) || !seize(pred, state)) {
+		release(node, FG_NODE_WAITING);
+		return false;
+	}
+	last = fg_cas_acq_rel(&l->tail, fgi_node_word(node), fgi_node_word(pred)) == fgi_node_word(node);
+	release(pred, state);
+	fgi_publish_node(NULL);
+	if (last) {
+		fgi_node_put(node);
+	} else {
+		release(node, FG_NODE_LEFT);
+		fgi_node_set_aside(node);
+	}
+	return true;
+}
+
+/* Returns 0 with the lock, ETIMEDOUT, or EAGAIN: this thread was taken out and has no node any more.
+ * Once taken out it may look at a predecessor that is by now somebody else's; but it acts on none, for that begins with
+ * a CAS of its own node from WAITING. */
+static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
+{
+	uint64_t since = 0;
+
+	for (;;) {
+		struct fg_queue_node *pred = pred_of(node);
+		uint32_t state = fgi_queue_state(pred);
+		uint64_t now;
+
+		if (fgi_queue_state(node) == FG_NODE_FREE) {
+			fgi_publish_node(NULL);
+			fgi_node_put(node);
+			return EAGAIN;
+		}
+		if (state == FG_NODE_GRANTED &&
+		    fg_cas_acq_rel(&node->state, FG_NODE_WAITING, FG_NODE_OWNED) == FG_NODE_WAITING) {
+			take_over(l, node, pred);
+			return 0;
+		}
+		now = tp_turn(l, node, &since);
+		if (state == FG_NODE_LEFT || (state == FG_NODE_WAITING && tp_stale(pred, now, TP_STALE_NS)))
+			take_out(node, pred, state);
+		else if (fgi_past_deadline(p) && leave(l, node))
+			return ETIMEDOUT;
+	}
+}
+
+/* Joins the queue, BUSY until the predecessor is known. */
+static int queue_up(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
+{
+	struct fg_queue_node *pred;
+
+	fg_store_relaxed(&node->state, FG_NODE_WAITING | BUSY);
+	tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));
+	pred = (struct fg_queue_node *)(uintptr_t)fg_xchg_acq_rel(&l->tail, fgi_node_word(node));
+	if (!pred) {
+		fgi_held_raise();
+		own(l, node, false);
+		release(node, FG_NODE_OWNED);
+		return 0;
+	}
+	set_pred(node, pred);
+	release(node, FG_NODE_WAITING);
+	return wait_in_queue(l, node, p);
+}
+
+static inline bool fgi_trylock(struct fg_lock *l)
+{
+	struct fg_queue_node *node;
+
+	if (fg_load_relaxed(&l->tail) != 0)
+		return false;
+	node = fgi_node_need(&l->tail);
+	fg_store_relaxed(&node->state, FG_NODE_OWNED);
+	if (take_free(l, node))
+		return true;
+	fgi_node_put(node);
+	return false;
+}
+
+__attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi_spin_budget *p)
+{
+	int result;
+
+	do {
+		struct fg_queue_node *node = p->deadline ? fgi_node_get(&l->tail) : fgi_node_need(&l->tail);
+
+		if (node) {
+			result = queue_up(l, node, p);
+		} else if (fgi_trylock(l)) { /* who may time out, and has no place aside, polls */
+			result = 0;
+		} else {
+			fg_pause();
+			result = fgi_past_deadline(p) ? ETIMEDOUT : EAGAIN;
+		}
+	} while (result == EAGAIN);
+	return result;
+}
+
+static inline void fgi_lock(struct fg_lock *l)
+{
+	if (!fgi_trylock(l))
+		acquire(l, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
+}
+
+static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+{
+	return fgi_trylock(l) ? 0 : acquire(l, &FGI_SPIN_BUDGET(clock, abs));
+}
+
+/* BUSY first: from here on no successor may leave, so a queue that is not empty has one who takes the lock. */
+static inline void fgi_unlock(struct fg_lock *l)
+{
+	struct fg_queue_node *node = tp_holder(l);
+
+	for (unsigned int turn = 1; !seize(node, FG_NODE_OWNED); turn++) {
+		if (turn % FGI_TURNS_PER_LOOK)
+			fg_pause();
+		else
+			sched_yield();
+	}
+	if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) != fgi_node_word(node))
+		fgi_drop_store32(&node->state, FG_NODE_GRANTED);
+	else if (node->pad)
+		fgi_node_surrender(node);
+	else
+		fgi_node_put(node);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/* GLK, the adaptive lock of Antic et al. (Middleware 2016; section 2.2): ticket lock, MCS or blocking, by the load.
+ *
+ *   word     locks/parts/owner_word.h: 0 free, or the owner's tid. Queues and modes only order and park those who wait for it.
+ *   control  mode: TICKET, MCS, BLOCK; count: acquisitions since it was last considered; length: the sum of the samples
+ *   queue    0                    nobody queues
+ *            next, serving, 1     a ticket queue: serving is the head's ticket, next the one to be drawn
+ *            address of a node    an MCS queue: its tail
+ *
+ * `control` is written by the owner only. Every 128th acquisition is a sample of the queue's length, the owner
+ * included, and every 4,096th considers their mean: 3 or more, MCS; less than 2, tickets (one word is cheaper than a
+ * node while few look at it). At each acquisition it asks the observer (locks/parts/load_sampler.h), which looks every 100 us,
+ * whether more threads are runnable than there are contexts: then BLOCK. How many calm looks in a row end that, is four
+ * times as many with each turn to BLOCK, 0.8 s at most, and one fewer with each calm look while there is no overload.
+ * These numbers are the authors' (docs/design/locks.md).
+ *
+ * All waiters go through each transition: whoever is the head of a queue of another mode, or awake from a sleep in it,
+ * passes its place on and starts again in the new mode. The queue word changes its kind only through 0.
+ * Waiting policy: TICKET, spin on the queue word; MCS, on its node; the head, on the word; BLOCK: sleep on the word.
+ * While the observer sees overload, spinners yield (without it a transition would take a slice for each waiter in the
+ * queue).
+ * I1  the word alone. I2  locks/parts/owner_word.h; whoever wakes into another mode wakes all sleepers. I3  nodes are type-stable.
+ * I4  the queues are in order of arrival, and arrivals overtake them only in mode BLOCK. I5  the owner by intent,
+ *     exactly; the head by its node's state, in TICKET from when it has seen its turn on.
+ * Memory: 16 bytes; one node (64 bytes) a thread. A timed wait polls without queueing. */
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "locks/parts/spin_then_park.h"
+#include "locks/parts/owner_word.h"
+#include "locks/parts/load_sampler.h"
+
+struct fg_lock {
+	uint32_t word;
+	uint32_t control;
+	uint64_t queue;
+};
+
+/* ---- the load ---- */
+
+#define EVIDENCE_MIN 4u
+#define EVIDENCE_MAX 8192u
+
+static struct {
+	uint32_t overloaded;
+	uint32_t quiet; /* looks in a row without overload, since the turn to BLOCK */
+	uint32_t evidence;
+} load = {.evidence = EVIDENCE_MIN};
+
+/* Where the load cannot be told, blocking is the safe choice. */
+static void observe(int excess)
+{
+	if (excess > 0) {
+		load.quiet = 0;
+		if (load.overloaded)
+			return;
+		load.evidence = load.evidence < EVIDENCE_MAX / 4 ? 4 * load.evidence : EVIDENCE_MAX;
+		fg_store_relaxed(&load.overloaded, 1);
+	} else if (!load.overloaded) {
+		if (load.evidence > EVIDENCE_MIN)
+			load.evidence--;
+	} else if (++load.quiet >= load.evidence) {
+		fg_store_relaxed(&load.overloaded, 0);
+	}
+}
+
+static struct fgi_load_sampler observer = {.observe = observe};
+
+__attribute__((constructor)) static void start_observer(void)
+{
+	fgi_load_sampler_start(&observer);
+}
+
+static inline void spin_politely(void)
+{
+	fg_thread.spins++;
+	fgi_load_sampler_want(&observer);
+	if (fg_unlikely(fg_load_relaxed(&load.overloaded)))
+		sched_yield();
+	else
+		fg_pause();
+}
+
+/* ---- the mode ---- */
+
+enum mode { TICKET = 0, MCS = 1, BLOCK = 2 };
+#define MODE_MASK 3u
+#define COUNT_ONE (1u << 2) /* bits 2 to 13 */
+#define COUNT_MASK (4095u << 2)
+#define SAMPLE_MASK (127u << 2) /* a count with these bits 0 is a sample, 32 of them in 4,096 */
+#define SAMPLES 32u
+#define LENGTH_ONE (1u << 14) /* bits 14 to 31: the sum may reach SAMPLES * LONG */
+#define LONG 5u               /* a longer queue counts as this: leave_nodes looks no further */
+_Static_assert((uint64_t)LENGTH_ONE *(SAMPLES *LONG + 1) < UINT32_MAX, "the sum must fit");
+
+static inline enum mode mode_of(const struct fg_lock *l)
+{
+	return (enum mode)(fg_load_relaxed(&l->control) & MODE_MASK);
+}
+
+/* The caller owns the lock; `waiters` queued behind it as it took it. From BLOCK it goes to TICKET, as published. */
+static inline void consider(struct fg_lock *l, uint32_t waiters)
+{
+	uint32_t control = l->control, mode = control & MODE_MASK;
+	bool overloaded = fg_load_relaxed(&load.overloaded);
+
+	if (fg_unlikely((control & SAMPLE_MASK) == 0))
+		control += LENGTH_ONE * (waiters < LONG ? waiters + 1 : LONG);
+	if (fg_unlikely(overloaded != (mode == BLOCK))) {
+		control = overloaded ? BLOCK : TICKET;
+	} else if (fg_unlikely((control & COUNT_MASK) == COUNT_MASK)) {
+		uint32_t length = control / LENGTH_ONE;
+
+		if (mode == TICKET && length >= 3 * SAMPLES)
+			mode = MCS;
+		else if (mode == MCS && length < 2 * SAMPLES)
+			mode = TICKET;
+		control = mode;
+	} else {
+		control += COUNT_ONE;
+	}
+	fg_store_relaxed(&l->control, control);
+}
+
+/* ---- the ticket queue: bit 0 is 1, bits 1 to 31 serving, bits 33 to 63 next ---- */
+
+#define TICKETS 0x7fffffffu /* tickets go round after as many */
+
+static inline uint32_t serving_of(uint64_t queue)
+{
+	return (uint32_t)(queue >> 1) & TICKETS;
+}
+
+static inline uint32_t next_of(uint64_t queue)
+{
+	return (uint32_t)(queue >> 33);
+}
+
+static inline uint64_t tickets(uint32_t serving, uint32_t next)
+{
+	return (uint64_t)(next & TICKETS) << 33 | (uint64_t)(serving & TICKETS) << 1 | 1;
+}
+
+/* Waits for its turn. */
+static void queue_with_ticket(struct fg_lock *l, struct fg_queue_node *node)
+{
+	uint64_t queue = fg_load_relaxed(&l->queue), found;
+	uint32_t ticket;
+
+	for (;; queue = found) {
+		bool other_kind = queue != 0 && !(queue & 1);
+
+		ticket = queue ? next_of(queue) : 0;
+		if (!other_kind) {
+			found = fg_cas_acq_rel(&l->queue, queue,
+					       queue ? tickets(serving_of(queue), ticket + 1) : tickets(0, 1));
+			if (found == queue)
+				break;
+		} else {
+			spin_politely();
+			found = fg_load_relaxed(&l->queue);
+		}
+	}
+	/* acquire: pairs with the head's release in leave_tickets */
+	while (serving_of(fg_load_acquire(&l->queue)) != ticket)
+		spin_politely();
+	fg_store_relaxed(&node->state, FG_NODE_GRANTED); /* to the monitor */
+}
+
+/* Returns how many are left behind. Lowers `held`. */
+static uint32_t leave_tickets(struct fg_lock *l)
+{
+	uint64_t queue = fg_load_relaxed(&l->queue), found;
+
+	for (;; queue = found) {
+		uint32_t left = (next_of(queue) - serving_of(queue) - 1) & TICKETS;
+
+		found = fgi_drop_cas64(&l->queue, queue, left ? tickets(serving_of(queue) + 1, next_of(queue)) : 0);
+		if (found == queue)
+			return left;
+	}
+}
+
+/* ---- the MCS queue ---- */
+
+/* Not fgi_enqueue, since the tail may be of the other kind. The queue is cut between the CAS and the link, so the
+ * thread is critical there; it says so from before the CAS on. */
+static void queue_with_node(struct fg_lock *l, struct fg_queue_node *node)
+{
+	uint64_t queue = fg_load_relaxed(&l->queue), found;
+
+	for (;; queue = found) {
+		if (!(queue & 1)) {
+			fgi_held_raise();
+			found = fg_cas_acq_rel(&l->queue, queue, fgi_node_word(node));
+			if (found == queue)
+				break;
+			fgi_held_lower();
+		} else {
+			spin_politely();
+			found = fg_load_relaxed(&l->queue);
+		}
+	}
+	if (queue)
+		fg_store_release(&fgi_node_at(queue)->next, fgi_node_word(node)); /* pairs with fgi_node_next */
+	else
+		fg_store_relaxed(&node->state, FG_NODE_GRANTED);
+	fgi_held_lower();
+	while (fgi_queue_state(node) == FG_NODE_WAITING)
+		spin_politely();
+}
+
+/* The same; counts to 4 at most. The links may change as it looks: only the first cannot. */
+static uint32_t leave_nodes(struct fg_lock *l, struct fg_queue_node *node)
+{
+	struct fg_queue_node *next = fgi_queue_retire(&l->queue, node), *after = next;
+	uint32_t left = 0;
+
+	if (!next)
+		return 0;
+	for (; after && left < 4; after = fgi_node_next(after))
+		left++;
+	fgi_drop_store32(&next->state, FG_NODE_GRANTED);
+	return left;
+}
+
+/* ---- waiting ---- */
+
+/* Returns true with the lock, false if the mode has changed. */
+static bool wait_in_queue(struct fg_lock *l, enum mode mode)
+{
+	struct fg_queue_node *node = fgi_node_need(&l->queue);
+	uint32_t waiters;
+	bool mine;
+
+	fgi_publish_node(node);
+	if (mode == TICKET)
+		queue_with_ticket(l, node);
+	else
+		queue_with_node(l, node);
+	while (!(mine = fgi_word_try(&l->word, 0)) && mode_of(l) == mode)
+		spin_politely();
+	fgi_held_raise(); /* the head's criticality goes from the node's state to `held`, until it is passed on */
+	fgi_publish_node(NULL);
+	waiters = mode == TICKET ? leave_tickets(l) : leave_nodes(l, node);
+	fgi_node_put(node);
+	if (mine)
+		consider(l, waiters);
+	return mine;
+}
+
+static bool wait_asleep(struct fg_lock *l)
+{
+	uint32_t flags = 0;
+
+	for (;;) {
+		if (fgi_word_try(&l->word, flags)) {
+			consider(l, 0);
+			return true;
+		}
+		if (mode_of(l) != BLOCK)
+			break;
+		fgi_load_sampler_want(&observer);
+		fgi_word_park(&l->word, CLOCK_MONOTONIC, NULL);
+		flags = FGI_WORD_SLEEPERS;
+	}
+	if (flags)
+		fgi_futex_wake(&l->word, INT_MAX); /* our wake-up was for all who wait in the old mode */
+	return false;
+}
+
+__attribute__((noinline)) static void wait_by_mode(struct fg_lock *l)
+{
+	bool mine;
+
+	do {
+		enum mode mode = mode_of(l);
+
+		mine = mode == BLOCK ? wait_asleep(l) : wait_in_queue(l, mode);
+	} while (!mine);
+}
+
+/* ---- the lock ---- */
+
+static inline bool fgi_trylock(struct fg_lock *l)
+{
+	if (!fgi_word_try(&l->word, 0))
+		return false;
+	consider(l, 0);
+	return true;
+}
+
+static inline void fgi_lock(struct fg_lock *l)
+{
+	if (fg_likely(fg_load_relaxed(&l->queue) == 0 && fgi_trylock(l)))
+		return;
+	wait_by_mode(l);
+}
+
+static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+{
+	return fgi_poll(l, fgi_trylock, clock, abs);
+}
+
+static inline void fgi_unlock(struct fg_lock *l)
+{
+	fgi_word_drop(&l->word);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* The preemptable ticket spinlock (Ouyang and Lange, VEE'13, section 4, Fig. 3 and 4), brought from virtual CPUs to
+ * threads. Its words and tickets: locks/parts/preemptable-ticket.h.
+ *
+ *   lock   0 free, 1 held
+ *
+ * Waiting policy: spin, always; as in a ticket lock while everybody runs, as in a test-and-set lock among those whose
+ * proportional timeout n * tau is over. So a preempted waiter costs tau, where it costs a ticket lock a slice; a
+ * preempted holder costs both the same.
+ * I1  by the exchange on `lock`, the tickets decide nothing. I4  in order of tickets while nobody times out; among
+ *     those that have, none (section 4.3). I5  exactly: taken and released inside windows.
+ * Memory: 16 bytes; nothing per thread. A timed wait that ends hands its ticket back as granted. */
+#include <errno.h>
+#include <time.h>
+
+#include "locks/parts/preemptable-ticket.h"
+#include "runtime/spin_budget.h"
+
+static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+{
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
+
+	draw_and_wait(l);
+	while (fgi_take_xchg32(&l->lock, 1) != 0) { /* lines 29 to 35 */
+		if (abs && fgi_deadline_reached(&p)) {
+			grant_one(l);
+			return ETIMEDOUT;
+		}
+		fg_thread.spins++;
+		fg_pause();
+	}
+	return 0;
+}
+
+static inline void fgi_lock(struct fg_lock *l) /* lines 2 to 36 */
+{
+	fgi_timedlock(l, CLOCK_MONOTONIC, NULL);
+}
+
+static inline void fgi_unlock(struct fg_lock *l) /* lines 38 to 41 */
+{
+	check_fork(l);
+	grant_one(l);
+	fgi_drop_store32(&l->lock, 0);
+}

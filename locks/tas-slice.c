@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* The spinlock with time-slice extension: section 5.1 (ix), after the spinlock that came with the kernel's patches
- * (section 2.4). locks/tas.c has the lock, its states and its invariants, locks/slice_extended.h the extension.
- *
- * Waiting policy: spin, always. Holders are preempted only if a section outlasts the extension, but waiters still burn
- * the slices that a holder could have. */
-#define FGI_EXTENDED_LOCK "locks/tas.c"
-#include "locks/slice_extended.h"

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "runtime/spin_budget.h"
+
+#include "runtime/futex.h"
+#include "runtime/thread.h"
+
+uint64_t fgi_remaining_ns(const struct fgi_spin_budget *p)
+{
+	struct timespec t;
+	int64_t seconds, ns;
+
+	if (p->deadline->tv_sec < 0)
+		return 0;
+	clock_gettime(p->clock, &t);
+	seconds = p->deadline->tv_sec - t.tv_sec;
+	ns = p->deadline->tv_nsec - t.tv_nsec;
+	if (seconds > 1000000000)
+		seconds = 1000000000;
+	ns += seconds * 1000000000;
+	return seconds < -1 || ns < 0 ? 0 : (uint64_t)ns;
+}
+
+bool fgi_past_deadline(const struct fgi_spin_budget *p)
+{
+	struct timespec t;
+
+	if (!p->deadline)
+		return false;
+	clock_gettime(p->clock, &t);
+	return t.tv_sec > p->deadline->tv_sec || (t.tv_sec == p->deadline->tv_sec && t.tv_nsec >= p->deadline->tv_nsec);
+}
+
+bool fgi_spin_budget_look(struct fgi_spin_budget *p)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+	fg_thread.spins += FGI_TURNS_PER_LOOK;
+	if (p->until_ns == 0)
+		p->until_ns = now + (fgi_monitor_alive(now) ? FGI_SPIN_SLICE_NS : FGI_SPIN_UNMONITORED_NS);
+	else if (now >= p->until_ns || fgi_past_deadline(p))
+		p->out = true;
+	return p->out;
+}
+
+int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p, uint64_t until_ns, uint32_t as)
+{
+	struct timespec until = fgi_timespec(until_ns);
+
+	if (p->deadline) {
+		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), ns = until_ns > now ? until_ns - now : 0;
+
+		if (fgi_remaining_ns(p) <= ns)
+			return fgi_futex_wait_as(word, expected, p->clock, p->deadline, as);
+	}
+	return fgi_futex_wait_as(word, expected, CLOCK_MONOTONIC, &until, as);
+}
+
+int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p)
+{
+	/* A counter that a dead monitor left above 0 would have every waiter park at once for ever. */
+	fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
+	fg_thread.parks++;
+	return fgi_futex_wait(word, expected, p->clock, p->deadline);
+}
