@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/fairness.h"
-#include "bench/histogram.h"
-#include "bench/zipf.h"
+#include "bench/worker/fairness.h"
+#include "bench/worker/histogram.h"
+#include "bench/worker/zipf.h"
 
 static int failures;
 

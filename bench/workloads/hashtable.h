@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "bench/clock.h"
-#include "bench/zipf.h"
+#include "bench/worker/clock.h"
+#include "bench/worker/zipf.h"
 
 struct fgb_entry {
 	struct fgb_entry *next;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 /// The name, and the size and alignment that src/bin/ asserts of its type.
 const PEERS: [(&str, u32, u32); 2] = [("rust-std", 8, 4), ("rust-parking-lot", 1, 1)];
 
-/// Sources of bench/ with a `main` of their own.
+/// Sources of bench/worker/ with a `main` of their own.
 const PROGRAMS: [&str; 3] = ["handover", "launcher", "main"];
 
 /// Files of `dir` that end in `.extension`, in order.
@@ -75,7 +75,7 @@ fn main() -> Result<()> {
     sources.extend(files(&arch, "c")?);
     sources.extend(files(&root.join("locks/parts"), "c")?);
     sources.push(root.join("locks/default/tune.c"));
-    for file in files(&root.join("bench"), "c")? {
+    for file in files(&root.join("bench/worker"), "c")? {
         if !PROGRAMS.contains(&name_of(&file)?) {
             sources.push(file);
         }
@@ -92,7 +92,7 @@ fn main() -> Result<()> {
                 "#define FGB_PEER_BYTES {bytes}
 #define FGB_PEER_ALIGN {align}
 #define FGI_LOCK_FILE \"rust/peers/adapter.h\"
-#include \"bench/loop.h\"
+#include \"bench/worker/loop.h\"
 {workloads}
 const struct fgb_lock fgb_locks[] = {{{{\"{name}\", &fgb_carried, false}}, {{NULL, NULL, false}}}};
 "
@@ -107,7 +107,7 @@ const struct fgb_lock fgb_locks[] = {{{{\"{name}\", &fgb_carried, false}}, {{NUL
         }
         println!("cargo::rustc-link-arg-bin=fg-bench-{name}=-lm");
     }
-    for dir in ["bench", "src", "abi", "rust/peers/adapter.h"] {
+    for dir in ["bench", "runtime", "locks/parts", "abi", "rust/peers/adapter.h"] {
         println!("cargo::rerun-if-changed={}", root.join(dir).display());
     }
     Ok(())

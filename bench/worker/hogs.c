@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/hogs.h"
+#include "bench/worker/hogs.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/status.h"
+#include "bench/worker/status.h"
 
 static void burn(pid_t parent, pid_t group)
 {

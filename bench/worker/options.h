@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/bench.h"
+#include "bench/worker/bench.h"
 
 #ifdef __cplusplus
 extern "C" {

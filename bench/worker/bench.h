@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the parts of a worker share. C and C++: an adapter around a C++ lock includes it too.
  *
- *   lock       locks/NAME.c or an adapter in bench/locks/: what is measured
+ *   lock       locks/NAME.c or an adapter in bench/peers/: what is measured
  *   workload   bench/workloads/NAME.h: what the threads do with locks; compiled once per lock, so that the lock inlines
- *   round      bench/round.c: threads, phases, hogs, samplers around any workload and any lock */
+ *   round      bench/worker/round.c: threads, phases, hogs, samplers around any workload and any lock */
 #ifndef FGB_BENCH_H
 #define FGB_BENCH_H
 
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/histogram.h"
-#include "bench/status.h"
+#include "bench/worker/histogram.h"
+#include "bench/worker/status.h"
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
 
@@ -49,7 +49,7 @@ struct fgb_counts {          /* one phase of one thread; it alone writes it */
 
 struct fgb_thread {                  /* what a workload knows of the thread that runs it */
 	struct fgb_counts counts[2]; /* by phase: FGB_WARMUP, FGB_MEASURE */
-	uint64_t random;             /* state of bench/random.h */
+	uint64_t random;             /* state of bench/worker/random.h */
 	uint64_t scratch[4];         /* the workload's own; zero at the start */
 };
 
@@ -68,7 +68,7 @@ struct fgb_workload {
 	void (*describe)(void);        /* prints its settings as members of a JSON object, each followed by a comma */
 };
 
-/* What bench/loop.h compiles around one lock. */
+/* What bench/worker/loop.h compiles around one lock. */
 struct fgb_carried {
 	const struct fgb_workload *const *workloads; /* NULL ends them */
 	void (*pairs)(uint64_t n);                   /* n times lock, unlock */

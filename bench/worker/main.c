@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/bench.h"
+#include "bench/worker/bench.h"
 
 int main(int argc, char **argv)
 {

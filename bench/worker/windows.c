@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/windows.h"
+#include "bench/worker/windows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/fairness.h"
-#include "bench/status.h"
+#include "bench/worker/fairness.h"
+#include "bench/worker/status.h"
 
 int fgb_windows_init(struct fgb_windows *w, uint32_t seconds, uint32_t threads)
 {

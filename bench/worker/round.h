@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One round: what bench/round.c measures and bench/report.c prints. */
+/* One round: what bench/worker/round.c measures and bench/worker/report.c prints. */
 #ifndef FGB_ROUND_H
 #define FGB_ROUND_H
 
@@ -7,12 +7,12 @@
 #include <semaphore.h>
 #include <sys/types.h>
 
-#include "bench/bench.h"
-#include "bench/clock.h"
-#include "bench/hogs.h"
-#include "bench/options.h"
-#include "bench/trace.h"
-#include "bench/windows.h"
+#include "bench/worker/bench.h"
+#include "bench/worker/clock.h"
+#include "bench/worker/hogs.h"
+#include "bench/worker/options.h"
+#include "bench/worker/trace.h"
+#include "bench/worker/windows.h"
 
 struct fgb_round;
 

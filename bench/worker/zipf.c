@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/zipf.h"
+#include "bench/worker/zipf.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/status.h"
+#include "bench/worker/status.h"
 
 /* Fills the columns: each rank that has less than a column gets the rest from one that has more. `height` is in
  * columns; `stack` holds the ranks below one column from its bottom, those above from its top. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/trace.h"
+#include "bench/worker/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "bench/clock.h"
-#include "bench/status.h"
+#include "bench/worker/clock.h"
+#include "bench/worker/status.h"
 #include "runtime/atomic.h"
 
 static bool runnable(int file)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/histogram.h"
+#include "bench/worker/histogram.h"
 
 void fgb_histogram_add(struct fgb_histogram *to, const struct fgb_histogram *from)
 {

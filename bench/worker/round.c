@@ -4,7 +4,7 @@
  * The round ends by itself: the main thread changes run->phase and every thread looks at it before each operation, so
  * it does at most one more. Where a lock has collapsed that one may take a scheduler time slice per thread ahead in
  * the queue; where a lock has lost a wake-up it never comes, and after DRAIN_SECONDS the process says so and ends. */
-#include "bench/round.h"
+#include "bench/worker/round.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "bench/random.h"
+#include "bench/worker/random.h"
 #include "runtime/monitor.h"
 #include "runtime/thread.h"
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/bench.h"
-#include "bench/clock.h"
-#include "bench/options.h"
+#include "bench/worker/bench.h"
+#include "bench/worker/clock.h"
+#include "bench/worker/options.h"
 
 static void *sleep_for_ever(void *unused)
 {

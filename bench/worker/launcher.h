@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "bench/status.h"
+#include "bench/worker/status.h"
 
 struct fgb_program {
 	const char *lock; /* its name for users; NULL ends the table */

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/fairness.h"
-#include "bench/round.h"
+#include "bench/worker/fairness.h"
+#include "bench/worker/round.h"
 #include "locks/parts/extended.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/fairness.h"
+#include "bench/worker/fairness.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/options.h"
+#include "bench/worker/options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The measured loop, compiled once per lock and workload so that both inline. CMake generates a unit for each lock:
  *
- *   #define FGI_LOCK_FILE "locks/published/tatas.c"     a lock of ours, or an adapter of bench/locks/
- *   #include "bench/loop.h"
+ *   #define FGI_LOCK_FILE "locks/published/tatas.c"     a lock of ours, or an adapter of bench/peers/
+ *   #include "bench/worker/loop.h"
  *   #include "bench/workloads/shm.h"          every workload there is
  *   ...
  *
@@ -13,9 +13,9 @@
  * notice, and where a lock has collapsed there are few operations and each is long. The longest time from asking to
  * having released is kept over all operations. What all this costs beyond the bare loop is in
  * docs/measurements/bench-harness.md. */
-#include "bench/bench.h"
-#include "bench/options.h"
-#include "bench/random.h"
+#include "bench/worker/bench.h"
+#include "bench/worker/options.h"
+#include "bench/worker/random.h"
 #include FGI_LOCK_FILE
 
 #ifdef __cplusplus

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/launcher.h"
+#include "bench/worker/launcher.h"
 
 static const char usage[] =
 	"fg-bench: one round of a lock microbenchmark; prints one JSON object\n"

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "bench/random.h"
+#include "bench/worker/random.h"
 
 #ifdef __cplusplus
 extern "C" {
