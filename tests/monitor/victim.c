@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the detection oracle (rust/oracle) watches: threads that fight for two locks on one CPU, mostly for one of them,
+/* What the detection oracle (tests/checks/oracle) watches: threads that fight for two locks on one CPU, mostly for one of them,
  * and now and then for both, nested or crossed; and a real-time thread beside them that takes the CPU away at arbitrary
  * instructions, a few microseconds after it gave it back.
  *

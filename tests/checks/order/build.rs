@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 fn main() -> Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").context("cargo sets it")?);
-    let root = here.join("../..").canonicalize()?;
+    let root = here.join("../../..").canonicalize()?;
     cc::Build::new()
         .file("src/order.c")
         .include(&root)

@@ -10,7 +10,7 @@ use libbpf_cargo::SkeletonBuilder;
 
 const SOURCE: &str = "src/bpf/oracle.bpf.c";
 const RECORDS: &str = "src/bpf/oracle.h";
-const INCLUDES: [&str; 3] = ["-I../../abi", "-I../../bpf", "-Isrc/bpf"];
+const INCLUDES: [&str; 3] = ["-I../../../abi", "-I../../../bpf", "-Isrc/bpf"];
 const FLAGS: [&str; 5] = [
     "-mcpu=v3",
     "-Wall",
@@ -35,8 +35,8 @@ fn main() -> Result<()> {
     for file in [
         SOURCE,
         RECORDS,
-        "../../bpf/monitor.h",
-        "../../abi/flexguard_abi.h",
+        "../../../bpf/monitor.h",
+        "../../../abi/flexguard_abi.h",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }
