@@ -5,10 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "locks/default/tune.h"
 #include "runtime/membarrier.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"
-#include "locks/default/tune.h"
 
 __thread struct fg_thread_block fg_thread;
 uint32_t fgi_forks;

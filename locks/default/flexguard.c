@@ -35,12 +35,12 @@
 
 #include "locks/default/ledger.h"
 #include "locks/default/room.h"
+#include "locks/default/tune.h"
 #include "runtime/arch/arch.h"
 #include "runtime/futex.h"
 #include "runtime/membarrier.h"
 #include "runtime/spin_budget.h"
 #include "runtime/thread.h"
-#include "locks/default/tune.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -19,9 +19,9 @@
 #include <stdint.h>
 
 #include "abi/flexguard_abi.h"
+#include "locks/default/tune.h"
 #include "runtime/atomic.h"
 #include "runtime/thread.h"
-#include "locks/default/tune.h"
 
 struct fgi_ledger {
 	uint64_t lock;               /* whose it is */

@@ -48,10 +48,10 @@ struct fgi_room {
 
 /* Where a thread stands that is parked. */
 struct fgi_place {
-	uint32_t gate;        /* as it was when the thread last looked at the seats */
-	bool ahead;           /* it is the one that is AHEAD */
-	bool turn;            /* as alpha it was parked before, or has called who did not come */
-	uint64_t until_ns;    /* how long it sleeps, */
+	uint32_t gate;       /* as it was when the thread last looked at the seats */
+	bool ahead;          /* it is the one that is AHEAD */
+	bool turn;           /* as alpha it was parked before, or has called who did not come */
+	uint64_t until_ns;   /* how long it sleeps, */
 	uint64_t allowed_ns; /* and how long that was when it began */
 };
 

@@ -33,9 +33,9 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "locks/parts/slice_forecast.h"
 #include "locks/parts/tickets.h"
 #include "runtime/spin_budget.h"
-#include "locks/parts/slice_forecast.h"
 
 struct fg_lock {
 	uint32_t next;

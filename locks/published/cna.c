@@ -23,8 +23,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "locks/parts/spin_then_park.h"
 #include "locks/parts/numa.h"
+#include "locks/parts/spin_then_park.h"
 
 struct fg_lock {
 	uint64_t tail;

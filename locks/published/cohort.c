@@ -25,9 +25,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "locks/parts/spin_then_park.h"
 #include "locks/parts/extended.h"
 #include "locks/parts/numa.h"
+#include "locks/parts/spin_then_park.h"
 
 struct fg_lock {
 	uint32_t word;

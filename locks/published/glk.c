@@ -29,9 +29,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "locks/parts/spin_then_park.h"
-#include "locks/parts/owner_word.h"
 #include "locks/parts/load_sampler.h"
+#include "locks/parts/owner_word.h"
+#include "locks/parts/spin_then_park.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -23,9 +23,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "locks/parts/spin_then_park.h"
-#include "locks/parts/owner_word.h"
 #include "locks/parts/numa.h"
+#include "locks/parts/owner_word.h"
+#include "locks/parts/spin_then_park.h"
 
 struct fg_lock {
 	uint32_t word;

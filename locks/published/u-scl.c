@@ -32,9 +32,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "locks/parts/spin_then_park.h"
-#include "locks/parts/owner_word.h"
 #include "locks/parts/extended.h"
+#include "locks/parts/owner_word.h"
+#include "locks/parts/spin_then_park.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -107,7 +107,13 @@ const struct fgb_lock fgb_locks[] = {{{{\"{name}\", &fgb_carried, false}}, {{NUL
         }
         println!("cargo::rustc-link-arg-bin=fg-bench-{name}=-lm");
     }
-    for dir in ["bench", "runtime", "locks/parts", "abi", "rust/peers/adapter.h"] {
+    for dir in [
+        "bench",
+        "runtime",
+        "locks/parts",
+        "abi",
+        "rust/peers/adapter.h",
+    ] {
         println!("cargo::rerun-if-changed={}", root.join(dir).display());
     }
     Ok(())

@@ -12,8 +12,8 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#include "runtime/spin_budget.h"
 #include "locks/parts/slice_forecast.h"
+#include "runtime/spin_budget.h"
 #include "runtime/thread.h"
 #include "tests/check.h"
 
