@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Short rounds of one lock: the JSON parses, and its numbers agree with one another.
 
-round.py FG_BENCH shm|hashtable|variables LOCK"""
+round.py FG_BENCH shm|hashtable|variables|arrivals|conditions LOCK"""
 import json
 import os
 import subprocess
@@ -34,7 +34,7 @@ def option(name):
 def round_of(workload, threads, seconds, warmup=0.02, **options):
     arguments = [workload, "--lock", lock, "--threads", str(threads), "--seconds", str(seconds), "--warmup", str(warmup)]
     for name, value in options.items():
-        arguments += [option(name), str(value)]
+        arguments += [option(name)] if value is True else [option(name), str(value)]
     r = run(*arguments)
     ops = r["per_thread_ops"]
     check(r["workload"] == workload and r["lock"] == lock and r["threads"] == threads == len(ops), r)
@@ -42,6 +42,7 @@ def round_of(workload, threads, seconds, warmup=0.02, **options):
     check(r["checksum_ok"] is True and sum(ops) == r["ops"], r)
     check(seconds <= r["seconds"] < seconds + 10, r)
     check(abs(r["throughput_ops_per_ms"] * r["seconds"] * 1000 - r["ops"]) <= 1 + r["ops"] / 1000, r)
+    check(r["voluntary_switches"] >= 0 and r["involuntary_switches"] >= 0, r)
     busier = sum(sorted(ops)[threads // 2 :])
     check(abs(r["fairness_factor"] * r["ops"] - busier) <= 1e-3 * r["ops"] or r["ops"] == 0, r)
     check(0.4999 <= r["fairness_normalised"] <= r["fairness_factor"], r)
@@ -156,4 +157,45 @@ def check_variables():
     check(large["memory"]["rss_bytes"] >= 1000000 * 64, large)
 
 
-{"shm": check_shm, "hashtable": check_hashtable, "variables": check_variables}[what]()
+# The limits follow from the times that the options give: a thread alone, and waits that are known.
+def check_arrivals():
+    alone = round_of("server", 1, 0.5, section_us=100, think_us=400)
+    check(0 < alone["ops"] <= 1.2 * alone["seconds"] / 0.0005, alone)
+    check(alone["ops"] == alone["sampled_ops"] and alone["cs_ns"]["p50"] >= 95e3, alone)
+    asleep = round_of("server", 1, 0.5, section_us=10, think_us=3000, think_sleeps=True, think_uniform=True)
+    check(0 < asleep["ops"] and asleep["cpu_seconds"] <= 0.5 * asleep["seconds"], asleep)
+    round_of("server", 3, 0.1, section_us=5, think_us=5, locks=3)
+    phases = round_of("phases", 3, 0.2, section_us=2, sections=10)
+    # Each thread is at most one round ahead of or behind another when the measurement ends.
+    check(max(phases["per_thread_ops"]) - min(phases["per_thread_ops"]) <= 10, phases)
+    check(phases["barriers"] * 30 >= phases["ops"], phases)
+    round_of("yielding", 4, 0.1, locks=2, stay=10)
+
+
+def check_conditions():
+    turns = round_of("turns", 4, 0.2, ring=2)
+    check(turns["ops"] > 0 and abs(turns["per_thread_ops"][0] - turns["per_thread_ops"][1]) <= 2, turns)
+    round_of("turns", 3, 0.1, ring=3, one_condition=True, after_unlock=True)
+    for threads, stages, capacity in ((2, 2, 1), (6, 3, 4)):
+        moved = round_of("pipeline", threads, 0.2, stages=stages, capacity=capacity)
+        check(moved["ops"] > 0, moved)
+    group = round_of("writegroup", 4, 0.2, think_us=5)
+    check(0 < group["groups"] and group["ops"] > 0, group)
+    tasks = round_of("pool", 4, 0.2, producers=2)
+    check(tasks["per_thread_ops"][:2] == [0, 0] and tasks["ops"] > 0, tasks)
+    idle = round_of("pool", 300, 0.3, think_us=2000, think_sleeps=True)
+    check(idle["ops"] > 0, idle)
+    seen = round_of("broadcast", 5, 0.2)
+    check(seen["per_thread_ops"][0] == 0 and seen["ops"] > 0, seen)
+    late = round_of("timed", 4, 0.3, timeout_us=1000, conditions=2)
+    check(0 < late["ops"] <= 4 * late["seconds"] / 0.001 + 4, late)
+
+
+CHECKS = {
+    "shm": check_shm,
+    "hashtable": check_hashtable,
+    "variables": check_variables,
+    "arrivals": check_arrivals,
+    "conditions": check_conditions,
+}
+CHECKS[what]()

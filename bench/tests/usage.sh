@@ -57,6 +57,14 @@ refuses "'--nonsense'" "${shm[@]}" --nonsense
 refuses '--json takes no value' "${shm[@]}" --json=yes
 refuses 'needs --lock' uncontended
 refuses '--batches' uncontended --lock posix --batches 0
+refuses '--section-us' server --lock posix --threads 2 --seconds 0.1 --section-us -1
+refuses '--cycles-between' phases --lock posix --threads 2 --seconds 0.1 --cycles-between 100
+refuses '--hold-sleep-us' turns --lock posix --threads 2 --seconds 0.1 --hold-sleep-us 100
+refuses 'LD_PRELOAD' turns --lock flexguard --threads 2 --seconds 0.1
+refuses '--ring' turns --lock posix --threads 3 --seconds 0.1
+refuses '--stages' pipeline --lock posix --threads 3 --seconds 0.1 --stages 4
+refuses '--producers' pool --lock posix --threads 3 --seconds 0.1 --producers 3
+refuses 'at least 2' broadcast --lock posix --threads 1 --seconds 0.1
 
 # Output that nobody can take is an error of its own, not a success.
 timeout 20 "$bench" "${shm[@]}" >/dev/full 2>/dev/null
@@ -66,6 +74,6 @@ message=$(timeout 20 "$bench" "${shm[@]}" --locks 10000000 --lines 65536 2>&1 >/
 [ $? = 1 ] && [[ $message == *'not enough memory'* ]] || { echo "too much memory: $message"; failed=1; }
 [ "$("$bench" --list | head -n 1)" = $'posix\tlibc' ] || { echo '--list does not begin with posix'; failed=1; }
 "$bench" --list | grep -vqE $'^[a-z0-9_-]+\t(libc|own|peer)$' && { echo '--list: a line of another form'; failed=1; }
-"$bench" --help | grep -q hashtable || { echo '--help'; failed=1; }
+"$bench" --help | grep -q hashtable.*yielding || { echo '--help'; failed=1; }
 "$bench" shm --help | grep -q -- '--cycles-between' || { echo 'shm --help'; failed=1; }
 exit $failed

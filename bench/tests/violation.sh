@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # fg-bench with a lock that excludes nobody: it must say so and end with 3. The sections are long, so that four threads
-# meet, also on one CPU: a million cycles, or a walk along a thousand entries.
+# meet, also on one CPU: a million cycles, a walk along a thousand entries, or a yield.
 #
-#   violation.sh WORKER shm|hashtable
+#   violation.sh WORKER WORKLOAD [PRELOADED]
 set -u
 case $2 in
 shm) options=(--cycles-between 0 --section-cycles 1000000) ;;
 hashtable) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
+server | phases) options=(--section-us 500) ;;
+yielding) options=(--locks 1) ;;
+pipeline) options=(--capacity 1000) ;;
+pool | broadcast) options=(--think-us 0) ;;
+*) options=() ;;
 esac
-out=$(timeout 60 "$1" "$2" --lock broken --threads 4 --seconds 0.5 "${options[@]}")
+lock=broken
+[ $# = 3 ] && lock=posix && export LD_PRELOAD=$3
+out=$(timeout 60 "$1" "$2" --lock $lock --threads 4 --seconds 0.5 "${options[@]}")
 status=$?
 echo "$out"
 [ $status = 3 ] && [[ $out == *'"checksum_ok":false'* ]]

@@ -2,7 +2,8 @@
 /* What the parts of a worker share. C and C++: an adapter around a C++ lock includes it too.
  *
  *   lock       locks/NAME.c or an adapter in bench/peers/: what is measured
- *   workload   bench/workloads/NAME.h: what the threads do with locks; compiled once per lock, so that the lock inlines
+ *   workload   bench/workloads/NAME.h: what the threads do with locks; compiled once per lock, so that the lock inlines.
+ *              bench/workloads/cond/NAME.h: what they do with condition variables, by pthread calls
  *   round      bench/worker/round.c: threads, phases, hogs, samplers around any workload and any lock */
 #ifndef FGB_BENCH_H
 #define FGB_BENCH_H
@@ -32,6 +33,7 @@ enum fgb_phase { FGB_WARMUP, FGB_MEASURE, FGB_STOP };
 struct fgb_run { /* one round; the main thread writes it, `phase` alone changes while the threads run */
 	uint32_t phase;
 	uint32_t sample; /* every how many operations one is timed */
+	uint64_t threads;
 	uint64_t cycles_between;
 	uint32_t hold_sleep_ns;    /* a holder sleeps this long in its section; 0: never */
 	uint32_t hold_sleep_every; /* in every how many sections */
@@ -50,6 +52,7 @@ struct fgb_counts {          /* one phase of one thread; it alone writes it */
 struct fgb_thread {                  /* what a workload knows of the thread that runs it */
 	struct fgb_counts counts[2]; /* by phase: FGB_WARMUP, FGB_MEASURE */
 	uint64_t random;             /* state of bench/worker/random.h */
+	uint64_t index;              /* 0 .. threads - 1 */
 	uint64_t scratch[4];         /* the workload's own; zero at the start */
 };
 
@@ -60,12 +63,15 @@ struct fgb_workload {
 	const char *name;
 	const char *brief;
 	uint64_t cycles_between;          /* unless --cycles-between says otherwise */
+	uint64_t sample;                  /* unless --sample says otherwise */
+	bool own_loop;                    /* without fgb_operate: --cycles-between and --hold-sleep-us mean nothing */
 	const struct fgb_option *options; /* its own, beside those of every round; NULL-named end */
-	int (*prepare)(void);             /* the options are read: allocates. 0, or a status after a message */
+	int (*prepare)(const struct fgb_run *run); /* the options are read: allocates. 0, or a status after a message */
 	void (*loop)(const struct fgb_run *run, uint32_t phase, struct fgb_thread *self); /* until the phase changes */
 	bool (*adds_up)(uint64_t ops); /* after `ops` operations in all: is what the locks protect still whole? */
 	uint64_t (*locks)(void);       /* how many there are */
 	void (*describe)(void);        /* prints its settings as members of a JSON object, each followed by a comma */
+	void (*stop)(void); /* the last phase is over: wakes threads that wait for one another; may be NULL */
 };
 
 /* What bench/worker/loop.h compiles around one lock. */
@@ -90,6 +96,9 @@ const struct fgb_lock *fgb_find_lock(const char *name);
 
 /* Zeroed memory, touched (so that no page is missing later), aligned to FGB_ALONE. NULL after a message. */
 void *fgb_allocate(uint64_t count, uint64_t size);
+
+/* How many cycles of the counter make a microsecond, measured once, before the threads start. */
+double fgb_cycles_per_us(void);
 
 /* Whether the lock can run here; says why on stderr if it cannot (the status is then FGB_UNAVAILABLE).
  * FLEXGUARD_FORCE=1 overrules it, as it does in the command. */

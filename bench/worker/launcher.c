@@ -65,13 +65,16 @@ static void help(void)
 	fputs(usage, stdout);
 	for (const char *const *w = fgb_workload_names; *w; w++)
 		printf(" %s", *w);
+	fputs("\n  With condition variables, for --lock posix and an interposer in LD_PRELOAD:", stdout);
+	for (const char *const *w = fgb_cond_workload_names; *w; w++)
+		printf(" %s", *w);
 	puts("");
 }
 
-static bool is_workload(const char *command)
+static bool is_in(const char *const *names, const char *name)
 {
-	for (const char *const *w = fgb_workload_names; *w; w++)
-		if (strcmp(command, *w) == 0)
+	for (; *names; names++)
+		if (strcmp(name, *names) == 0)
 			return true;
 	return false;
 }
@@ -134,6 +137,13 @@ static int run(int argc, char **argv)
 		fprintf(stderr, "fg-bench: %s needs --lock NAME (see fg-bench --list)\n", argv[1]);
 		return FGB_USAGE;
 	}
+	if (is_in(fgb_cond_workload_names, argv[1]) && strcmp(lock, "posix") != 0) {
+		fprintf(stderr,
+			"fg-bench: %s waits on condition variables, which lock '%s' has only as an interposer: "
+			"use --lock posix with LD_PRELOAD=.../flexguard/%s.so\n",
+			argv[1], lock, lock);
+		return FGB_USAGE;
+	}
 	program = program_of(lock);
 	if (!program) {
 		fprintf(stderr, "fg-bench: unknown lock '%s' (see fg-bench --list)\n", lock);
@@ -169,7 +179,8 @@ int main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 
-	if (is_workload(command) || strcmp(command, "uncontended") == 0)
+	if (is_in(fgb_workload_names, command) || is_in(fgb_cond_workload_names, command) ||
+	    strcmp(command, "uncontended") == 0)
 		return run(argc, argv);
 	if (strcmp(command, "pthread-uncontended") == 0)
 		return pthread_uncontended(argc, argv);

@@ -13,8 +13,9 @@ struct fgb_program {
 	bool needs_slice; /* the kernel's time-slice extension: needs=slice in locks/LOCKS */
 };
 
-/* CMake generates both tables. All locks: posix, those of locks/LOCKS in its order, then the peers. */
+/* CMake generates the tables. All locks: posix, those of locks/LOCKS in its order, then the peers. */
 extern const struct fgb_program fgb_programs[];
 extern const char *const fgb_workload_names[];
+extern const char *const fgb_cond_workload_names[]; /* for `posix` alone: bench/workloads/cond/ */
 
 #endif

@@ -87,6 +87,17 @@ static inline __attribute__((always_inline)) void fgb_operate(const struct fgb_r
 	counts->longest_cs = longest;
 }
 
+/* One operation of a workload that has a loop of its own: the three readings of the cycle counter. */
+static inline void fgb_count(struct fgb_counts *counts, uint64_t asked, uint64_t acquired, uint64_t released)
+{
+	fg_store_relaxed(&counts->ops, counts->ops + 1);
+	if (released - asked > counts->longest_cs)
+		counts->longest_cs = released - asked;
+	fgb_record(&counts->wait, acquired - asked, 1);
+	fgb_record(&counts->cs, released - asked, 1);
+	counts->sampled++;
+}
+
 __attribute__((noinline)) static void fgb_pairs(uint64_t n)
 {
 	static struct fg_lock lock __attribute__((aligned(FGB_ALONE)));

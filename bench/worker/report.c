@@ -123,6 +123,9 @@ static void print_cost(const struct fgb_round *round, const struct fgb_counts *a
 	if (cpu < 0) /* the sampler's share is known a little later than the whole */
 		cpu = 0;
 	printf("\"cpu_seconds\":%.6f,\"cpu_ns_per_op\":%.3f,", cpu, all->ops ? cpu * 1e9 / (double)all->ops : 0);
+	printf("\"voluntary_switches\":%" PRIu64 ",\"involuntary_switches\":%" PRIu64 ",",
+	       round->end.voluntary_switches - round->begin.voluntary_switches,
+	       round->end.involuntary_switches - round->begin.involuntary_switches);
 	if (round->lock->own)
 		printf("\"spins\":%" PRIu64 ",\"parks\":%" PRIu64 ",", all->spins, all->parks);
 }

@@ -18,6 +18,7 @@
 #include "runtime/thread.h"
 
 #define DRAIN_SECONDS 60
+#define CALIBRATION_NS 10000000
 
 void *fgb_allocate(uint64_t count, uint64_t size)
 {
@@ -31,6 +32,21 @@ void *fgb_allocate(uint64_t count, uint64_t size)
 		fprintf(stderr, "fg-bench: not enough memory: %.0f MB are needed\n",
 			(double)count * (double)size / 1e6);
 	return memory;
+}
+
+double fgb_cycles_per_us(void)
+{
+	static double cycles_per_us;
+	struct fgb_instant from, to;
+
+	if (cycles_per_us > 0)
+		return cycles_per_us;
+	from = fgb_now();
+	do
+		to = fgb_now();
+	while (to.ns - from.ns < CALIBRATION_NS);
+	cycles_per_us = 1000 / fgb_ns_per_cycle(from, to);
+	return cycles_per_us;
 }
 
 /* Resident memory of the process. 0 where /proc does not say. */
@@ -61,6 +77,8 @@ static struct fgb_mark mark(void)
 	getrusage(RUSAGE_SELF, &use);
 	m.cpu_seconds = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
 			(double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
+	m.voluntary_switches = (uint64_t)use.ru_nvcsw;
+	m.involuntary_switches = (uint64_t)use.ru_nivcsw;
 	return m;
 }
 
@@ -119,6 +137,7 @@ static int start_threads(struct fgb_round *round, uint64_t *started)
 
 		w->round = round;
 		w->state.random = fgb_mix(*started + 1);
+		w->state.index = *started;
 		w->nice = round->nice.count ? round->nice.level[*started % round->nice.count] : 0;
 		error = pthread_create(&w->thread, NULL, work, w);
 		if (error) {
@@ -202,6 +221,8 @@ static int run_threads(struct fgb_round *round)
 	}
 	fg_store_relaxed(&round->run.phase, FGB_STOP);
 	round->end = mark();
+	if (round->workload->stop)
+		round->workload->stop();
 	round->rss_after = rss_bytes();
 	fgb_trace_stop(&round->trace);
 	join_all(round, started);
@@ -213,7 +234,7 @@ static int run_round(struct fgb_round *round)
 	int status;
 
 	round->workers = fgb_allocate(round->threads, sizeof(*round->workers));
-	status = round->workers ? round->workload->prepare() : FGB_FAILED;
+	status = round->workers ? round->workload->prepare(&round->run) : FGB_FAILED;
 	if (!status)
 		status = fgb_hogs_start(&round->hogs, round->hog_count);
 	if (status)
@@ -241,7 +262,7 @@ static void help(const struct fgb_workload *workload, const struct fgb_option *o
 
 static int parse(int argc, char **argv, struct fgb_round *round, bool *helped)
 {
-	uint64_t sample = 16, sleep_us = 0, sleep_every = 1;
+	uint64_t sample = round->workload->sample, sleep_us = 0, sleep_every = 1;
 	const struct fgb_option common[] = {
 		{"--lock", "NAME", "see fg-bench --list", FGB_LOCK, 0, 0, {.lock = &round->lock}},
 		FGB_OPTION_NUMBER("--threads", "threads that use the lock", 1, 4096, &round->threads),
@@ -257,7 +278,7 @@ static int parse(int argc, char **argv, struct fgb_round *round, bool *helped)
 		{"--nice", "A,B,...", "nice levels, dealt in turn", FGB_LEVELS, -20, 19, {.levels = &round->nice}},
 		FGB_OPTION_NUMBER("--trace-us", "sample how many threads are runnable, every N us; 0: not (0)", 0, 1e6,
 				  &round->trace_us),
-		FGB_OPTION_NUMBER("--sample", "time every Nth operation (16)", 1, 1e9, &sample),
+		FGB_OPTION_NUMBER("--sample", "time every Nth operation (shm, hashtable: 16, else 1)", 1, 1e9, &sample),
 		FGB_OPTION_FLAG("--json", "accepted: it is the only output there is", NULL),
 		FGB_OPTION_FLAG("--help", "this", helped),
 		FGB_OPTIONS_END,
@@ -276,11 +297,17 @@ static int parse(int argc, char **argv, struct fgb_round *round, bool *helped)
 			round->workload->name, round->workload->name);
 		return FGB_USAGE;
 	}
+	if (round->workload->own_loop && (round->run.cycles_between || sleep_us)) {
+		fprintf(stderr, "fg-bench: %s: takes neither --cycles-between nor --hold-sleep-us\n",
+			round->workload->name);
+		return FGB_USAGE;
+	}
 	if (round->trace_us && round->trace_us < FGB_TRACE_US_MIN) {
 		fprintf(stderr, "fg-bench: --trace-us: at least %d\n", FGB_TRACE_US_MIN);
 		return FGB_USAGE;
 	}
 	round->run.sample = (uint32_t)sample;
+	round->run.threads = round->threads;
 	round->run.hold_sleep_ns = (uint32_t)sleep_us * 1000;
 	round->run.hold_sleep_every = (uint32_t)sleep_every;
 	return 0;

@@ -28,6 +28,8 @@ struct fgb_worker { /* one thread; the main thread reads what it has written aft
 struct fgb_mark { /* the state of the world at one end of the measured interval */
 	struct fgb_instant at;
 	double cpu_seconds; /* user and system time of the whole process */
+	uint64_t voluntary_switches;
+	uint64_t involuntary_switches;
 	uint64_t preempted_holders;
 	uint64_t preempted_next_waiters;
 	uint64_t mode_transitions;

@@ -114,21 +114,11 @@ __attribute__((noinline)) static void fgb_table_loop(const struct fgb_run *run, 
 	fgb_operate(run, phase, self, true, fgb_table_choose, fgb_table_lock, fgb_table_section);
 }
 
-/* Reads both clocks 5 ms apart: the places change when the wall clock says so to a few parts in 10^5. */
-static uint64_t fgb_table_cycles(uint64_t ms)
+static int fgb_table_prepare(const struct fgb_run *run)
 {
-	struct fgb_instant from = fgb_now(), to;
+	double shift_us = (double)fgb_table.shift_ms * 1e3, updates = fgb_table.update_ratio * 0x1p32;
 
-	do
-		to = fgb_now();
-	while (to.ns - from.ns < 5000000);
-	return (uint64_t)((double)ms * 1e6 / fgb_ns_per_cycle(from, to));
-}
-
-static int fgb_table_prepare(void)
-{
-	double updates = fgb_table.update_ratio * 0x1p32;
-
+	(void)run;
 	fgb_table.bucket = (struct fgb_bucket *)fgb_allocate(fgb_table.buckets, sizeof(*fgb_table.bucket));
 	fgb_table.entry = (struct fgb_entry *)fgb_allocate(fgb_table.keys, sizeof(*fgb_table.entry));
 	if (!fgb_table.bucket || !fgb_table.entry ||
@@ -147,7 +137,7 @@ static int fgb_table_prepare(void)
 	}
 	fgb_table.insert_below = (uint64_t)(updates / 2);
 	fgb_table.remove_below = (uint64_t)updates;
-	fgb_table.shift_cycles = fgb_table.shift_ms ? fgb_table_cycles(fgb_table.shift_ms) : UINT64_MAX;
+	fgb_table.shift_cycles = fgb_table.shift_ms ? (uint64_t)(shift_us * fgb_cycles_per_us()) : UINT64_MAX;
 	fgb_table.start = fg_cycles();
 	return 0;
 }
@@ -200,10 +190,13 @@ static const struct fgb_workload fgb_workload_hashtable = {
 	"hashtable",
 	"a hash table with a lock for each bucket; different buckets are hot in turn",
 	0,
+	16,
+	false,
 	fgb_table_options,
 	fgb_table_prepare,
 	fgb_table_loop,
 	fgb_table_adds_up,
 	fgb_table_locks,
 	fgb_table_describe,
+	NULL,
 };

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* For the workloads of bench/workloads/cond/: threads that wait for one another on condition variables. They call
+ * pthread_mutex_* and pthread_cond_*, so the worker of the lock `posix` alone carries them; an interposer in LD_PRELOAD
+ * brings another lock and its condition variable.
+ *
+ * The wait of an operation lasts from the event (the turn is passed, the task is queued, the deadline is reached) until
+ * the thread that waits for it runs: the event's time is written beside the event, by another thread. The cycle
+ * counters of the CPUs agree to less than a hand-over takes; a difference below 0 counts as 0. */
+#ifndef FGB_HANDING_H
+#define FGB_HANDING_H
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/worker/work.h"
+
+/* Counts in the phase in which the thread sees the event: it may have waited since long before. What is seen after the
+ * measurement counts as what is seen before it. */
+static inline void fgb_count_event(const struct fgb_run *run, struct fgb_thread *self, uint64_t event, uint64_t seen,
+				   uint64_t done)
+{
+	uint32_t phase = fg_load_relaxed(&run->phase) == FGB_MEASURE ? FGB_MEASURE : FGB_WARMUP;
+
+	fgb_count(&self->counts[phase], event < seen ? event : seen, seen, done);
+}
+
+/* A signal or broadcast is given with the mutex held, or after it is released: --after-unlock. */
+struct fgb_manner {
+	bool after_unlock;
+};
+
+#define FGB_MANNER_OPTION(manner)                                                                                      \
+	FGB_OPTION_FLAG("--after-unlock", "signal after the unlock, instead of with the mutex held",                   \
+			&(manner)->after_unlock)
+#define FGB_MANNER_FORMAT "\"after_unlock\":%s,"
+#define FGB_MANNER_VALUE(manner) (manner)->after_unlock ? "true" : "false"
+
+static inline void fgb_signal_and_unlock(const struct fgb_manner *manner, pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	if (!manner->after_unlock)
+		pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+	if (manner->after_unlock)
+		pthread_cond_signal(cond);
+}
+
+static inline void fgb_broadcast_and_unlock(const struct fgb_manner *manner, pthread_cond_t *cond,
+					    pthread_mutex_t *mutex)
+{
+	if (!manner->after_unlock)
+		pthread_cond_broadcast(cond);
+	pthread_mutex_unlock(mutex);
+	if (manner->after_unlock)
+		pthread_cond_broadcast(cond);
+}
+
+#endif
