@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: MIT
 //! The command line. Its texts, with `sections`, are the only source of `--help` and of the man pages.
 
+mod bench;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use serde::Serialize;
+use flexguard_launch::{MonitorMode, locks};
 
-use crate::bench::compare::Compare;
-use crate::bench::exec::Exec;
-use crate::bench::hashtable::Hashtable;
-use crate::bench::memcached::Load;
-use crate::bench::options::Measured;
-use crate::bench::overhead::Overhead;
-use crate::bench::paper::Paper;
-use crate::bench::report::Report;
-use crate::bench::shm::Shm;
-use crate::locks;
 use crate::sections;
+
+pub use bench::{Bench, Load};
 
 /// Run programs under locks that know when the scheduler has taken the lock holder away
 ///
@@ -89,13 +83,22 @@ pub enum StatsFormat {
 #[derive(Debug, Args)]
 pub struct MonitorChoice {
     /// Where the locks learn of preemptions
-    #[arg(short, long, value_name = "WHEN", value_enum, default_value_t = MonitorMode::Auto)]
-    pub monitor: MonitorMode,
+    #[arg(short, long, value_name = "WHEN", value_enum, default_value_t = MonitorArg::Auto)]
+    pub monitor: MonitorArg,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MonitorMode {
+impl MonitorChoice {
+    pub fn mode(&self) -> MonitorMode {
+        match self.monitor {
+            MonitorArg::Auto => MonitorMode::Auto,
+            MonitorArg::Require => MonitorMode::Require,
+            MonitorArg::Off => MonitorMode::Off,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MonitorArg {
     /// Use the daemon that answers; else load a monitor for as long as the program runs, if permitted; else do without
     Auto,
     /// As auto, but fail where auto would do without
@@ -143,57 +146,6 @@ pub struct Monitor {
     /// Print JSON, one object a line: ready, ended with its counters, or the status
     #[arg(long)]
     pub json: bool,
-}
-
-/// Measure locks, one against another
-///
-/// Rounds are interleaved, values are medians with their intervals, and a winner is named only outside the noise.
-#[derive(Debug, Subcommand)]
-#[command(after_long_help = sections::help(sections::BENCH))]
-pub enum Bench {
-    /// The paper's shared-memory-access microbenchmark (section 5.2)
-    ///
-    /// Threads contend for one lock; each critical section reads and writes a few shared cache lines. Options that take several
-    /// values measure every combination.
-    #[command(after_long_help = sections::help(sections::BENCH_SHM))]
-    Shm(Measured<Shm>),
-
-    /// The paper's hash-table microbenchmark (section 5.2)
-    ///
-    /// Buckets with a lock each, and keys from a Zipf distribution that moves over the range of values. Options that take several
-    /// values measure every combination.
-    #[command(after_long_help = sections::help(sections::BENCH_HASHTABLE))]
-    Hashtable(Measured<Hashtable>),
-
-    /// What the Preemption Monitor costs (section 5.4)
-    ///
-    /// hackbench, whose processes do little but wake one another, without the monitor, with it as a bystander, and registered
-    /// with it; and, in runs of their own, the nanoseconds that the monitor's program takes of every context switch.
-    #[command(after_long_help = sections::help(sections::BENCH_OVERHEAD))]
-    Overhead(Measured<Overhead>),
-
-    /// Any program under several locks, compared by wall time or by a score that it prints
-    ///
-    /// Its output is kept back, and shown only if it fails.
-    #[command(
-        override_usage = "flexguard bench exec [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard bench exec [OPTIONS] --preset NAME"
-    )]
-    #[command(after_long_help = sections::help(sections::BENCH_EXEC))]
-    Exec(Measured<Exec>),
-
-    /// Every figure of the paper, on this machine
-    ///
-    /// Continues where an earlier call in the same directory was interrupted.
-    #[command(after_long_help = sections::help(sections::BENCH_PAPER))]
-    Paper(Paper),
-
-    /// Compare two results, before and after a change
-    #[command(after_long_help = sections::help(sections::BENCH_COMPARE))]
-    Compare(Compare),
-
-    /// Make a report and figures of results that were kept
-    #[command(after_long_help = sections::help(sections::BENCH_REPORT))]
-    Report(Report),
 }
 
 /// Print a shell's completion script

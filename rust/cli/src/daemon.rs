@@ -11,11 +11,11 @@ use flexguard_monitor::{Options, SocketName, Stats};
 use serde::Serialize;
 
 use crate::args;
-use crate::attach::{self, SOCKET_ENV, Served};
-use crate::child::Status;
-use crate::failure::{Context, Failure, Result};
-use crate::output;
-use crate::signals;
+use flexguard_launch::attach::{self, SOCKET_ENV, Served};
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::output;
+use flexguard_launch::signals;
 
 /// How often to look whether the serving thread is still there.
 const LOOK: Duration = Duration::from_secs(1);

@@ -9,11 +9,11 @@ use flexguard_monitor::{Hook, Probe, SocketName, Stats};
 use serde::Serialize;
 
 use crate::args;
-use crate::child::Status;
-use crate::failure::Result;
-use crate::locks::{self, POSIX};
-use crate::output;
-use crate::prefix::Prefix;
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+use flexguard_launch::locks::{self, POSIX};
+use flexguard_launch::output;
+use flexguard_launch::prefix::Prefix;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]

@@ -4,11 +4,11 @@
 use std::fmt::Write;
 
 use crate::args;
-use crate::child::Status;
-use crate::failure::Result;
-use crate::locks::{self, Lock};
-use crate::output;
-use crate::prefix::Prefix;
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+use flexguard_launch::locks::{self, Lock};
+use flexguard_launch::output;
+use flexguard_launch::prefix::Prefix;
 
 pub fn run(args: args::List) -> Result<Status> {
     let locks = locks::read(&Prefix::find()?)?;

@@ -7,7 +7,7 @@ use std::io;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
-use crate::output;
+use flexguard_launch::output;
 
 pub fn start() {
     let filter = filter(&std::env::var("RUST_LOG").unwrap_or_default());

@@ -2,29 +2,22 @@
 //! The `flexguard` command.
 
 mod args;
-mod attach;
-mod bench;
-mod child;
 mod daemon;
 mod doctor;
-mod failure;
 mod list;
-mod locks;
 mod log;
 mod manual;
-mod output;
-mod prefix;
 mod run;
 mod sections;
-mod signals;
 mod summary;
 
 use std::process::ExitCode;
 
-use args::{Bench, Cli, Command};
-use child::Status;
+use args::{Cli, Command};
 use clap::Parser;
-use failure::Result;
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+use flexguard_launch::{output, signals};
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
@@ -46,21 +39,9 @@ fn dispatch(command: Command) -> Result<Status> {
         Command::List(args) => list::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Monitor(args) => daemon::run(args),
-        Command::Bench(command) => measure(*command),
+        Command::Bench(command) => command.run(),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man_pages(args),
-        Command::MemcachedLoad(load) => bench::memcached::run(load),
-    }
-}
-
-fn measure(command: Bench) -> Result<Status> {
-    match command {
-        Bench::Shm(args) => bench::run(args),
-        Bench::Hashtable(args) => bench::run(args),
-        Bench::Overhead(args) => bench::run(args),
-        Bench::Exec(args) => bench::run(args),
-        Bench::Paper(args) => bench::paper::run(args),
-        Bench::Compare(args) => bench::compare::run(args),
-        Bench::Report(args) => bench::report::run(args),
+        Command::MemcachedLoad(load) => flexguard_bench::memcached::run(load.into()),
     }
 }

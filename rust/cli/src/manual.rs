@@ -9,10 +9,10 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::{self, Cli};
-use crate::child::Status;
-use crate::failure::{Context, Result};
-use crate::output;
 use crate::sections::{self, Section};
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::{Context, Result};
+use flexguard_launch::output;
 
 pub fn completions(args: args::Completions) -> Result<Status> {
     let mut script = Vec::new();

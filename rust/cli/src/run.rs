@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard run`: a program with another lock in place of its mutexes.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::args::{self, StatsFormat};
-use crate::attach::{Attachment, SOCKET_ENV};
-use crate::child::{self, Child, Status};
-use crate::failure::{Context, Failure, Result};
-use crate::locks::{self, POSIX};
-use crate::output;
-use crate::prefix::Prefix;
-use crate::signals;
-use crate::summary::{Counted, Summary};
+use flexguard_launch::attach::{Attachment, SOCKET_ENV};
+use flexguard_launch::child::{self, Child, Status};
+use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::prefix::Prefix;
+use flexguard_launch::{Counted, Preload, output, signals};
 
-const PRELOAD_ENV: &str = "LD_PRELOAD";
+use crate::args::{self, StatsFormat};
+use crate::summary::Summary;
 
 pub fn run(args: args::Run) -> Result<Status> {
     let preload = Preload::of(&Prefix::find()?, &args.lock)?;
@@ -31,7 +25,7 @@ pub fn run(args: args::Run) -> Result<Status> {
         return run_quietly(&args, command);
     };
     signals::hold();
-    let monitor = Attachment::find(args.monitor.monitor)?;
+    let monitor = Attachment::find(args.monitor.mode())?;
     command.env(SOCKET_ENV, monitor.socket());
     let before = monitor.stats();
     let start = Instant::now();
@@ -46,11 +40,11 @@ pub fn run(args: args::Run) -> Result<Status> {
 
 /// Nobody asked for a summary: stay only if the program needs a monitor of ours.
 fn run_quietly(args: &args::Run, mut command: Command) -> Result<Status> {
-    if let Some(monitor) = Attachment::find_without_loading(args.monitor.monitor)? {
+    if let Some(monitor) = Attachment::find_without_loading(args.monitor.mode())? {
         return Err(become_program(command, &monitor));
     }
     signals::hold();
-    let monitor = Attachment::find(args.monitor.monitor)?;
+    let monitor = Attachment::find(args.monitor.mode())?;
     if !monitor.is_active() {
         return Err(become_program(command, &monitor));
     }
@@ -62,65 +56,6 @@ fn run_quietly(args: &args::Run, mut command: Command) -> Result<Status> {
 fn become_program(mut command: Command, monitor: &Attachment) -> Failure {
     let error = command.env(SOCKET_ENV, monitor.socket()).exec();
     child::cannot_start(&command, &error)
-}
-
-/// What LD_PRELOAD must be for a lock, and what else must be in the environment.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Preload {
-    value: Option<OsString>,
-    besides: Option<(&'static str, OsString)>,
-}
-
-impl Preload {
-    pub fn of(prefix: &Prefix, lock: &str) -> Result<Self> {
-        let known = locks::read(prefix)?;
-        let found = locks::find(&known, lock)?;
-        found.demand()?;
-        if lock == POSIX {
-            return Ok(Self::default());
-        }
-        let interposer = prefix.interposer(lock);
-        if let Err(e) = File::open(&interposer) {
-            return Err(Failure::new(format_args!(
-                "cannot read the lock's library {}: {e}",
-                interposer.display()
-            ))
-            .advice("the installation is incomplete: run `make`"));
-        }
-        let value = Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())?;
-        Ok(Self {
-            value: Some(value),
-            besides: found.environment(),
-        })
-    }
-
-    fn prepended(interposer: &Path, existing: Option<&OsStr>) -> Result<OsString> {
-        let mut value = interposer.as_os_str().to_owned();
-        if value.as_bytes().iter().any(|b| matches!(b, b' ' | b':')) {
-            return Err(Failure::new(format_args!(
-                "{} cannot be preloaded: the loader splits {PRELOAD_ENV} at spaces and colons",
-                interposer.display()
-            ))
-            .advice("install to a path without them, or make a symbolic link without them and set FLEXGUARD_PREFIX to it"));
-        }
-        if let Some(existing) = existing.filter(|e| !e.is_empty()) {
-            value.push(":");
-            value.push(existing);
-        }
-        Ok(value)
-    }
-
-    pub fn apply(&self, command: &mut Command) {
-        self.set(PRELOAD_ENV, command);
-    }
-
-    /// In another variable than the loader's.
-    pub fn set(&self, variable: &str, command: &mut Command) {
-        if let Some(value) = &self.value {
-            command.env(variable, value);
-        }
-        command.envs(self.besides.clone());
-    }
 }
 
 /// Where the summary goes. A file is opened before the program starts: better no run than a run whose summary is lost.
@@ -157,44 +92,6 @@ impl SummarySink {
                 output::note(&text);
                 Ok(())
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn prepended(interposer: &str, existing: Option<&str>) -> Result<OsString> {
-        Preload::prepended(Path::new(interposer), existing.map(OsStr::new))
-    }
-
-    #[test]
-    fn the_lock_comes_before_what_is_preloaded_already() {
-        assert_eq!(
-            prepended("/l/a.so", None).unwrap(),
-            OsString::from("/l/a.so")
-        );
-        assert_eq!(
-            prepended("/l/a.so", Some("")).unwrap(),
-            OsString::from("/l/a.so")
-        );
-        assert_eq!(
-            prepended("/l/a.so", Some("x.so y.so")).unwrap(),
-            OsString::from("/l/a.so:x.so y.so")
-        );
-    }
-
-    #[test]
-    fn a_path_that_the_loader_would_split_is_refused() {
-        for path in ["/my locks/a.so", "/a:b/a.so"] {
-            assert!(
-                prepended(path, None)
-                    .unwrap_err()
-                    .report()
-                    .to_string()
-                    .contains("splits LD_PRELOAD")
-            );
         }
     }
 }

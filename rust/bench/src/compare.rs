@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench compare`: two results of the same benchmark, before and after a change.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::document::{Document, Entry};
+use super::measure::{Measure, Unit};
+use super::point::{Point, number, spelled};
+use super::stats::{Better, Difference, differ};
+use super::table::{self, Table};
+use super::words;
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::{Failure, Result};
+use flexguard_launch::output;
+
+#[derive(Debug)]
+pub struct Compare {
+    /// The result to compare with
+    pub before: PathBuf,
+
+    /// The result to judge
+    pub after: PathBuf,
+
+    /// Compare this measure instead of the benchmark's own
+    pub measure: Option<String>,
+
+    /// Judge although the machines differ
+    pub across_machines: bool,
+
+    /// End with 1 if anything got worse
+    pub check: bool,
+
+    /// Print JSON
+    pub json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Comparison {
+    schema: &'static str,
+    workload: String,
+    measure: String,
+    /// Of the machines: what, before, after.
+    differences: Vec<(&'static str, String, String)>,
+    same_hardware: bool,
+    results: Vec<Row>,
+    /// Points or subjects that only one of the two has.
+    unmatched: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    point: Point,
+    subject: String,
+    before: f64,
+    after: f64,
+    /// How many times as good it is after.
+    ratio: f64,
+    noise: f64,
+    /// None: on different hardware nothing is said.
+    verdict: Option<Difference>,
+    #[serde(skip)]
+    shown: (String, String),
+}
+
+pub fn run(args: Compare) -> Result<Status> {
+    let (mut before, mut after) = (Document::read(&args.before)?, Document::read(&args.after)?);
+    before.analyse();
+    after.analyse();
+    let comparison = compare(&before, &after, &args)?;
+    if args.json {
+        output::print_json(&comparison)?;
+    } else {
+        output::print(&show(&comparison, &before))?;
+    }
+    let worse = comparison
+        .results
+        .iter()
+        .any(|r| r.verdict == Some(Difference::Worse));
+    Ok(Status::Exited(u8::from(args.check && worse)))
+}
+
+fn compare(before: &Document, after: &Document, args: &Compare) -> Result<Comparison> {
+    if before.workload != after.workload {
+        return Err(Failure::new(format_args!(
+            "{} is of bench {}, {} of bench {}: they cannot be compared",
+            args.before.display(),
+            before.workload,
+            args.after.display(),
+            after.workload
+        )));
+    }
+    let (measure, better) = judged(after, args.measure.as_deref())?;
+    let name = &measure.name;
+    let floor = |d: &Document, point: &Point| {
+        d.noise_of(name)
+            .map_or(0.0, |noise| noise.floor(&point.to_string()))
+    };
+    let same_hardware = before.machine.is_same_hardware(&after.machine);
+    let judge = same_hardware || args.across_machines;
+    let row = |b: &Entry, a: &Entry| -> Option<Row> {
+        let (old, new) = (b.measures.get(name)?, a.measures.get(name)?);
+        let noise = floor(before, &b.point).max(floor(after, &a.point));
+        Some(Row {
+            point: a.point.clone(),
+            subject: a.subject.clone(),
+            before: old.median,
+            after: new.median,
+            ratio: better.ratio(new.median, old.median),
+            noise,
+            verdict: judge.then(|| differ(better, new, old, noise)),
+            shown: (
+                table::interval(old, measure.unit),
+                table::interval(new, measure.unit),
+            ),
+        })
+    };
+    let ours = after.results.iter().filter(|e| !e.again);
+    let results: Vec<Row> = ours
+        .clone()
+        .filter_map(|a| row(before.entry(&a.point, &a.subject)?, a))
+        .collect();
+    if results.is_empty() {
+        return Err(Failure::new(
+            "the two results have no point and subject in common",
+        ));
+    }
+    let theirs = before.results.iter().filter(|e| !e.again).count();
+    Ok(Comparison {
+        schema: "flexguard-bench-compare/1",
+        workload: after.workload.clone(),
+        measure: name.clone(),
+        differences: before.machine.differences(&after.machine),
+        same_hardware,
+        unmatched: ours.count() + theirs - 2 * results.len(),
+        results,
+    })
+}
+
+/// The measure that is compared, and which way it is better.
+fn judged<'a>(document: &'a Document, asked: Option<&str>) -> Result<(&'a Measure, Better)> {
+    let name = asked.unwrap_or(&document.primary);
+    let Some(measure) = document.measure(name) else {
+        let known: Vec<&str> = document.measures.iter().map(|m| m.name.as_str()).collect();
+        return Err(Failure::new(format_args!(
+            "--measure: there is no '{name}' in these results"
+        ))
+        .advice(format_args!("there are: {}", known.join(", "))));
+    };
+    match measure.better {
+        Some(better) => Ok((measure, better)),
+        None => Err(Failure::new(format_args!(
+            "--measure: of '{name}' neither more nor less is better"
+        ))),
+    }
+}
+
+fn show(comparison: &Comparison, before: &Document) -> String {
+    let mut text = String::new();
+    if !comparison.same_hardware {
+        text.push_str("DIFFERENT MACHINES: what differs may be theirs. (--across-machines judges all the same)\n");
+    }
+    for (what, old, new) in &comparison.differences {
+        text.push_str(&format!("{what} differs: {old}, then {new}\n"));
+    }
+    let first = &comparison.results[0];
+    let mut titles: Vec<String> = first.point.0.iter().map(|(v, _)| spelled(v)).collect();
+    titles.push(before.subject.clone());
+    let names = titles.len();
+    let measure = before.measure(&comparison.measure);
+    let title = measure.map_or(comparison.measure.as_str(), |m| m.title.as_str());
+    titles.extend([
+        format!("{title} before"),
+        "after".into(),
+        "ratio".into(),
+        "noise".into(),
+        "verdict".into(),
+    ]);
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let mut table = Table::new(&titles, names).with_notes();
+    for row in &comparison.results {
+        let mut cells: Vec<String> = row.point.0.iter().map(|(_, v)| number(*v)).collect();
+        cells.push(row.subject.clone());
+        cells.extend([row.shown.0.clone(), row.shown.1.clone()]);
+        cells.push(Unit::Plain.number(row.ratio));
+        cells.push(words::percent(row.noise));
+        cells.push(
+            row.verdict
+                .map_or("-".into(), |d| words::difference(d).to_owned()),
+        );
+        table.row(cells);
+    }
+    text.push_str(&table.render());
+    if comparison.unmatched > 0 {
+        text.push_str(&format!(
+            "{} entries are in one of the two only\n",
+            comparison.unmatched
+        ));
+    }
+    text
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT
+//! What the microbenchmarks have in common: locks, threads, durations, and what disturbs them.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::measure::{Measure, Unit, measure};
+use super::micro::Variable;
+use super::options::distinct;
+use super::plot::{FigureSpec, Part, Shape};
+use super::point::{Point, number};
+use super::worker;
+use flexguard_launch::MonitorMode;
+use flexguard_launch::failure;
+use flexguard_launch::prefix::Prefix;
+
+/// Options that take several values make a point of each combination.
+#[derive(Debug, Clone, Serialize)]
+pub struct Contention {
+    /// Locks to compare; `all`: every lock of this installation, `peers`: those of others
+    pub locks: Vec<String>,
+
+    /// Threads; 2x: two for each hardware context
+    pub threads: Vec<u32>,
+
+    /// Measured seconds of each run
+    pub seconds: Vec<f64>,
+
+    /// Seconds that each run warms up before it measures
+    pub warmup: f64,
+
+    /// Busy processes that compete for the CPUs
+    pub hogs: Vec<u32>,
+
+    /// Nice levels, dealt to the threads in turn
+    pub nice: Vec<i32>,
+
+    /// Sample the number of runnable threads at this interval (0: do not; else 100 or more)
+    pub trace_us: u64,
+
+    /// Where the locks learn of preemptions
+    pub monitor: MonitorMode,
+
+    #[serde(skip)]
+    worker: PathBuf,
+}
+
+impl Contention {
+    /// What `bench paper` measures: everything else as by default.
+    pub fn of(locks: &[String], threads: Vec<u32>, seconds: f64, warmup: f64) -> Self {
+        Self {
+            locks: locks.to_vec(),
+            threads,
+            seconds: vec![seconds],
+            warmup,
+            hogs: vec![0],
+            nice: Vec::new(),
+            trace_us: 0,
+            monitor: MonitorMode::Auto,
+            worker: PathBuf::new(),
+        }
+    }
+
+    pub fn prepare(&mut self, prefix: &Prefix) -> failure::Result<()> {
+        self.worker = worker::find(prefix)?;
+        self.locks = worker::resolve(&worker::locks(prefix, &self.worker)?, &self.locks)?;
+        Ok(())
+    }
+
+    /// Ours, then the workload's own. Of the variables that keep their default, only `threads` is worth mentioning.
+    pub fn points(&self, own: &[Variable]) -> Vec<Point> {
+        let whole = |values: &[u32]| distinct(values).into_iter().map(f64::from).collect();
+        let mut variables: Vec<(&str, Vec<f64>)> = vec![("threads", whole(&self.threads))];
+        if self.seconds.len() > 1 {
+            variables.push(("seconds", distinct(&self.seconds)));
+        }
+        let hogs = Variable {
+            name: "hogs",
+            values: whole(&self.hogs),
+            usual: 0.0,
+        };
+        for variable in std::iter::once(&hogs).chain(own) {
+            if variable.values != [variable.usual] {
+                variables.push((variable.name, distinct(&variable.values)));
+            }
+        }
+        Point::product(&variables)
+    }
+
+    pub fn seconds_at(&self, point: &Point) -> f64 {
+        point.get("seconds").unwrap_or(self.seconds[0])
+    }
+
+    pub fn run_seconds(&self, point: &Point) -> f64 {
+        self.seconds_at(point) + self.warmup + worker::START_SECONDS
+    }
+
+    pub fn launch(
+        &self,
+        workload: &str,
+        point: &Point,
+        lock: &str,
+        own: &[Variable],
+    ) -> super::workload::Launch {
+        let given = |variable: &str| point.get(variable).map(number);
+        let seconds = self.seconds_at(point);
+        let mut options = vec![
+            ("--threads".to_owned(), given("threads")),
+            ("--seconds".to_owned(), Some(seconds.to_string())),
+            ("--warmup".to_owned(), Some(self.warmup.to_string())),
+            ("--hogs".to_owned(), given("hogs").filter(|h| h != "0")),
+        ];
+        let nice: Vec<String> = self.nice.iter().map(ToString::to_string).collect();
+        options.push((
+            "--nice".to_owned(),
+            Some(nice.join(",")).filter(|n| !n.is_empty()),
+        ));
+        let trace = (self.trace_us > 0).then(|| self.trace_us.to_string());
+        options.push(("--trace-us".to_owned(), trace));
+        for variable in own {
+            options.push((option_of(variable.name), given(variable.name)));
+        }
+        worker::launch(
+            &self.worker,
+            workload,
+            lock,
+            &options,
+            seconds + self.warmup,
+        )
+    }
+
+    /// The worker's, and how the operations are shared out among the nice levels.
+    pub fn measures(&self) -> Vec<Measure> {
+        let share = |&level: &i32| {
+            let title = format!("share at nice {level}");
+            measure(&worker::share(level), &title, Unit::Plain, None)
+        };
+        let mut measures = worker::measures();
+        measures.extend(distinct(&self.nice).iter().map(share));
+        measures
+    }
+
+    pub fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> = COLUMNS.map(Into::into).into();
+        columns.extend(distinct(&self.nice).into_iter().map(worker::share));
+        columns
+    }
+
+    /// Each level, and what its threads would get of a CPU that they all share: the kernel gives each 1.25 times the
+    /// weight of one a level up. Exact if every place in the list is dealt to equally many threads.
+    fn shares(&self) -> FigureSpec {
+        let weight = |level: i32| 1.25_f64.powi(-level);
+        let all: f64 = self.nice.iter().map(|&level| weight(level)).sum();
+        let part = |level: i32| {
+            let places = self.nice.iter().filter(|&&l| l == level).count() as f64;
+            Part {
+                title: format!(
+                    "nice {level} (by weight {:.2})",
+                    places * weight(level) / all
+                ),
+                measure: worker::share(level),
+            }
+        };
+        FigureSpec {
+            id: "shares".into(),
+            title: "Shares of the operations, by nice level".into(),
+            shape: Shape::Bars,
+            parts: distinct(&self.nice).into_iter().map(part).collect(),
+            ..FigureSpec::default()
+        }
+    }
+
+    /// Figures over whichever variable has several values.
+    pub fn figures(&self, shape: &str) -> Vec<FigureSpec> {
+        let spec = |id: &str, title: &str, measure: &str, shape| FigureSpec {
+            id: id.into(),
+            title: title.into(),
+            measure: measure.into(),
+            shape,
+            ..FigureSpec::default()
+        };
+        let mut figures = vec![
+            spec(
+                "throughput",
+                &format!("Throughput, {shape}"),
+                "throughput_ops_per_ms",
+                Shape::Lines,
+            ),
+            FigureSpec {
+                normalise_to: vec!["futex".into(), "posix".into()],
+                log: true,
+                ..spec(
+                    "section-time",
+                    &format!("Critical-section time, {shape}"),
+                    "cs_mean_ns",
+                    Shape::Lines,
+                )
+            },
+            FigureSpec {
+                base: 0.5,
+                ..spec(
+                    "fairness",
+                    "Fairness (0.5 fair, 1 unfair)",
+                    "fairness_normalised",
+                    Shape::Bars,
+                )
+            },
+            FigureSpec {
+                log: true,
+                ..spec("spins", "Busy-waiting", "spins_per_s", Shape::Lines)
+            },
+        ];
+        if !self.nice.is_empty() {
+            figures.push(self.shares());
+        }
+        if self.trace_us > 0 {
+            figures.push(spec(
+                "runnable",
+                "Runnable threads over time",
+                "runnable_mean",
+                Shape::Trace,
+            ));
+        }
+        figures
+    }
+}
+
+/// `cycles_between` is `--cycles-between`; the number of locks is `--locks` to the worker.
+fn option_of(variable: &str) -> String {
+    match variable {
+        "lock_count" => "--locks".into(),
+        variable => format!("--{}", variable.replace('_', "-")),
+    }
+}
+
+/// What the tables of the microbenchmarks show.
+const COLUMNS: [&str; 8] = [
+    "throughput_ops_per_ms",
+    "ratio",
+    "cs_mean_ns",
+    "cs_p99_ns",
+    "fairness_factor",
+    "longest_wait_ns",
+    "cpu_us_per_op",
+    "preempted_per_s",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_nice_level_has_a_column_and_a_place_in_the_figure() {
+        let mut contention = Contention::of(&[], vec![2], 1.0, 0.0);
+        assert_eq!(contention.columns(), COLUMNS);
+        contention.nice = vec![0, 5, 0];
+        assert_eq!(
+            contention.columns()[COLUMNS.len()..],
+            ["share_nice_0", "share_nice_5"]
+        );
+        let known: Vec<String> = contention.measures().into_iter().map(|m| m.name).collect();
+        assert!(
+            contention
+                .columns()
+                .iter()
+                .all(|c| c == "ratio" || known.contains(c))
+        );
+        let figures = contention.figures("");
+        let parts = &figures.last().unwrap().parts;
+        // 1024 + 1024 against 335.5
+        assert_eq!(
+            parts.iter().map(|p| p.title.as_str()).collect::<Vec<_>>(),
+            ["nice 0 (by weight 0.86)", "nice 5 (by weight 0.14)"]
+        );
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+//! The machine, as a page shows it.
+
+use super::text::escape;
+use crate::document::Document;
+
+pub fn section(document: &Document) -> String {
+    let rows: String = facts(document)
+        .iter()
+        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
+        .collect();
+    format!(
+        "<section id=\"machine\" aria-labelledby=\"machine-title\">\n<h2 id=\"machine-title\">The machine</h2>\n<dl>\n{rows}</dl>\n</section>\n"
+    )
+}
+
+/// What a reader asks before believing a number.
+fn facts(document: &Document) -> [(&'static str, String); 18] {
+    let m = &document.machine;
+    let text = |value: &Option<String>| value.clone().unwrap_or("unknown".into());
+    let load = |value: Option<[f64; 3]>| {
+        value.map_or("unknown".into(), |l| {
+            format!("{:.2} {:.2} {:.2}", l[0], l[1], l[2])
+        })
+    };
+    let environment: Vec<String> = document
+        .environment
+        .iter()
+        .map(|(k, v)| format!("{k}={v}"))
+        .collect();
+    [
+        ("CPU", text(&m.cpu)),
+        ("Hardware contexts", m.hardware_contexts.to_string()),
+        (
+            "Virtual machine",
+            if m.virtual_machine { "yes" } else { "no" }.into(),
+        ),
+        (
+            "NUMA nodes",
+            m.numa_nodes.map_or("unknown".into(), |n| n.to_string()),
+        ),
+        (
+            "Memory",
+            m.memory_kib.map_or("unknown".into(), |k| {
+                format!("{:.1} GiB", k as f64 / 1048576.0)
+            }),
+        ),
+        ("Kernel", text(&m.kernel)),
+        ("Preemption", text(&m.scheduler.preemption)),
+        (
+            "Base slice",
+            m.scheduler
+                .base_slice_ns
+                .map_or("unknown".into(), |n| format!("{:.2} ms", n as f64 / 1e6)),
+        ),
+        ("Scheduler features", text(&m.scheduler.features)),
+        ("Frequency governor", text(&m.governor)),
+        ("CPU quota", text(&m.cpu_quota)),
+        ("C library", m.libc.clone()),
+        ("Compiler", text(&document.build.compiler)),
+        (
+            "FlexGuard",
+            format!("{}, commit {}", document.version, text(&document.commit)),
+        ),
+        ("Monitor", document.monitor.description.clone()),
+        ("Load before", load(document.load.before)),
+        ("Load after", load(document.load.after)),
+        (
+            "Environment",
+            if environment.is_empty() {
+                "nothing that matters".into()
+            } else {
+                environment.join(" ")
+            },
+        ),
+    ]
+}

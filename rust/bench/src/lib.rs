@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+//! Locks measured one against another, in interleaved rounds: the library behind `flexguard bench`. It knows nothing of the
+//! command's arguments; the command turns them into the plain structs of this crate.
+//!
+//! | what is measured | |
+//! |---|---|
+//! | `micro`, `contention` | the microbenchmarks, which fg-bench runs |
+//! | `worker` | how fg-bench is called and how its answer is read |
+//! | `exec`, `presets`, `memcached` | a program under each lock's interposer |
+//! | `overhead` | what the Preemption Monitor costs |
+//! | `paper` | which of these stand for the figures of the paper |
+//! | `workload` | what each of them says of itself: the trait that the rest works with |
+//!
+//! | how it is measured | |
+//! |---|---|
+//! | `options` | rounds, outputs, and what numbers they take |
+//! | `session` | the rounds: interleaved, resumed, interrupted |
+//! | `runner`, `progress` | one run of one program; the bar meanwhile |
+//! | `machine` | where it ran, and what was built |
+//! | `stats` | estimates, differences, verdicts |
+//!
+//! | what becomes of it | |
+//! |---|---|
+//! | `document`, `point`, `measure` | the record: its schema, and what follows from the rounds |
+//! | `sink` | files, made sure of before the first run |
+//! | `front` | one benchmark from its configuration to its results |
+//! | `table`, `words` | what the terminal shows |
+//! | `plot`, `html`, `report` | figures and pages |
+//! | `compare` | two records, before and after a change |
+
+pub mod compare;
+pub mod contention;
+mod document;
+pub mod exec;
+mod front;
+mod html;
+mod machine;
+mod measure;
+pub mod memcached;
+pub mod micro;
+pub mod options;
+pub mod overhead;
+pub mod paper;
+mod plot;
+mod point;
+pub mod presets;
+mod progress;
+pub mod report;
+mod runner;
+mod session;
+mod sink;
+mod stats;
+mod table;
+mod words;
+mod worker;
+pub mod workload;
+
+pub use front::run;
+pub use workload::Workload;

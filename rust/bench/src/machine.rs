@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT
+//! Where a benchmark ran: what a reader must know before believing its numbers.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use flexguard_launch::attach::Attachment;
+use flexguard_launch::prefix::Prefix;
+
+/// What stays as it is while the benchmark runs. None: this kernel, or these privileges, do not tell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    pub cpu: Option<String>,
+    pub hardware_contexts: usize,
+    pub memory_kib: Option<u64>,
+    pub virtual_machine: bool,
+    pub numa_nodes: Option<usize>,
+    pub kernel: Option<String>,
+    pub libc: String,
+    pub governor: Option<String>,
+    /// The control group's CPU limit, `max` if there is none.
+    pub cpu_quota: Option<String>,
+    pub scheduler: Scheduler,
+}
+
+/// Of /sys/kernel/debug/sched, which root can read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scheduler {
+    pub base_slice_ns: Option<u64>,
+    pub preemption: Option<String>,
+    pub features: Option<String>,
+}
+
+/// How busy the machine was, by others and then also by us.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    pub before: Option<[f64; 3]>,
+    pub after: Option<[f64; 3]>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MonitorState {
+    pub active: bool,
+    pub shared: bool,
+    pub description: String,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Build {
+    pub compiler: Option<String>,
+    /// Changes with every byte of the workers and the interposers.
+    pub fingerprint: String,
+}
+
+impl Machine {
+    pub fn here() -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Self {
+            cpu: field(&cpuinfo, "model name"),
+            hardware_contexts: contexts(),
+            memory_kib: fs::read_to_string("/proc/meminfo")
+                .ok()
+                .and_then(|t| field(&t, "MemTotal"))
+                .and_then(|m| m.split(' ').next()?.parse().ok()),
+            virtual_machine: field(&cpuinfo, "flags")
+                .is_some_and(|f| f.split(' ').any(|f| f == "hypervisor")),
+            numa_nodes: fs::read_dir("/sys/devices/system/node").ok().map(|d| {
+                let nodes = d.flatten().filter(|e| {
+                    let name = e.file_name();
+                    let number = name.to_str().and_then(|n| n.strip_prefix("node"));
+                    number.is_some_and(|n| n.parse::<u32>().is_ok())
+                });
+                nodes.count()
+            }),
+            kernel: line("/proc/sys/kernel/osrelease"),
+            libc: libc_version(),
+            governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            cpu_quota: line("/sys/fs/cgroup/cpu.max"),
+            scheduler: Scheduler {
+                base_slice_ns: line("/sys/kernel/debug/sched/base_slice_ns")
+                    .or_else(|| line("/sys/kernel/debug/sched/min_granularity_ns"))
+                    .and_then(|l| l.parse().ok()),
+                preemption: line("/sys/kernel/debug/sched/preempt"),
+                features: line("/sys/kernel/debug/sched/features"),
+            },
+        }
+    }
+
+    /// How this machine differs from `other`, as far as it matters to a benchmark: what, ours, its.
+    pub fn differences(&self, other: &Self) -> Vec<(&'static str, String, String)> {
+        let show = |value: &Option<String>| value.clone().unwrap_or("unknown".into());
+        let whole = |value: Option<u64>| value.map_or("unknown".into(), |v| v.to_string());
+        let pairs = [
+            ("CPU", show(&self.cpu), show(&other.cpu)),
+            (
+                "hardware contexts",
+                self.hardware_contexts.to_string(),
+                other.hardware_contexts.to_string(),
+            ),
+            (
+                "memory (KiB)",
+                whole(self.memory_kib),
+                whole(other.memory_kib),
+            ),
+            ("kernel", show(&self.kernel), show(&other.kernel)),
+            ("C library", self.libc.clone(), other.libc.clone()),
+            ("governor", show(&self.governor), show(&other.governor)),
+            ("CPU quota", show(&self.cpu_quota), show(&other.cpu_quota)),
+            (
+                "base slice (ns)",
+                whole(self.scheduler.base_slice_ns),
+                whole(other.scheduler.base_slice_ns),
+            ),
+            (
+                "preemption",
+                show(&self.scheduler.preemption),
+                show(&other.scheduler.preemption),
+            ),
+            (
+                "scheduler features",
+                show(&self.scheduler.features),
+                show(&other.scheduler.features),
+            ),
+        ];
+        pairs.into_iter().filter(|(_, a, b)| a != b).collect()
+    }
+
+    /// The hardware is the same, as far as one can see.
+    pub fn is_same_hardware(&self, other: &Self) -> bool {
+        (&self.cpu, self.hardware_contexts, self.virtual_machine)
+            == (&other.cpu, other.hardware_contexts, other.virtual_machine)
+    }
+}
+
+/// The CPUs that this process may use.
+pub fn contexts() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl Load {
+    /// Before the first run: it must not be ours.
+    pub fn now() -> Self {
+        Self {
+            before: load_average(),
+            after: None,
+        }
+    }
+
+    pub fn end(&mut self) {
+        self.after = load_average();
+    }
+
+    /// Others use the machine, so that nothing it says is worth much: a context or more was busy before we began.
+    pub fn is_disturbed(&self) -> bool {
+        self.before.is_some_and(|l| l[0] >= 0.5)
+    }
+}
+
+impl From<&Attachment> for MonitorState {
+    fn from(monitor: &Attachment) -> Self {
+        Self {
+            active: monitor.is_active(),
+            shared: monitor.is_shared(),
+            description: monitor.describe(),
+        }
+    }
+}
+
+impl Build {
+    pub fn of(prefix: &Prefix) -> Self {
+        let worker = fs::read(prefix.dir().join("libexec/flexguard/fg-bench-posix"))
+            .or_else(|_| fs::read(prefix.worker()));
+        Self {
+            compiler: worker.ok().and_then(|bytes| compiler(&bytes)),
+            fingerprint: fingerprint(&[
+                prefix.dir().join("libexec/flexguard"),
+                prefix.dir().join("lib/flexguard"),
+            ]),
+        }
+    }
+}
+
+/// The commit of the working tree that the installation is in, with `-dirty` if it was changed. None if installed elsewhere.
+pub fn commit(prefix: &Path) -> Option<String> {
+    let git = |args: &[&str]| {
+        let out = Command::new("git")
+            .arg("-C")
+            .arg(prefix)
+            .args(args)
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        out.status
+            .success()
+            .then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+    };
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    if !Path::new(&top).join("abi/flexguard_abi.h").is_file() {
+        return None;
+    }
+    git(&[
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+        "--exclude=*",
+    ])
+}
+
+/// The variables that change what locks do, here and in the C library.
+pub fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.to_string_lossy().into_owned())))
+        .filter(|(k, _)| {
+            k.starts_with("FLEXGUARD_")
+                || k.starts_with("FG_")
+                || matches!(
+                    k.as_str(),
+                    "LD_PRELOAD" | "GLIBC_TUNABLES" | "MALLOC_ARENA_MAX"
+                )
+        })
+        .collect()
+}
+
+fn line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|t| !t.is_empty())
+}
+
+/// The value of the first line `key : value`.
+fn field(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().find(|l| l.starts_with(key))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn load_average() -> Option<[f64; 3]> {
+    parse_load(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn parse_load(text: &str) -> Option<[f64; 3]> {
+    let mut numbers = text.split(' ').map_while(|n| n.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
+fn libc_version() -> String {
+    // SAFETY: returns a static string.
+    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    format!("glibc {}", version.to_string_lossy())
+}
+
+/// What the compiler left in the .comment section.
+fn compiler(elf: &[u8]) -> Option<String> {
+    let marks: [&[u8]; 2] = [b"GCC: (", b"clang version "];
+    let start = marks
+        .iter()
+        .find_map(|mark| elf.windows(mark.len()).rposition(|window| window == *mark))?;
+    let text = elf[start..].split(|b| *b == 0).next()?;
+    Some(String::from_utf8_lossy(text).trim().to_owned())
+}
+
+fn fingerprint(dirs: &[std::path::PathBuf]) -> String {
+    let mut files: Vec<_> = dirs
+        .iter()
+        .filter_map(|d| fs::read_dir(d).ok())
+        .flat_map(|d| d.flatten().map(|e| e.path()))
+        .collect();
+    files.sort();
+    // FNV-1a: nobody attacks it, it only has to notice a change.
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut add = |bytes: &[u8]| {
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for file in files {
+        add(file.file_name().unwrap_or_default().as_encoded_bytes());
+        add(&fs::read(file).unwrap_or_default());
+    }
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_average_is_read() {
+        assert_eq!(
+            parse_load("0.50 1.25 2.00 1/85 4490\n"),
+            Some([0.5, 1.25, 2.0])
+        );
+        assert_eq!(parse_load("x"), None);
+    }
+
+    #[test]
+    fn the_compiler_is_found_in_its_own_words() {
+        assert_eq!(
+            compiler(b"..GCC: (Debian 12.2.0-14) 12.2.0\0rest").as_deref(),
+            Some("GCC: (Debian 12.2.0-14) 12.2.0")
+        );
+        assert_eq!(compiler(b"nothing"), None);
+    }
+
+    #[test]
+    fn the_fingerprint_changes_with_a_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a");
+        fs::write(&file, "1").unwrap();
+        let before = fingerprint(&[dir.path().to_owned()]);
+        assert_eq!(before, fingerprint(&[dir.path().to_owned()]));
+        fs::write(&file, "2").unwrap();
+        assert_ne!(before, fingerprint(&[dir.path().to_owned()]));
+    }
+
+    #[test]
+    fn a_machine_is_like_itself_and_says_how_it_differs() {
+        let here = Machine::here();
+        assert!(here.differences(&here).is_empty() && here.is_same_hardware(&here));
+        let mut other = here.clone();
+        other.kernel = Some("9.9".into());
+        other.hardware_contexts += 1;
+        let named: Vec<_> = here.differences(&other).iter().map(|d| d.0).collect();
+        assert_eq!(named, ["hardware contexts", "kernel"]);
+        assert!(!here.is_same_hardware(&other));
+    }
+}

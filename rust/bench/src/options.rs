@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+//! The options that all benchmarks share.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::machine;
+
+/// How often everything runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Plan {
+    /// How often everything is measured; six or more are needed to call a winner
+    pub rounds: u32,
+
+    /// Rounds that run first and are not recorded
+    pub warmup_rounds: u32,
+
+    /// Measure the first one twice, as if it were two: what it differs from itself is the noise
+    pub noise: bool,
+}
+
+/// Where the results go.
+#[derive(Debug)]
+pub struct Output {
+    /// Print JSON instead of the table
+    pub json: bool,
+
+    /// Write the JSON to FILE, anew after every run: what was measured survives a kill
+    pub output: Option<PathBuf>,
+
+    /// The measures that the table shows, or `all`
+    pub columns: Vec<String>,
+
+    /// Write a report that any browser shows, in one file
+    pub html: Option<PathBuf>,
+
+    /// Write every figure as SVG and PNG into DIR
+    pub plots: Option<PathBuf>,
+}
+
+/// A number of seconds within limits.
+pub fn seconds(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (least..=most).contains(&s) => Ok(s),
+        _ => Err(format!("not a number of seconds from {least} to {most}")),
+    }
+}
+
+/// How much of the usual work.
+pub fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(f) if (0.001..=1000.0).contains(&f) => Ok(f),
+        _ => Err("not a number from 0.001 to 1000".into()),
+    }
+}
+
+pub fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.0..=1.0).contains(&s) => Ok(s),
+        _ => Err("not a number from 0 to 1".into()),
+    }
+}
+
+/// An interval of samples. The worker does not sample more often: that would disturb what it measures.
+pub fn interval(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(n) if n == 0 || (100..=1_000_000).contains(&n) => Ok(n),
+        _ => Err("not 0, nor a number of microseconds from 100 to 1000000".into()),
+    }
+}
+
+/// A number of threads, or, as `2x`, so many for each hardware context (rounded, at least one).
+pub fn threads(text: &str) -> Result<u32, String> {
+    count(text, 1, 4096)
+}
+
+/// As `threads`, but none is allowed.
+pub fn hogs(text: &str) -> Result<u32, String> {
+    count(text, 0, 4096)
+}
+
+fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
+    let wrong = || format!("not a number from {least} to {most}, nor a factor such as 2x");
+    let n = match text.strip_suffix('x') {
+        None => text.parse::<u32>().map_err(|_| wrong())?,
+        Some(factor) => {
+            let factor: f64 = factor.parse().map_err(|_| wrong())?;
+            if !(0.0..=f64::from(most)).contains(&factor) || (factor == 0.0 && least > 0) {
+                return Err(wrong());
+            }
+            ((machine::contexts() as f64 * factor).round() as u32).max(least)
+        }
+    };
+    if (least..=most).contains(&n) {
+        Ok(n)
+    } else {
+        Err(wrong())
+    }
+}
+
+/// Each once, in the order given.
+pub fn distinct<T: Copy + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(value) {
+            seen.push(*value);
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_numbers_or_factors() {
+        let contexts = machine::contexts() as u32;
+        assert_eq!(threads("8"), Ok(8));
+        assert_eq!(threads("2x"), Ok(2 * contexts));
+        assert_eq!(threads("0.001x"), Ok(1));
+        assert_eq!((hogs("0"), hogs("0x")), (Ok(0), Ok(0)));
+        for wrong in ["0", "0x", "-1", "x", "nanx", "infx", "5000", "1.5", ""] {
+            assert!(threads(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_have_limits() {
+        assert_eq!(seconds("0.5", 0.001, 10.0), Ok(0.5));
+        for wrong in ["0", "-1", "nan", "inf", "1e9", "1s", ""] {
+            assert!(seconds(wrong, 0.001, 10.0).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: MIT
+//! Which experiments stand for the paper's figures, scaled to this machine: the paper's had 104 and 512 hardware contexts.
+
+use crate::contention::Contention;
+use crate::exec::Exec;
+use crate::machine;
+use crate::micro::Micro;
+use crate::options::{Plan, distinct};
+use crate::overhead::Overhead;
+use crate::plot::{FigureSpec, Shape};
+use crate::presets::Preset;
+use crate::session::Session;
+use crate::workload::Workload;
+use flexguard_launch::locks::Lock;
+
+/// The locks of the paper's figures (section 5.1), as far as this installation has them. glibc's is what is improved upon, and
+/// so the first.
+const PAPERS_LOCKS: [&str; 11] = [
+    "posix",
+    "futex",
+    "mcs",
+    "mcs-tp",
+    "shuffle",
+    "malthusian",
+    "u-scl",
+    "tas-slice",
+    "flexguard-sosp25-slice",
+    "flexguard-sosp25",
+    "flexguard",
+];
+
+pub struct Experiment {
+    /// Names its file.
+    pub id: &'static str,
+    pub title: String,
+    pub workload: Box<dyn Workload>,
+    pub plan: Plan,
+    pub figures: Vec<FigureSpec>,
+    /// What it is judged by, if not the workload's own measure.
+    pub primary: Option<&'static str>,
+}
+
+/// How large everything is.
+pub struct Size {
+    quick: bool,
+    contexts: u32,
+    seconds: f64,
+    warmup: f64,
+    rounds: u32,
+}
+
+impl Size {
+    pub fn here(quick: bool, seconds: Option<f64>, rounds: Option<u32>) -> Self {
+        let mut size = Self::of(quick, machine::contexts() as u32);
+        size.rounds = rounds.unwrap_or(size.rounds);
+        if let Some(seconds) = seconds {
+            (size.seconds, size.warmup) = (seconds, 0.0);
+        }
+        size
+    }
+
+    fn of(quick: bool, contexts: u32) -> Self {
+        let (seconds, warmup) = if quick { (0.15, 0.03) } else { (1.0, 0.2) };
+        Self {
+            quick,
+            contexts,
+            seconds,
+            warmup,
+            rounds: 7,
+        }
+    }
+
+    /// So many threads for each hardware context, at least one.
+    fn threads(&self, factors: &[f64]) -> Vec<u32> {
+        let counts = factors
+            .iter()
+            .map(|f| ((f64::from(self.contexts) * f).round() as u32).clamp(1, 4096));
+        let mut counts: Vec<u32> = counts.collect();
+        counts.sort_unstable();
+        distinct(&counts)
+    }
+
+    /// From one thread far into oversubscription.
+    fn subscriptions(&self) -> Vec<u32> {
+        if self.quick {
+            self.threads(&[0.0, 1.0, 2.0, 4.0, 8.0])
+        } else {
+            self.threads(&[0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0])
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            rounds: self.rounds,
+            warmup_rounds: 0,
+            noise: true,
+        }
+    }
+
+    fn contention(&self, locks: &[String], threads: Vec<u32>) -> Contention {
+        Contention::of(locks, threads, self.seconds, self.warmup)
+    }
+}
+
+/// Those that this machine has what they need for, and why the others are left out.
+pub fn papers_locks(known: &[Lock]) -> (Vec<String>, Vec<String>) {
+    let (mut usable, mut left_out) = (Vec::new(), Vec::new());
+    let listed = |name: &&str| known.iter().find(|l| l.name == **name);
+    for lock in PAPERS_LOCKS.iter().filter_map(listed) {
+        match lock.demand() {
+            Ok(()) => usable.push(lock.name.clone()),
+            Err(refusal) => left_out.push(refusal.to_string()),
+        }
+    }
+    (usable, left_out)
+}
+
+/// All of them, and why some are left out here.
+pub fn experiments(size: &Size, locks: &[String]) -> (Vec<Experiment>, Vec<String>) {
+    let mut experiments = vec![
+        section_times(size, locks),
+        hash_table(size, locks),
+        hash_table_beside_hogs(size, locks),
+        runnable(size, locks),
+        fairness(size, locks, 1.0),
+    ];
+    if !size.quick {
+        experiments.push(fairness(size, locks, 10.0));
+    }
+    let mut left_out = Vec::new();
+    for preset in Preset::ALL {
+        match preset.missing() {
+            None => experiments.push(application(size, locks, *preset)),
+            Some((program, package)) => left_out.push(format!(
+                "{}: {program} is not installed (on Debian or Ubuntu: apt install {package})",
+                preset.title()
+            )),
+        }
+    }
+    match Overhead::obstacle() {
+        None => experiments.push(overhead(size)),
+        Some(obstacle) => left_out.push(format!("the monitor's overhead: {obstacle}")),
+    }
+    (experiments, left_out)
+}
+
+fn spec(id: &str, title: &str, measure: &str, shape: Shape) -> FigureSpec {
+    FigureSpec {
+        id: id.into(),
+        title: title.into(),
+        measure: measure.into(),
+        shape,
+        ..FigureSpec::default()
+    }
+}
+
+fn section_times(size: &Size, locks: &[String]) -> Experiment {
+    let workload = Micro::shm(size.contention(locks, size.subscriptions()));
+    Experiment {
+        primary: None,
+        id: "shm",
+        title: "Figures 1, 2 and 5c: shared-memory access".into(),
+        figures: vec![
+            FigureSpec {
+                normalise_to: vec!["futex".into()],
+                log: true,
+                ..spec(
+                    "fig2-normalised",
+                    "Fig. 2a: time of a critical section, against the blocking lock",
+                    "cs_mean_ns",
+                    Shape::Lines,
+                )
+            },
+            FigureSpec {
+                log: true,
+                ..spec(
+                    "fig2-raw",
+                    "Fig. 2c: time of a critical section",
+                    "cs_mean_ns",
+                    Shape::Lines,
+                )
+            },
+            spec(
+                "shm-throughput",
+                "The same as throughput",
+                "throughput_ops_per_ms",
+                Shape::Lines,
+            ),
+            FigureSpec {
+                log: true,
+                ..spec(
+                    "fig5c-spins",
+                    "Fig. 5c: busy-waiting",
+                    "spins_per_s",
+                    Shape::Lines,
+                )
+            },
+        ],
+        plan: size.plan(),
+        workload: Box::new(workload),
+    }
+}
+
+fn hash_table(size: &Size, locks: &[String]) -> Experiment {
+    let workload = Micro::hashtable(size.contention(locks, size.subscriptions()));
+    Experiment {
+        primary: None,
+        id: "hashtable",
+        title: "Figure 3a: hash table, more and more threads".into(),
+        figures: vec![spec(
+            "fig3a-hashtable",
+            "Fig. 3a: hash table",
+            "throughput_ops_per_ms",
+            Shape::Lines,
+        )],
+        plan: size.plan(),
+        workload: Box::new(workload),
+    }
+}
+
+/// The benchmark's threads take half of the machine, others more and more of it.
+fn hash_table_beside_hogs(size: &Size, locks: &[String]) -> Experiment {
+    let mut contention = size.contention(locks, size.threads(&[0.5]));
+    let factors: &[f64] = if size.quick {
+        &[0.5, 1.0, 2.0]
+    } else {
+        &[0.5, 1.0, 2.0, 4.0]
+    };
+    contention.hogs = std::iter::once(0).chain(size.threads(factors)).collect();
+    Experiment {
+        primary: None,
+        id: "hashtable-hogs",
+        title: "Figure 3b: hash table beside busy processes".into(),
+        figures: vec![spec(
+            "fig3b-hogs",
+            "Fig. 3b: hash table beside busy processes",
+            "throughput_ops_per_ms",
+            Shape::Lines,
+        )],
+        plan: size.plan(),
+        workload: Box::new(Micro::hashtable(contention)),
+    }
+}
+
+/// The paper's 140 threads on 104 contexts.
+fn runnable(size: &Size, locks: &[String]) -> Experiment {
+    let shown: Vec<String> = locks
+        .iter()
+        .filter(|l| ["futex", "mcs", "flexguard"].contains(&l.as_str()))
+        .cloned()
+        .collect();
+    let shown = if shown.is_empty() {
+        locks.to_vec()
+    } else {
+        shown
+    };
+    let threads = size
+        .threads(&[140.0 / 104.0])
+        .into_iter()
+        .map(|t| t.max(size.contexts + 1))
+        .collect();
+    let mut contention = size.contention(&shown, threads);
+    contention.trace_us = 1000;
+    Experiment {
+        primary: Some("runnable_mean"),
+        id: "runnable",
+        title: "Figure 5a: runnable threads over time".into(),
+        figures: vec![spec(
+            "fig5a-runnable",
+            "Fig. 5a: runnable threads over time",
+            "runnable_mean",
+            Shape::Trace,
+        )],
+        plan: Plan {
+            rounds: 1,
+            warmup_rounds: 0,
+            noise: false,
+        },
+        workload: Box::new(Micro::shm(contention)),
+    }
+}
+
+fn fairness(size: &Size, locks: &[String], seconds: f64) -> Experiment {
+    let mut contention = size.contention(locks, size.threads(&[0.5, 1.0, 2.0]));
+    // Fairness is a matter of the run's length: this one is never shortened, unless everything is.
+    if size.seconds >= 0.1 {
+        contention.seconds = vec![seconds];
+    }
+    let mut workload = Micro::shm(contention);
+    if !size.quick && seconds < 10.0 {
+        workload = workload.set("cycles_between", vec![100.0, 1000.0, 10_000.0]);
+    }
+    let rounds = if size.quick || seconds >= 10.0 { 3 } else { 7 };
+    let (id, figure) = if seconds < 10.0 {
+        ("fairness", "fig5b-fairness")
+    } else {
+        ("fairness-10s", "fig5b-fairness-10s")
+    };
+    let title = format!("fairness over {seconds} s (0.5 fair, 1 unfair)");
+    Experiment {
+        primary: Some("fairness_normalised"),
+        id,
+        title: format!("Figure 5b: {title}"),
+        figures: vec![FigureSpec {
+            base: 0.5,
+            ..spec(
+                figure,
+                &format!("Fig. 5b: {title}"),
+                "fairness_normalised",
+                Shape::Bars,
+            )
+        }],
+        plan: Plan {
+            rounds: rounds.min(size.rounds),
+            warmup_rounds: 0,
+            noise: false,
+        },
+        workload: Box::new(workload),
+    }
+}
+
+/// glibc's lock, and ours as published and as it is: a program is no microbenchmark.
+fn application(size: &Size, locks: &[String], preset: Preset) -> Experiment {
+    let few = ["posix", "futex", "flexguard-sosp25", "flexguard"];
+    let chosen: Vec<String> = locks
+        .iter()
+        .filter(|l| {
+            !size.quick && few.contains(&l.as_str()) || ["posix", "flexguard"].contains(&l.as_str())
+        })
+        .cloned()
+        .collect();
+    let chosen = if chosen.is_empty() {
+        locks[..1].to_vec()
+    } else {
+        chosen
+    };
+    let scale = if size.seconds < 0.1 {
+        0.01
+    } else if size.quick {
+        0.25
+    } else {
+        2.0
+    };
+    let threads = size.threads(&[2.0])[0];
+    let workload = Exec::of(preset, &chosen, threads, scale);
+    let id = preset.name();
+    let title = format!("Applications (as Figure 4): {}", preset.title());
+    Experiment {
+        primary: None,
+        id,
+        figures: vec![spec(
+            &format!("app-{id}"),
+            preset.title(),
+            workload.primary(),
+            Shape::Bars,
+        )],
+        title,
+        plan: size.plan(),
+        workload: Box::new(workload),
+    }
+}
+
+fn overhead(size: &Size) -> Experiment {
+    let loops = if size.seconds < 0.1 {
+        10
+    } else if size.quick {
+        300
+    } else {
+        3000
+    };
+    let workload = Overhead::of(loops);
+    Experiment {
+        primary: None,
+        id: "overhead",
+        title: "Section 5.4: what the Preemption Monitor costs".into(),
+        figures: workload.figures(),
+        plan: size.plan(),
+        workload: Box::new(workload),
+    }
+}
+
+fn seconds_of(experiment: &Experiment) -> (usize, f64) {
+    let steps = Session::steps(experiment.workload.as_ref(), &experiment.plan);
+    (steps.len(), steps.iter().map(|s| s.1).sum())
+}
+
+pub fn show(experiments: &[Experiment], left_out: &[String]) -> String {
+    let mut text = String::new();
+    let mut total = 0.0;
+    for experiment in experiments {
+        let (runs, seconds) = seconds_of(experiment);
+        total += seconds;
+        text.push_str(&format!(
+            "{:18} {runs:5} runs {:>6}  {}\n",
+            experiment.id,
+            span(seconds),
+            experiment.title
+        ));
+    }
+    text.push_str(&format!("in all about {}\n", span(total)));
+    for reason in left_out {
+        text.push_str(&format!("left out: {reason}\n"));
+    }
+    text
+}
+
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if s < 60.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn locks() -> Vec<String> {
+        PAPERS_LOCKS.map(Into::into).to_vec()
+    }
+
+    /// With room for what the estimates leave out: locks that collapse, and the drawing.
+    #[test]
+    fn quick_is_quick_on_two_contexts() {
+        let (experiments, _) = experiments(&Size::of(true, 2), &locks());
+        let seconds: f64 = experiments.iter().map(|e| seconds_of(e).1).sum();
+        assert!((60.0..540.0).contains(&seconds), "{seconds}");
+    }
+
+    #[test]
+    fn every_machine_gets_from_one_thread_to_oversubscription() {
+        for contexts in [1, 2, 3, 8, 104, 512] {
+            for quick in [false, true] {
+                let threads = Size::of(quick, contexts).subscriptions();
+                assert_eq!(threads[0], 1);
+                assert!(threads.is_sorted() && *threads.last().unwrap() >= 8 * contexts.min(512));
+                assert!(threads.contains(&contexts) && threads.iter().all(|t| *t <= 4096));
+            }
+        }
+    }
+
+    #[test]
+    fn files_have_names_of_their_own() {
+        let (experiments, _) = experiments(&Size::of(false, 2), &locks());
+        let mut names: Vec<String> = experiments
+            .iter()
+            .flat_map(|e| e.figures.iter().map(|f| f.id.clone()))
+            .collect();
+        names.extend(experiments.iter().map(|e| e.id.to_owned()));
+        let distinct: std::collections::HashSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+
+    #[test]
+    fn what_a_figure_shows_is_measured() {
+        let (experiments, _) = experiments(&Size::of(true, 2), &locks());
+        for experiment in &experiments {
+            let measures = experiment.workload.measures();
+            let primary = experiment.primary.unwrap_or(experiment.workload.primary());
+            assert!(measures.iter().any(|m| m.name == primary), "{primary}");
+            for figure in &experiment.figures {
+                assert!(
+                    measures.iter().any(|m| m.name == figure.measure),
+                    "{}",
+                    figure.id
+                );
+            }
+        }
+    }
+}

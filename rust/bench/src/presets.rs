@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+//! Well-known programs whose mutexes matter, as `flexguard bench exec --preset` runs them.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+use tempfile::TempDir;
+
+use flexguard_launch::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    Rocksdb,
+    Kyoto,
+    SysbenchMutex,
+    SysbenchThreads,
+    Memcached,
+}
+
+/// What runs, and what is read from its output.
+pub struct Prepared {
+    pub argv: Vec<OsString>,
+    /// None: the time it takes is what counts.
+    pub score: Option<Regex>,
+    /// Its files, as long as this lives.
+    pub scratch: Option<TempDir>,
+}
+
+impl Preset {
+    pub const ALL: &[Self] = &[
+        Self::Rocksdb,
+        Self::Kyoto,
+        Self::SysbenchMutex,
+        Self::SysbenchThreads,
+        Self::Memcached,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rocksdb => "rocksdb",
+            Self::Kyoto => "kyoto",
+            Self::SysbenchMutex => "sysbench-mutex",
+            Self::SysbenchThreads => "sysbench-threads",
+            Self::Memcached => "memcached",
+        }
+    }
+
+    /// What it does, and what is compared.
+    pub fn brief(self) -> &'static str {
+        match self {
+            Self::Rocksdb => {
+                "RocksDB's db_bench, random reads of what it has written before; operations per second"
+            }
+            Self::Kyoto => "Kyoto Cabinet's cache test with mixed operations; time",
+            Self::SysbenchMutex => "sysbench: threads that take one of four mutexes; time",
+            Self::SysbenchThreads => {
+                "sysbench: threads that take mutexes and yield; events in 2 seconds"
+            }
+            Self::Memcached => "memcached under the load of memcaslap; operations per second",
+        }
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Rocksdb => "RocksDB, db_bench readrandom",
+            Self::Kyoto => "Kyoto Cabinet, kccachetest wicked",
+            Self::SysbenchMutex => "sysbench mutex",
+            Self::SysbenchThreads => "sysbench threads",
+            Self::Memcached => "memcached under memcaslap",
+        }
+    }
+
+    /// What has to be installed: programs, and Debian's package of each.
+    fn needs(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Rocksdb => &[("db_bench", "rocksdb-tools")],
+            Self::Kyoto => &[("kccachetest", "kyotocabinet-utils")],
+            Self::SysbenchMutex | Self::SysbenchThreads => &[("sysbench", "sysbench")],
+            Self::Memcached => &[
+                ("memcached", "memcached"),
+                ("memcaslap", "libmemcached-tools"),
+            ],
+        }
+    }
+
+    /// The first of them that is not installed.
+    pub fn missing(self) -> Option<&'static (&'static str, &'static str)> {
+        self.needs()
+            .iter()
+            .find(|(program, _)| which(program.as_ref()).is_none())
+    }
+
+    /// About how long a run takes.
+    pub fn seconds(self, scale: f64) -> f64 {
+        match self {
+            Self::SysbenchThreads | Self::Memcached => 2.0 * scale + 0.5,
+            _ => 2.0 * scale,
+        }
+    }
+
+    /// How the score is found in its output; None: the time it takes is what counts.
+    fn score(self) -> Option<&'static str> {
+        match self {
+            Self::Rocksdb => Some(r"(?m)^readrandom .* ([0-9.]+) ops/sec"),
+            Self::SysbenchThreads => Some(r"total number of events: +([0-9]+)"),
+            Self::Memcached => Some(r"TPS: ([0-9]+)"),
+            Self::Kyoto | Self::SysbenchMutex => None,
+        }
+    }
+
+    pub fn is_scored(self) -> bool {
+        self.score().is_some()
+    }
+
+    pub fn prepare(self, threads: u32, scale: f64) -> Result<Prepared> {
+        if let Some((program, package)) = self.missing() {
+            return Err(Failure::new(format_args!(
+                "--preset {} needs {program}, which is not installed",
+                self.name()
+            ))
+            .code(NOT_FOUND)
+            .advice(format_args!("on Debian or Ubuntu: apt install {package}")));
+        }
+        let times = |n: f64| (n * scale).ceil() as u64;
+        let mut scratch = None;
+        let argv: Vec<String> = match self {
+            Self::Rocksdb => {
+                let dir = scratch.insert(temporary()?);
+                vec![
+                    "db_bench".into(),
+                    "--benchmarks=fillrandom,readrandom".into(),
+                    format!("--num={}", times(150_000.0)),
+                    format!("--reads={}", times(150_000.0)),
+                    format!("--threads={threads}"),
+                    format!("--db={}", dir.path().join("db").display()),
+                ]
+            }
+            Self::Kyoto => words(&format!(
+                "kccachetest wicked -th {threads} -it 2 {}",
+                times(1_000_000.0)
+            )),
+            Self::SysbenchMutex => words(&format!(
+                "sysbench mutex --threads={threads} --mutex-num=4 --mutex-locks={} --mutex-loops=100 run",
+                times(5_000_000.0)
+            )),
+            Self::SysbenchThreads => words(&format!(
+                "sysbench threads --threads={threads} --thread-locks=2 --time={} run",
+                times(2.0)
+            )),
+            Self::Memcached => {
+                let own = std::env::current_exe().context("cannot tell where this command is")?;
+                let mut argv = vec![own.to_string_lossy().into_owned()];
+                argv.extend(words(&format!(
+                    "memcached-load --threads {threads} --seconds {}",
+                    times(2.0)
+                )));
+                argv
+            }
+        };
+        Ok(Prepared {
+            argv: argv.into_iter().map(Into::into).collect(),
+            score: self
+                .score()
+                .map(Regex::new)
+                .transpose()
+                .context("a preset's score")?,
+            scratch,
+        })
+    }
+}
+
+/// In memory where that is possible: a disk would drown what the locks do.
+fn temporary() -> Result<TempDir> {
+    let shm = Path::new("/dev/shm");
+    let made = match tempfile::Builder::new()
+        .prefix("flexguard-bench-")
+        .tempdir_in(shm)
+    {
+        Ok(dir) => Ok(dir),
+        Err(_) => tempfile::Builder::new()
+            .prefix("flexguard-bench-")
+            .tempdir(),
+    };
+    made.context("cannot make a directory for the benchmark's files")
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(Into::into).collect()
+}
+
+/// Where PATH finds a program.
+pub fn which(program: &OsStr) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|candidate| is_executable(candidate))
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// Fails, as starting it would, if a program cannot be started: before anything is loaded for it.
+pub fn executable(program: &OsStr) -> Result<()> {
+    let name = program.to_string_lossy();
+    if !name.contains('/') {
+        return match which(program) {
+            Some(_) => Ok(()),
+            None => Err(
+                Failure::new(format_args!("{name}: no such program in PATH"))
+                    .code(NOT_FOUND)
+                    .advice("check the name, or give the path"),
+            ),
+        };
+    }
+    let path = Path::new(program);
+    if !path.exists() {
+        return Err(Failure::new(format_args!("{name}: no such program"))
+            .code(NOT_FOUND)
+            .advice("check the path"));
+    }
+    if !is_executable(path) {
+        return Err(Failure::new(format_args!("cannot execute {name}"))
+            .code(NOT_EXECUTABLE)
+            .advice("check that it is a program and that you may execute it (`ls -l`)"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_can_be_prepared_or_says_what_to_install() {
+        for preset in Preset::ALL {
+            match (preset.prepare(2, 0.01), preset.missing()) {
+                (Ok(prepared), None) => {
+                    assert!(prepared.score.is_none_or(|s| s.captures_len() == 2));
+                    assert!(prepared.argv.len() > 1);
+                }
+                (Err(failure), Some((_, package))) => {
+                    assert!(failure.report().to_string().contains(package), "{preset:?}");
+                }
+                (prepared, missing) => panic!("{preset:?}: {missing:?}, {}", prepared.is_ok()),
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_run_is_known_before() {
+        assert!(executable("sh".as_ref()).is_ok() && executable("/bin/sh".as_ref()).is_ok());
+        let code = |program: &str| executable(program.as_ref()).unwrap_err().code;
+        assert_eq!(
+            (code("no-such-program"), code("/no/such")),
+            (NOT_FOUND, NOT_FOUND)
+        );
+        assert_eq!(code("/etc/passwd"), NOT_EXECUTABLE);
+    }
+}

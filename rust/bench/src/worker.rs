@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+//! fg-bench, which runs one round of one lock: how it is called and how its answer is read. docs/design/bench-worker.md says
+//! what it promises; fields that are absent are measures that are not shown.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::measure::{Measure, Unit, measure};
+use super::runner::{Capture, Run, with_tail};
+use super::stats::Better::{Higher, Lower};
+use super::workload::{Launch, MonitorUse, Reading};
+use flexguard_launch::child;
+use flexguard_launch::failure::{Failure, Result};
+use flexguard_launch::locks::{self, Lock};
+use flexguard_launch::output;
+use flexguard_launch::prefix::Prefix;
+
+/// A lock that collapses hands over once a time slice at worst; a run that takes this much longer hangs.
+const GRACE: Duration = Duration::from_secs(90);
+
+/// Starting the process, its threads, and taking them down again.
+pub const START_SECONDS: f64 = 0.05;
+
+/// The worker's name for the kind of lock that is not ours.
+const PEER: &str = "peer";
+
+pub fn find(prefix: &Prefix) -> Result<PathBuf> {
+    let worker = prefix.worker();
+    if worker.is_file() {
+        return Ok(worker);
+    }
+    Err(
+        Failure::new(format_args!("there is no {}", worker.display()))
+            .advice("the installation is incomplete: run `make`"),
+    )
+}
+
+/// The locks of the index and, after them, the peers that only the worker carries.
+pub fn locks(prefix: &Prefix, worker: &Path) -> Result<Vec<Lock>> {
+    let mut known = locks::read(prefix)?;
+    let listed = Command::new(worker).arg("--list").output();
+    let listed = listed.map_err(|e| {
+        Failure::new(format_args!("cannot execute {}: {e}", worker.display()))
+            .advice("the installation is incomplete: run `make`")
+    })?;
+    for line in String::from_utf8_lossy(&listed.stdout).lines() {
+        let (name, kind) = line.split_once('\t').unwrap_or((line, PEER));
+        if !known.iter().any(|l| l.name == name) {
+            known.push(Lock {
+                name: name.into(),
+                class: kind.into(),
+                ..Lock::default()
+            });
+        }
+    }
+    Ok(known)
+}
+
+/// The locks named, each once; `all` stands for posix and every lock of the index that this machine has what it needs
+/// for, `peers` for those of others.
+pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
+    let mut chosen: Vec<String> = Vec::new();
+    for name in names {
+        let picked: Vec<&str> = match name.as_str() {
+            "all" => by_class(known, |class| class != PEER)
+                .into_iter()
+                .filter(|name| usable(known, name))
+                .collect(),
+            "peers" => by_class(known, |class| class == PEER),
+            name => {
+                let lock = locks::find(known, name)?;
+                lock.demand()?;
+                vec![lock.name.as_str()]
+            }
+        };
+        for name in picked {
+            if !chosen.iter().any(|c| c == name) {
+                chosen.push(name.to_owned());
+            }
+        }
+    }
+    if chosen.is_empty() {
+        return Err(Failure::new("--locks names no lock").advice(
+            "this installation was built without peers; `flexguard list` shows the locks",
+        ));
+    }
+    Ok(chosen)
+}
+
+/// Says so if not.
+fn usable(known: &[Lock], name: &str) -> bool {
+    let demanded = locks::find(known, name).and_then(Lock::demand);
+    demanded
+        .map_err(|failure| output::note(&failure.report().to_string()))
+        .is_ok()
+}
+
+fn by_class(known: &[Lock], wanted: impl Fn(&str) -> bool) -> Vec<&str> {
+    let picked = known.iter().filter(|l| wanted(&l.class));
+    picked.map(|l| l.name.as_str()).collect()
+}
+
+/// One round. `options` whose value is None are not passed: the worker's own default holds.
+pub fn launch(
+    worker: &Path,
+    workload: &str,
+    lock: &str,
+    options: &[(String, Option<String>)],
+    seconds: f64,
+) -> Launch {
+    let mut argv: Vec<OsString> =
+        vec![worker.into(), workload.into(), "--lock".into(), lock.into()];
+    for (option, value) in options {
+        if let Some(value) = value {
+            argv.extend([OsString::from(option), OsString::from(value)]);
+        }
+    }
+    Launch {
+        command: child::command(&argv),
+        capture: Capture::Apart,
+        limit: Duration::from_secs_f64(seconds) + GRACE,
+        monitor: MonitorUse::Shared,
+    }
+}
+
+/// Where each measure is in the worker's object, as a JSON pointer.
+const PLAIN: [(&str, &str); 18] = [
+    ("throughput_ops_per_ms", "/throughput_ops_per_ms"),
+    ("cs_mean_ns", "/cs_ns/mean"),
+    ("cs_p50_ns", "/cs_ns/p50"),
+    ("cs_p99_ns", "/cs_ns/p99"),
+    ("cs_p999_ns", "/cs_ns/p999"),
+    ("cs_max_ns", "/cs_ns/max"),
+    ("wait_p99_ns", "/wait_ns/p99"),
+    ("longest_wait_ns", "/longest_wait_ns"),
+    ("fairness_factor", "/fairness_factor"),
+    ("fairness_normalised", "/fairness_normalised"),
+    ("fairness_1s", "/fairness_1s/factor"),
+    ("fairness_1s_worst", "/fairness_1s/worst_factor"),
+    ("fairness_10s", "/fairness_10s/factor"),
+    ("lock_bytes", "/memory/lock_bytes"),
+    ("per_lock_bytes", "/memory/per_lock_bytes"),
+    ("per_thread_bytes", "/memory/per_thread_bytes"),
+    ("rss_growth_bytes", "/memory/rss_growth_bytes"),
+    ("cpu_seconds", "/cpu_seconds"),
+];
+
+/// The measures of every worker's workload.
+pub fn measures() -> Vec<Measure> {
+    use Unit::{
+        Bytes, Microseconds, Nanoseconds, OpsPerMs, PerOperation, PerSecond, Plain, Seconds,
+    };
+    vec![
+        measure("throughput_ops_per_ms", "throughput", OpsPerMs, Higher),
+        measure("cs_mean_ns", "section mean", Nanoseconds, Lower),
+        measure("cs_p50_ns", "section p50", Nanoseconds, Lower),
+        measure("cs_p99_ns", "section p99", Nanoseconds, Lower),
+        measure("cs_p999_ns", "section p99.9", Nanoseconds, Lower),
+        measure("cs_max_ns", "longest section", Nanoseconds, Lower),
+        measure("wait_p99_ns", "wait p99", Nanoseconds, Lower),
+        measure("longest_wait_ns", "longest wait", Nanoseconds, Lower),
+        measure("fairness_factor", "fairness factor", Plain, Lower),
+        measure("fairness_normalised", "fairness normalised", Plain, Lower),
+        measure("fairness_1s", "fairness over 1 s", Plain, Lower),
+        measure("fairness_1s_worst", "worst second", Plain, Lower),
+        measure("fairness_10s", "fairness over 10 s", Plain, Lower),
+        measure("cpu_us_per_op", "CPU per operation", Microseconds, Lower),
+        measure("cpu_seconds", "CPU", Seconds, None),
+        measure("spins_per_op", "spins", PerOperation, Lower),
+        measure("spins_per_s", "spins", PerSecond, None),
+        measure("parks_per_s", "parks", PerSecond, None),
+        measure("preempted_per_s", "preempted sections", PerSecond, Lower),
+        measure("transitions_per_s", "mode transitions", PerSecond, None),
+        measure("runnable_mean", "runnable threads", Plain, None),
+        measure("lock_bytes", "lock object", Bytes, Lower),
+        measure("per_lock_bytes", "memory per lock", Bytes, Lower),
+        measure("per_thread_bytes", "memory per thread", Bytes, Lower),
+        measure("rss_growth_bytes", "resident growth", Bytes, None),
+    ]
+}
+
+/// What the share of a nice level in all operations is called.
+pub fn share(level: i32) -> String {
+    format!("share_nice_{level}")
+}
+
+/// By level: the worker has one object for each place in the list, and a level may have several.
+fn shares(object: &Value) -> BTreeMap<String, f64> {
+    let mut ops: BTreeMap<i64, f64> = BTreeMap::new();
+    for place in object["nice"].as_array().into_iter().flatten() {
+        if let (Some(level), Some(n)) = (place["nice"].as_i64(), place["ops"].as_f64()) {
+            *ops.entry(level).or_default() += n;
+        }
+    }
+    let all: f64 = ops.values().sum();
+    let shares = ops.into_iter().filter(|_| all > 0.0);
+    shares
+        .map(|(level, n)| (share(level as i32), n / all))
+        .collect()
+}
+
+/// Reads the object that the worker printed; it may hold more.
+pub fn read(run: &Run) -> Result<Reading, String> {
+    let unreadable =
+        |e: String| with_tail(&format!("fg-bench printed no result: {e}"), &run.stdout);
+    let object: Value = serde_json::from_str(&run.stdout).map_err(|e| unreadable(e.to_string()))?;
+    let values = values(&object);
+    if !values.contains_key("throughput_ops_per_ms") {
+        return Err(unreadable("throughput_ops_per_ms is missing".into()));
+    }
+    Ok(Reading {
+        values,
+        detail: object,
+    })
+}
+
+fn values(object: &Value) -> BTreeMap<String, f64> {
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_f64);
+    let mut values: BTreeMap<String, f64> = PLAIN
+        .iter()
+        .filter_map(|(name, pointer)| Some(((*name).to_owned(), number(pointer)?)))
+        .collect();
+    let mut derive = |name: &str, value: Option<f64>| {
+        if let Some(value) = value.filter(|v| v.is_finite()) {
+            values.insert(name.into(), value);
+        }
+    };
+    let over = |a: Option<f64>, b: Option<f64>| Some(a? / b?);
+    let (ops, seconds) = (number("/ops"), number("/seconds"));
+    derive(
+        "cpu_us_per_op",
+        over(number("/cpu_seconds").map(|s| s * 1e6), ops),
+    );
+    derive("spins_per_op", over(number("/spins"), ops));
+    derive("spins_per_s", over(number("/spins"), seconds));
+    derive("parks_per_s", over(number("/parks"), seconds));
+    // Without a monitor nobody has counted, and its zeros mean nothing.
+    if object["monitor"] == Value::Bool(true) {
+        let preempted = number("/preempted_holders")
+            .zip(number("/preempted_next_waiters"))
+            .map(|(a, b)| a + b);
+        derive("preempted_per_s", over(preempted, seconds));
+        derive(
+            "transitions_per_s",
+            over(number("/mode_transitions"), seconds),
+        );
+    }
+    if let Some(samples) = object
+        .pointer("/runnable/samples")
+        .and_then(Value::as_array)
+    {
+        let samples: Vec<f64> = samples.iter().filter_map(Value::as_f64).collect();
+        derive(
+            "runnable_mean",
+            Some(samples.iter().sum::<f64>() / samples.len() as f64),
+        );
+    }
+    values.extend(shares(object));
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_absent_is_left_out_and_what_follows_is_computed() {
+        let read = values(
+            &json!({"throughput_ops_per_ms": 2.0, "ops": 1000, "seconds": 0.5, "cpu_seconds": 1.0,
+            "spins": 500, "monitor": true, "preempted_holders": 3, "preempted_next_waiters": 1, "mode_transitions": 2,
+            "runnable": {"interval_us": 100, "samples": [1, 2, 3]}}),
+        );
+        let expected = [
+            ("cpu_seconds", 1.0),
+            ("cpu_us_per_op", 1000.0),
+            ("preempted_per_s", 8.0),
+            ("runnable_mean", 2.0),
+            ("spins_per_op", 0.5),
+            ("spins_per_s", 1000.0),
+            ("throughput_ops_per_ms", 2.0),
+            ("transitions_per_s", 4.0),
+        ];
+        let read: Vec<(&str, f64)> = read.iter().map(|(k, v)| (k.as_str(), *v)).collect();
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn places_of_one_nice_level_are_added_up() {
+        let place = |nice: i32, ops: u32| json!({"nice": nice, "threads": 1, "ops": ops});
+        let read = values(&json!({"nice": [place(-5, 50), place(5, 10), place(-5, 20)]}));
+        assert_eq!(
+            read,
+            BTreeMap::from([
+                ("share_nice_-5".into(), 0.875),
+                ("share_nice_5".into(), 0.125)
+            ])
+        );
+        assert!(values(&json!({"nice": [place(0, 0)]})).is_empty());
+    }
+
+    #[test]
+    fn without_a_monitor_nothing_was_counted() {
+        let read = values(
+            &json!({"monitor": false, "preempted_holders": 0, "preempted_next_waiters": 0,
+                                  "mode_transitions": 0, "seconds": 1, "ops": 0, "spins": 0}),
+        );
+        assert_eq!(read.keys().collect::<Vec<_>>(), ["spins_per_s"]);
+    }
+
+    #[test]
+    fn every_value_is_in_the_catalogue() {
+        let names: Vec<String> = measures().into_iter().map(|m| m.name).collect();
+        assert!(
+            PLAIN
+                .iter()
+                .all(|(name, _)| names.iter().any(|n| n == name))
+        );
+    }
+
+    #[test]
+    fn all_means_ours_and_peers_the_others() {
+        let lock = |name: &str, class: &str| Lock {
+            name: name.into(),
+            class: class.into(),
+            ..Lock::default()
+        };
+        let known = [
+            lock("posix", "libc"),
+            lock("a", "spin"),
+            lock("absl", "peer"),
+        ];
+        let resolve = |names: &[&str]| {
+            resolve(
+                &known,
+                &names.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(resolve(&["a", "all"]).unwrap(), ["a", "posix"]);
+        assert_eq!(resolve(&["peers", "a"]).unwrap(), ["absl", "a"]);
+        assert!(resolve(&["b"]).is_err());
+    }
+}

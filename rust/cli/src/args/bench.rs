@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: MIT
+//! The arguments of `flexguard bench`, and what they become for the library that measures.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use clap::builder::PossibleValue;
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use flexguard_bench::options::{self, factor, hogs, interval, seconds, share, threads};
+use flexguard_bench::{
+    compare, contention, exec, memcached, micro, overhead, paper, presets, report,
+};
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+use regex::Regex;
+
+use super::MonitorChoice;
+use crate::sections;
+
+/// Measure locks, one against another
+///
+/// Rounds are interleaved, values are medians with their intervals, and a winner is named only outside the noise.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = sections::help(sections::BENCH))]
+pub enum Bench {
+    /// The paper's shared-memory-access microbenchmark (section 5.2)
+    ///
+    /// Threads contend for one lock; each critical section reads and writes a few shared cache lines. Options that take several
+    /// values measure every combination.
+    #[command(after_long_help = sections::help(sections::BENCH_SHM))]
+    Shm(Measured<Shm>),
+
+    /// The paper's hash-table microbenchmark (section 5.2)
+    ///
+    /// Buckets with a lock each, and keys from a Zipf distribution that moves over the range of values. Options that take several
+    /// values measure every combination.
+    #[command(after_long_help = sections::help(sections::BENCH_HASHTABLE))]
+    Hashtable(Measured<Hashtable>),
+
+    /// What the Preemption Monitor costs (section 5.4)
+    ///
+    /// hackbench, whose processes do little but wake one another, without the monitor, with it as a bystander, and registered
+    /// with it; and, in runs of their own, the nanoseconds that the monitor's program takes of every context switch.
+    #[command(after_long_help = sections::help(sections::BENCH_OVERHEAD))]
+    Overhead(Measured<Overhead>),
+
+    /// Any program under several locks, compared by wall time or by a score that it prints
+    ///
+    /// Its output is kept back, and shown only if it fails.
+    #[command(
+        override_usage = "flexguard bench exec [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard bench exec [OPTIONS] --preset NAME"
+    )]
+    #[command(after_long_help = sections::help(sections::BENCH_EXEC))]
+    Exec(Measured<Exec>),
+
+    /// Every figure of the paper, on this machine
+    ///
+    /// Continues where an earlier call in the same directory was interrupted.
+    #[command(after_long_help = sections::help(sections::BENCH_PAPER))]
+    Paper(Paper),
+
+    /// Compare two results, before and after a change
+    #[command(after_long_help = sections::help(sections::BENCH_COMPARE))]
+    Compare(Compare),
+
+    /// Make a report and figures of results that were kept
+    #[command(after_long_help = sections::help(sections::BENCH_REPORT))]
+    Report(Report),
+}
+
+impl Bench {
+    pub fn run(self) -> Result<Status> {
+        match self {
+            Self::Shm(args) => args.run::<micro::Micro>(),
+            Self::Hashtable(args) => args.run::<micro::Micro>(),
+            Self::Overhead(args) => args.run::<overhead::Overhead>(),
+            Self::Exec(args) => args.run::<exec::Exec>(),
+            Self::Paper(args) => paper::run(args.into()),
+            Self::Compare(args) => compare::run(args.into()),
+            Self::Report(args) => report::run(args.into()),
+        }
+    }
+}
+
+/// A workload's own options and the common ones.
+#[derive(Debug, Args)]
+pub struct Measured<W: Args> {
+    #[command(flatten)]
+    pub workload: W,
+
+    #[command(flatten)]
+    pub plan: Plan,
+
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl<W: Args> Measured<W> {
+    fn run<T: flexguard_bench::Workload + From<W>>(self) -> Result<Status> {
+        flexguard_bench::run(
+            T::from(self.workload),
+            &self.plan.into(),
+            &self.output.into(),
+        )
+    }
+}
+
+/// How often everything runs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Rounds")]
+pub struct Plan {
+    /// How often everything is measured; six or more are needed to call a winner
+    #[arg(short, long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// Rounds that run first and are not recorded
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub warmup_rounds: u32,
+
+    /// Measure the first one twice, as if it were two: what it differs from itself is the noise
+    #[arg(long)]
+    pub noise: bool,
+}
+
+impl From<Plan> for options::Plan {
+    fn from(args: Plan) -> Self {
+        let Plan {
+            rounds,
+            warmup_rounds,
+            noise,
+        } = args;
+        Self {
+            rounds,
+            warmup_rounds,
+            noise,
+        }
+    }
+}
+
+/// Where the results go.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct Output {
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write the JSON to FILE, anew after every run: what was measured survives a kill
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// The measures that the table shows, or `all`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub columns: Vec<String>,
+
+    /// Write a report that any browser shows, in one file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+
+    /// Write every figure as SVG and PNG into DIR
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub plots: Option<PathBuf>,
+}
+
+impl From<Output> for options::Output {
+    fn from(args: Output) -> Self {
+        let Output {
+            json,
+            output,
+            columns,
+            html,
+            plots,
+        } = args;
+        Self {
+            json,
+            output,
+            columns,
+            html,
+            plots,
+        }
+    }
+}
+
+/// What the microbenchmarks have in common. Options that take several values make a point of each combination.
+#[derive(Debug, Args)]
+pub struct Contention {
+    /// Locks to compare; `all`: every lock of this installation, `peers`: those of others
+    #[arg(
+        short,
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "posix,futex,flexguard"
+    )]
+    pub locks: Vec<String>,
+
+    /// Threads; 2x: two for each hardware context
+    #[arg(short, long, value_name = "COUNTS", value_delimiter = ',', default_value = "0.5x,1x,2x,4x", value_parser = threads)]
+    pub threads: Vec<u32>,
+
+    /// Measured seconds of each run
+    #[arg(short, long, value_name = "SECONDS", value_delimiter = ',', default_value = "1", value_parser = |s: &str| seconds(s, 0.001, 3600.0))]
+    pub seconds: Vec<f64>,
+
+    /// Seconds that each run warms up before it measures
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = |s: &str| seconds(s, 0.0, 600.0))]
+    pub warmup: f64,
+
+    /// Busy processes that compete for the CPUs
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "0", value_parser = hogs)]
+    pub hogs: Vec<u32>,
+
+    /// Nice levels, dealt to the threads in turn
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', allow_hyphen_values = true,
+          value_parser = clap::value_parser!(i32).range(-20..=19))]
+    pub nice: Vec<i32>,
+
+    /// Sample the number of runnable threads at this interval (0: do not; else 100 or more)
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = interval)]
+    pub trace_us: u64,
+
+    #[command(flatten)]
+    pub monitor: MonitorChoice,
+}
+
+impl From<Contention> for contention::Contention {
+    fn from(args: Contention) -> Self {
+        let mut contention = Self::of(&args.locks, args.threads, 1.0, args.warmup);
+        contention.seconds = args.seconds;
+        contention.hogs = args.hogs;
+        contention.nice = args.nice;
+        contention.trace_us = args.trace_us;
+        contention.monitor = args.monitor.mode();
+        contention
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Shm {
+    #[command(flatten)]
+    pub contention: Contention,
+
+    /// Cycles that each thread spends between its critical sections
+    #[arg(long, value_name = "CYCLES", value_delimiter = ',', default_value = "100",
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
+    pub cycles_between: Vec<u64>,
+
+    /// Cycles that a critical section lasts longer
+    #[arg(long, value_name = "CYCLES", value_delimiter = ',', default_value = "0",
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
+    pub section_cycles: Vec<u64>,
+
+    /// Cache lines that each critical section reads and writes
+    #[arg(long, value_name = "LINES", value_delimiter = ',', default_value = "2",
+          value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub lines: Vec<u32>,
+
+    /// Locks, of which a thread takes one at random for each section
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub lock_count: Vec<u32>,
+
+    /// Microseconds that the holder sleeps in each section
+    #[arg(long, value_name = "MICROSECONDS", value_delimiter = ',', default_value = "0",
+          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+    pub hold_sleep_us: Vec<u64>,
+}
+
+fn long(values: &[u64]) -> Vec<f64> {
+    values.iter().map(|v| *v as f64).collect()
+}
+
+fn short(values: &[u32]) -> Vec<f64> {
+    values.iter().map(|v| f64::from(*v)).collect()
+}
+
+impl From<Shm> for micro::Micro {
+    fn from(args: Shm) -> Self {
+        Self::shm(args.contention.into())
+            .set("cycles_between", long(&args.cycles_between))
+            .set("section_cycles", long(&args.section_cycles))
+            .set("lines", short(&args.lines))
+            .set("lock_count", short(&args.lock_count))
+            .set("hold_sleep_us", long(&args.hold_sleep_us))
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Hashtable {
+    #[command(flatten)]
+    pub contention: Contention,
+
+    /// Buckets, each with a lock of its own
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "100",
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub buckets: Vec<u32>,
+
+    /// Cycles that each thread spends between its operations
+    #[arg(long, value_name = "CYCLES", value_delimiter = ',', default_value = "0",
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
+    pub cycles_between: Vec<u64>,
+
+    /// Skew of the keys' Zipf distribution (0: none)
+    #[arg(long, value_name = "THETAS", value_delimiter = ',', default_value = "0.99", value_parser = share)]
+    pub theta: Vec<f64>,
+
+    /// Share of inserts and removals
+    #[arg(long, value_name = "SHARES", value_delimiter = ',', default_value = "0.2", value_parser = share)]
+    pub update_ratio: Vec<f64>,
+
+    /// Microseconds that the holder sleeps in each section
+    #[arg(long, value_name = "MICROSECONDS", value_delimiter = ',', default_value = "0",
+          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+    pub hold_sleep_us: Vec<u64>,
+}
+
+impl From<Hashtable> for micro::Micro {
+    fn from(args: Hashtable) -> Self {
+        Self::hashtable(args.contention.into())
+            .set("buckets", short(&args.buckets))
+            .set("cycles_between", long(&args.cycles_between))
+            .set("theta", args.theta)
+            .set("update_ratio", args.update_ratio)
+            .set("hold_sleep_us", long(&args.hold_sleep_us))
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Overhead {
+    /// Groups of senders and receivers; by default one for every four hardware contexts
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub groups: Option<u32>,
+
+    /// Senders, and as many receivers, in a group
+    #[arg(long, value_name = "COUNT", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub fds: u32,
+
+    /// Messages from every sender to every receiver
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub loops: u32,
+
+    /// Bytes of a message
+    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub size: u32,
+}
+
+impl From<Overhead> for overhead::Overhead {
+    fn from(args: Overhead) -> Self {
+        Self::new(args.groups, args.fds, args.loops, args.size)
+    }
+}
+
+/// A preset on the command line; its name and its help are the library's.
+#[derive(Debug, Clone, Copy)]
+pub struct Preset(presets::Preset);
+
+impl ValueEnum for Preset {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Preset>> =
+            LazyLock::new(|| presets::Preset::ALL.iter().copied().map(Preset).collect());
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.brief()))
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// Locks to compare, or `all`; ratios are to the first
+    #[arg(
+        short,
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "posix,flexguard"
+    )]
+    pub locks: Vec<String>,
+
+    /// Compare what this regular expression finds in the output (its first group, a number, more is better)
+    #[arg(long, value_name = "REGEX")]
+    pub score: Option<Regex>,
+
+    /// Run a well-known program instead of PROGRAM
+    #[arg(long, value_name = "NAME", value_enum, conflicts_with_all = ["program", "score"])]
+    pub preset: Option<Preset>,
+
+    /// The preset's threads; 2x: two for each hardware context
+    #[arg(long, value_name = "COUNT", default_value = "2x", value_parser = threads, requires = "preset")]
+    pub threads: u32,
+
+    /// How much work the preset does
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "preset")]
+    pub scale: f64,
+
+    /// Give up on a run that takes longer
+    #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = |s: &str| seconds(s, 0.001, 1e7))]
+    pub timeout: f64,
+
+    #[command(flatten)]
+    pub monitor: MonitorChoice,
+
+    /// The program and its arguments
+    #[arg(required_unless_present = "preset", trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+impl From<Exec> for exec::Exec {
+    fn from(args: Exec) -> Self {
+        let mut exec = Self::new(args.locks, args.program, args.preset.map(|p| p.0));
+        exec.score = args.score;
+        exec.threads = args.threads;
+        exec.scale = args.scale;
+        exec.timeout = args.timeout;
+        exec.monitor = args.monitor.mode();
+        exec
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Paper {
+    /// Small: at most ten minutes on two hardware contexts
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Where everything goes
+    #[arg(short, long, value_name = "DIR", default_value = "flexguard-paper", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+
+    /// Start over instead of continuing what DIR has begun
+    #[arg(long)]
+    pub fresh: bool,
+
+    /// These locks instead of the paper's
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
+    pub locks: Vec<String>,
+
+    /// These experiments only; --plan lists them
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// Show what would run, and how long it takes
+    #[arg(long)]
+    pub plan: bool,
+
+    /// Seconds of each run of a microbenchmark, instead of the plan's
+    #[arg(long, value_name = "SECONDS", value_parser = |s: &str| seconds(s, 0.001, 60.0))]
+    pub seconds: Option<f64>,
+
+    /// Rounds, instead of the plan's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+}
+
+impl From<Paper> for paper::Paper {
+    fn from(args: Paper) -> Self {
+        Self {
+            quick: args.quick,
+            output: args.output,
+            fresh: args.fresh,
+            locks: args.locks,
+            only: args.only,
+            plan: args.plan,
+            seconds: args.seconds,
+            rounds: args.rounds,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The result to compare with
+    #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]
+    pub before: PathBuf,
+
+    /// The result to judge
+    #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath)]
+    pub after: PathBuf,
+
+    /// Compare this measure instead of the benchmark's own
+    #[arg(long, value_name = "NAME")]
+    pub measure: Option<String>,
+
+    /// Judge although the machines differ
+    #[arg(long)]
+    pub across_machines: bool,
+
+    /// End with 1 if anything got worse
+    #[arg(long)]
+    pub check: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl From<Compare> for compare::Compare {
+    fn from(args: Compare) -> Self {
+        Self {
+            before: args.before,
+            after: args.after,
+            measure: args.measure,
+            across_machines: args.across_machines,
+            check: args.check,
+            json: args.json,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Results, as `-o` wrote them
+    #[arg(required = true, value_name = "RESULT", value_hint = ValueHint::FilePath)]
+    pub results: Vec<PathBuf>,
+
+    /// The page
+    #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "plots")]
+    pub html: Option<PathBuf>,
+
+    /// Write every figure as SVG and PNG into DIR
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub plots: Option<PathBuf>,
+}
+
+impl From<Report> for report::Report {
+    fn from(args: Report) -> Self {
+        Self {
+            results: args.results,
+            html: args.html,
+            plots: args.plots,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Load {
+    /// The server's threads
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: u32,
+
+    /// How long to load it
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+}
+
+impl From<Load> for memcached::Load {
+    fn from(args: Load) -> Self {
+        Self {
+            threads: args.threads,
+            seconds: args.seconds,
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+//! Starting a program under a lock and a monitor: what `flexguard run` and `flexguard bench` share.
+//!
+//! | module    | what it holds                                                             |
+//! |-----------|---------------------------------------------------------------------------|
+//! | `prefix`  | where the parts of the installation are                                   |
+//! | `locks`   | the index of locks, and whether this machine has what a lock needs        |
+//! | `preload` | the environment that puts a lock's interposer into a program              |
+//! | `attach`  | the monitor of a run: the machine's daemon, one of our own, or none       |
+//! | `counted` | what the monitor counted between two moments                              |
+//! | `child`   | the program as a child process, waited for together with signals          |
+//! | `signals` | signals that are held back while a program runs                           |
+//! | `output`  | stdout and stderr without panics                                          |
+//! | `failure` | what failed, why, and what to do                                          |
+
+pub mod attach;
+pub mod child;
+mod counted;
+pub mod failure;
+pub mod locks;
+pub mod output;
+pub mod prefix;
+mod preload;
+pub mod signals;
+
+pub use attach::MonitorMode;
+pub use counted::Counted;
+pub use preload::Preload;

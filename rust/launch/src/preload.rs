@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+//! The environment that puts a lock's interposer into a program.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+use crate::locks::{self, POSIX};
+use crate::prefix::Prefix;
+
+const PRELOAD_ENV: &str = "LD_PRELOAD";
+
+/// What LD_PRELOAD must be for a lock, and what else must be in the environment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Preload {
+    value: Option<OsString>,
+    besides: Option<(&'static str, OsString)>,
+}
+
+impl Preload {
+    pub fn of(prefix: &Prefix, lock: &str) -> Result<Self> {
+        let known = locks::read(prefix)?;
+        let found = locks::find(&known, lock)?;
+        found.demand()?;
+        if lock == POSIX {
+            return Ok(Self::default());
+        }
+        let interposer = prefix.interposer(lock);
+        if let Err(e) = File::open(&interposer) {
+            return Err(Failure::new(format_args!(
+                "cannot read the lock's library {}: {e}",
+                interposer.display()
+            ))
+            .advice("the installation is incomplete: run `make`"));
+        }
+        let value = Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())?;
+        Ok(Self {
+            value: Some(value),
+            besides: found.environment(),
+        })
+    }
+
+    fn prepended(interposer: &Path, existing: Option<&OsStr>) -> Result<OsString> {
+        let mut value = interposer.as_os_str().to_owned();
+        if value.as_bytes().iter().any(|b| matches!(b, b' ' | b':')) {
+            return Err(Failure::new(format_args!(
+                "{} cannot be preloaded: the loader splits {PRELOAD_ENV} at spaces and colons",
+                interposer.display()
+            ))
+            .advice("install to a path without them, or make a symbolic link without them and set FLEXGUARD_PREFIX to it"));
+        }
+        if let Some(existing) = existing.filter(|e| !e.is_empty()) {
+            value.push(":");
+            value.push(existing);
+        }
+        Ok(value)
+    }
+
+    pub fn apply(&self, command: &mut Command) {
+        self.set(PRELOAD_ENV, command);
+    }
+
+    /// In another variable than the loader's.
+    pub fn set(&self, variable: &str, command: &mut Command) {
+        if let Some(value) = &self.value {
+            command.env(variable, value);
+        }
+        command.envs(self.besides.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepended(interposer: &str, existing: Option<&str>) -> Result<OsString> {
+        Preload::prepended(Path::new(interposer), existing.map(OsStr::new))
+    }
+
+    #[test]
+    fn the_lock_comes_before_what_is_preloaded_already() {
+        assert_eq!(
+            prepended("/l/a.so", None).unwrap(),
+            OsString::from("/l/a.so")
+        );
+        assert_eq!(
+            prepended("/l/a.so", Some("")).unwrap(),
+            OsString::from("/l/a.so")
+        );
+        assert_eq!(
+            prepended("/l/a.so", Some("x.so y.so")).unwrap(),
+            OsString::from("/l/a.so:x.so y.so")
+        );
+    }
+
+    #[test]
+    fn a_path_that_the_loader_would_split_is_refused() {
+        for path in ["/my locks/a.so", "/a:b/a.so"] {
+            assert!(
+                prepended(path, None)
+                    .unwrap_err()
+                    .report()
+                    .to_string()
+                    .contains("splits LD_PRELOAD")
+            );
+        }
+    }
+}
