@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Does each lock of the collection behave as its paper says? Measures, and says so.
 
-    bench/paper_behaviour.py [--out docs/measurements/paper-behaviour] [--budget SECONDS] [--tiny]
+    bench/paper_behaviour.py [--out docs/results/papers] [--budget SECONDS] [--tiny]
 
 Rounds are interleaved: each round visits every lock at every point before the next begins. Each is kept as soon as it
 is done, one JSON object a line in build/paper-behaviour.jsonl; started again, the script goes on where it was stopped,

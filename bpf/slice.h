@@ -17,7 +17,7 @@
  * moment.
  *
  * What no forecast knows: who wakes up meanwhile and is preferred, and interrupts. A thread that nobody competes with
- * is forecast as if somebody did. How good it is in all, docs/measurements/slice-end.md says. */
+ * is forecast as if somebody did. How good it is in all, docs/results/slice-forecast.md says. */
 #ifndef FLEXGUARD_SLICE_H
 #define FLEXGUARD_SLICE_H
 

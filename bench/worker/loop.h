@@ -12,7 +12,7 @@
  * for all operations since the one before. After a long one the next is timed too: that costs it nothing it would
  * notice, and where a lock has collapsed there are few operations and each is long. The longest time from asking to
  * having released is kept over all operations. What all this costs beyond the bare loop is in
- * docs/measurements/bench-harness.md. */
+ * docs/results/worker-cost.md. */
 #include "bench/worker/bench.h"
 #include "bench/worker/options.h"
 #include "bench/worker/random.h"

@@ -43,7 +43,7 @@ static inline uint64_t fgi_slice_published(void)
 	return cpu < FG_SLICE_CPUS ? fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->slice_end_ns[cpu]) : 0;
 }
 
-/* The interrupt comes, and takes effect, this much after its time at most (docs/measurements/slice-end.md): until then
+/* The interrupt comes, and takes effect, this much after its time at most (docs/results/slice-forecast.md): until then
  * the end has not passed by without a switch. */
 #define FGI_TICK_LATE_NS 10000u
 

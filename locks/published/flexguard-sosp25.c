@@ -66,7 +66,7 @@ static inline uint32_t block(struct fg_lock *l, uint32_t state, struct fgi_spin_
 
 /* The head's PAUSEs between two tries (line 51, where the paper has one). Each try takes val's line away from its
  * owner: where a line travels far, trying all the time makes every section wait for it. 8 threads on two contexts
- * 220 ns apart: 0.80 of futex's throughput with one PAUSE, 1.16 with 16 (docs/measurements/end-to-end.md). */
+ * 220 ns apart: 0.80 of futex's throughput with one PAUSE, 1.16 with 16 (docs/results/published-lock.md). */
 #define HEAD_PAUSES 16u
 
 /* Phase 2, lines 47-65. Returns 0 with the lock, ETIMEDOUT at the deadline, EAGAIN: go through the queue (line 62). */
