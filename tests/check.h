@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What every C test uses: a check that ends the test with a reason, a watchdog that turns a hang into a failure,
- * threads, and dice. */
+/* What every C and C++ test uses: checks that end the test with a reason, a watchdog that turns a hang into a failure,
+ * threads, and random numbers. */
 #ifndef FG_TESTS_CHECK_H
 #define FG_TESTS_CHECK_H
 
@@ -22,6 +22,14 @@
 		}                                                                                                      \
 	} while (0)
 
+#define CHECK_IS(expression, value)                                                                                    \
+	do {                                                                                                           \
+		long is_ = (long)(expression), should_ = (long)(value);                                                \
+		CHECK(is_ == should_, "%s is %ld, not %ld (%s)", #expression, is_, should_, #value);                   \
+	} while (0)
+
+#define ok(expression) CHECK_IS(expression, 0)
+
 static void check_hang(int signo)
 {
 	static const char text[] = "hang: the watchdog ended this test\n";
@@ -32,6 +40,7 @@ static void check_hang(int signo)
 	_exit(2);
 }
 
+/* From now on the test has so many seconds. */
 static inline void check_watchdog(unsigned int seconds)
 {
 	signal(SIGALRM, check_hang);

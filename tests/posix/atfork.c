@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "tests/posix/check.h"
 #include "tests/posix/guarded/guarded.h"
+#include "tests/posix/posix.h"
 
 static int stop, waiting;
 
@@ -119,13 +119,13 @@ int main(void)
 	pthread_t user[2], waiter;
 
 	for (int i = 0; i < users; i++)
-		user[i] = start(use, NULL);
+		user[i] = check_thread(use, NULL);
 	for (int i = 0; i < rounds(50); i++) {
 		fork_with(UNLOCK, go_on);
 		fork_with(UNLOCK_TWICE, go_on);
 		fork_with(RENEW, renew_again);
 	}
-	waiter = start(wait_for_change, NULL);
+	waiter = check_thread(wait_for_change, NULL);
 	await(&waiting, 1);
 	if (ours()) /* glibc's condition variable counts the dead */
 		for (int i = 0; i < rounds(50); i++)
@@ -133,12 +133,12 @@ int main(void)
 	guard = IGNORE;
 	tell(&stop, 1);
 	for (int i = 0; i < users; i++)
-		finish(user[i]);
+		check_join(user[i]);
 	ok(pthread_mutex_lock(&guarded));
 	held_and_renewed();
 	held_and_unmapped();
 	ok(pthread_cond_broadcast(&changed));
 	ok(pthread_mutex_unlock(&guarded));
-	finish(waiter);
+	check_join(waiter);
 	return 0;
 }

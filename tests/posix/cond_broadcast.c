@@ -3,7 +3,7 @@
  * unmapped, though no waiter has run yet. */
 #include <sys/mman.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 #define WAITERS 64
 
@@ -48,7 +48,7 @@ static void round_of(int n, bool signals)
 	ok(pthread_cond_init(c, NULL));
 	waiting = released = 0;
 	for (int i = 0; i < n; i++)
-		threads[i] = start(wait_once, NULL);
+		threads[i] = check_thread(wait_once, NULL);
 	await(&waiting, n);
 	ok(pthread_mutex_lock(&m));
 	if (!deadline_ns)
@@ -62,7 +62,7 @@ static void round_of(int n, bool signals)
 	ok(munmap(c, 4096));
 	ok(pthread_mutex_unlock(&m));
 	for (int i = 0; i < n; i++)
-		finish(threads[i]);
+		check_join(threads[i]);
 	CHECK_IS(released, n);
 }
 
@@ -76,13 +76,13 @@ static void in_passing(int n, bool timeouts)
 	waiting = released = 0;
 	deadline_ns = timeouts ? 4000000 : 0;
 	for (int i = 0; i < n; i++)
-		threads[i] = start(wait_once, NULL);
+		threads[i] = check_thread(wait_once, NULL);
 	await(&waiting, n);
 	ok(pthread_mutex_lock(&m)); /* so the last one waits, too */
 	ok(pthread_mutex_unlock(&m));
 	ok(pthread_cond_broadcast(c));
 	for (int i = 0; i < n; i++)
-		finish(threads[i]);
+		check_join(threads[i]);
 	CHECK_IS(released, n);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting is a cancellation point: the mutex is held again when the cleanup handlers run. */
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 enum how { WAIT, TIMEDWAIT, CLOCKWAIT };
 
@@ -54,13 +54,13 @@ static void blocked(int kind, int robust, enum how how)
 	ok(pthread_mutexattr_settype(&attr, kind));
 	ok(pthread_mutexattr_setrobust(&attr, robust));
 	ok(pthread_mutex_init(&w.m, &attr));
-	thread = start(wait_for_ever, &w);
+	thread = check_thread(wait_for_ever, &w);
 	await(&w.waiting, 1);
 	ok(pthread_mutex_lock(&w.m)); /* so it waits */
 	ok(pthread_cancel(thread));
 	CHECK_IS(__atomic_load_n(&w.cleaned, __ATOMIC_ACQUIRE), 0); /* the mutex comes first */
 	ok(pthread_mutex_unlock(&w.m));
-	CHECK(finish(thread) == PTHREAD_CANCELED);
+	CHECK(check_join(thread) == PTHREAD_CANCELED);
 	CHECK_IS(w.cleaned, 1);
 	ok(pthread_mutex_lock(&w.m));
 	ok(pthread_cond_signal(&w.c)); /* to nobody */
@@ -102,17 +102,17 @@ static void *disabled(void *arg)
 static void not_blocked(enum how how)
 {
 	struct waiter w = {.m = PTHREAD_MUTEX_INITIALIZER, .c = PTHREAD_COND_INITIALIZER, .how = how};
-	pthread_t thread = start(cancelled_before, &w);
+	pthread_t thread = check_thread(cancelled_before, &w);
 
-	CHECK(finish(thread) == PTHREAD_CANCELED);
+	CHECK(check_join(thread) == PTHREAD_CANCELED);
 	CHECK_IS(w.cleaned, 1);
-	thread = start(disabled, &w);
+	thread = check_thread(disabled, &w);
 	await(&w.waiting, 1);
 	ok(pthread_cancel(thread));
 	ok(pthread_mutex_lock(&w.m));
 	ok(pthread_cond_signal(&w.c));
 	ok(pthread_mutex_unlock(&w.m));
-	CHECK(finish(thread) == PTHREAD_CANCELED);
+	CHECK(check_join(thread) == PTHREAD_CANCELED);
 }
 
 int main(void)

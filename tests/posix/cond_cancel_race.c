@@ -2,7 +2,7 @@
 /* No signal is lost to a thread that is cancelled at the same time, and none touches what the signaller destroys. */
 #include <sys/mman.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t *c;
@@ -29,7 +29,7 @@ static void *wait_once(void *arg)
 
 static pthread_t start_waiting(int n)
 {
-	pthread_t thread = start(wait_once, NULL);
+	pthread_t thread = check_thread(wait_once, NULL);
 
 	await(&waiting, n);
 	return thread;
@@ -71,9 +71,9 @@ static int inherit(int round)
 	victim = start_waiting(1);
 	heir = start_waiting(2);
 	release_and_cancel(round, victim, pthread_cond_signal);
-	cancelled = finish(victim) == PTHREAD_CANCELED;
+	cancelled = check_join(victim) == PTHREAD_CANCELED;
 	if (cancelled && !returned) {
-		ok((long)finish(heir)); /* hangs if the signal is lost */
+		ok((long)check_join(heir)); /* hangs if the signal is lost */
 		CHECK_IS(returned, 1);
 		return cancelled;
 	}
@@ -82,7 +82,7 @@ static int inherit(int round)
 		CHECK_IS(returned, 1);
 	ok(pthread_cond_signal(c));
 	ok(pthread_mutex_unlock(&m));
-	ok((long)finish(heir));
+	ok((long)check_join(heir));
 	return cancelled;
 }
 
@@ -94,8 +94,8 @@ static void broadcast(int round)
 	victim = start_waiting(1);
 	heir = start_waiting(2);
 	release_and_cancel(round, victim, pthread_cond_broadcast);
-	finish(victim);
-	ok((long)finish(heir));
+	check_join(victim);
+	ok((long)check_join(heir));
 }
 
 /* Somebody who waits elsewhere, and has no business with any of it. */
@@ -133,7 +133,7 @@ static int vanish(int round)
 	ok(pthread_cond_destroy(c));
 	ok(munmap(page, 4096));
 	ok(pthread_mutex_unlock(&m));
-	return finish(victim) == PTHREAD_CANCELED;
+	return check_join(victim) == PTHREAD_CANCELED;
 }
 
 int main(void)
@@ -149,7 +149,7 @@ int main(void)
 	for (int i = 0; i < n / 10; i++)
 		broadcast(i);
 	cancelled = 0;
-	other = start(bystander, NULL);
+	other = check_thread(bystander, NULL);
 	await(&bystander_waits, 1);
 	for (int i = 0; i < n / 2; i++)
 		cancelled += vanish(i);
@@ -158,6 +158,6 @@ int main(void)
 	bystander_may_go = 1;
 	ok(pthread_cond_signal(&bystander_cond));
 	ok(pthread_mutex_unlock(&bystander_mutex));
-	finish(other);
+	check_join(other);
 	return 0;
 }

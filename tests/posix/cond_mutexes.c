@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 struct kind {
 	int type, robust, protocol, shared;
@@ -101,15 +101,15 @@ static void one_process(const struct kind *k, int cond_shared)
 	if (k->type == PTHREAD_MUTEX_ERRORCHECK || k->type == PTHREAD_MUTEX_RECURSIVE)
 		CHECK_IS(pthread_cond_wait(&b.c, &b.m), EPERM);
 	times_out(&b);
-	other = start(second_player, &b);
+	other = check_thread(second_player, &b);
 	play(&b, 0, 500);
-	finish(other);
-	other = start(be_cancelled, &b);
+	check_join(other);
+	other = check_thread(be_cancelled, &b);
 	await(&b.waiting, 1);
 	ok(pthread_mutex_lock(&b.m));
 	ok(pthread_mutex_unlock(&b.m));
 	ok(pthread_cancel(other));
-	CHECK(finish(other) == PTHREAD_CANCELED);
+	CHECK(check_join(other) == PTHREAD_CANCELED);
 	ok(elsewhere(try_it, &b.m));
 	times_out(&b);
 	ok(pthread_cond_destroy(&b.c));
@@ -187,13 +187,13 @@ static void owner_dies(int cond_shared, int repair)
 	init(&b, &kinds[4], cond_shared);
 	b.turn = repair;
 	for (int i = 0; i < 2; i++)
-		waiters[i] = start(wait_for_heritage, &b);
+		waiters[i] = check_thread(wait_for_heritage, &b);
 	await(&b.waiting, 2);
 	ok(pthread_mutex_lock(&b.m)); /* so both wait */
 	ok(pthread_mutex_unlock(&b.m));
 	ok(elsewhere(signal_and_die, &b));
-	results = (long)finish(waiters[0]);
-	results += (long)finish(waiters[1]);
+	results = (long)check_join(waiters[0]);
+	results += (long)check_join(waiters[1]);
 	CHECK_IS(results, EOWNERDEAD + (repair ? 0 : ENOTRECOVERABLE));
 	if (repair)
 		times_out(&b);

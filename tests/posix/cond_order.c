@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal releases one thread that was already waiting: no later arrival takes it, none is kept for later. */
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 #define WAITERS 16
 
@@ -33,7 +33,7 @@ static void in_order_of_arrival(bool holding)
 
 	arrived = woken = 0;
 	for (int i = 0; i < WAITERS; i++) {
-		threads[i] = start(queue_up, (void *)(long)i);
+		threads[i] = check_thread(queue_up, (void *)(long)i);
 		all_wait(i + 1);
 	}
 	for (int i = 0; i < WAITERS; i++) {
@@ -51,7 +51,7 @@ static void in_order_of_arrival(bool holding)
 		ok(pthread_mutex_unlock(&m));
 	}
 	for (int i = 0; i < WAITERS; i++)
-		finish(threads[i]);
+		check_join(threads[i]);
 }
 
 /* The signaller waits itself, in the same critical section: it comes later than its own signal. */
@@ -63,7 +63,7 @@ static void not_stolen(void)
 		int result;
 
 		arrived = woken = 0;
-		waiter = start(queue_up, NULL);
+		waiter = check_thread(queue_up, NULL);
 		all_wait(1);
 		ok(pthread_mutex_lock(&m));
 		ok(pthread_cond_signal(&c));
@@ -72,7 +72,7 @@ static void not_stolen(void)
 		if (ours())
 			CHECK_IS(result, ETIMEDOUT);
 		ok(pthread_mutex_unlock(&m));
-		finish(waiter);
+		check_join(waiter);
 		CHECK_IS(woken, 1);
 	}
 }
@@ -113,13 +113,13 @@ static void leavers(unsigned int who_leaves)
 
 	arrived = woken = 0;
 	for (int i = 0; i < 4; i++) {
-		threads[i] = start(who_leaves >> i & 1 ? give_up : queue_up, (void *)(long)stay);
+		threads[i] = check_thread(who_leaves >> i & 1 ? give_up : queue_up, (void *)(long)stay);
 		stay += !(who_leaves >> i & 1);
 		await(&arrived, i + 1);
 	}
 	for (int i = 0; i < 4; i++)
 		if (who_leaves >> i & 1)
-			finish(threads[i]);
+			check_join(threads[i]);
 	for (int i = 0; i < stay; i++) {
 		all_wait(4);
 		ok(pthread_cond_signal(&c));
@@ -129,7 +129,7 @@ static void leavers(unsigned int who_leaves)
 	}
 	for (int i = 0; i < 4; i++)
 		if (!(who_leaves >> i & 1))
-			finish(threads[i]);
+			check_join(threads[i]);
 	CHECK_IS(woken, stay);
 	ok(pthread_cond_destroy(&c));
 	ok(pthread_cond_init(&c, NULL));
@@ -142,11 +142,11 @@ static void destroy_with_waiters(void)
 	if (!ours()) /* glibc waits for them */
 		return;
 	arrived = woken = 0;
-	waiter = start(queue_up, NULL);
+	waiter = check_thread(queue_up, NULL);
 	all_wait(1);
 	CHECK_IS(pthread_cond_destroy(&c), EBUSY);
 	ok(pthread_cond_signal(&c));
-	finish(waiter);
+	check_join(waiter);
 	ok(pthread_cond_destroy(&c));
 }
 

@@ -2,7 +2,7 @@
 /* Condition variables with a deadline, on both clocks, and the race between the deadline and a signal. */
 #include <sys/prctl.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static void init_clock(pthread_cond_t *c, clockid_t clock)
 {
@@ -67,13 +67,13 @@ static void *wait_long(void *arg)
 static void is_met(pthread_cond_t *c, bool clockwait, clockid_t clock)
 {
 	struct pair p = {.m = PTHREAD_MUTEX_INITIALIZER, .c = c, .clockwait = clockwait, .clock = clock};
-	pthread_t waiter = start(wait_long, &p);
+	pthread_t waiter = check_thread(wait_long, &p);
 
 	await(&p.waiting, 1);
 	ok(pthread_mutex_lock(&p.m));
 	ok(pthread_cond_signal(c));
 	ok(pthread_mutex_unlock(&p.m));
-	finish(waiter);
+	check_join(waiter);
 }
 
 /* The race: hasty waiters, whose deadline passes just when the signals come, in front of as many steady ones, and as
@@ -119,7 +119,7 @@ static int race(int round, int each)
 	deadline = from_now(CLOCK_MONOTONIC, window_ns);
 	waiting = released = timeouts = over = 0;
 	for (int i = 0; i < 2 * each; i++) {
-		threads[i] = start(i < each ? hasty : steady, NULL);
+		threads[i] = check_thread(i < each ? hasty : steady, NULL);
 		await(&waiting, i + 1);
 	}
 	ok(pthread_mutex_lock(&m)); /* so the last one waits, too */
@@ -132,7 +132,7 @@ static int race(int round, int each)
 		ok(pthread_cond_signal(&c));
 	await(&released, each);
 	for (int i = 0; i < each; i++)
-		finish(threads[i]);
+		check_join(threads[i]);
 	ok(pthread_mutex_lock(&m));
 	if (ours()) /* glibc may wake more than it must */
 		CHECK_IS(released, each);
@@ -140,7 +140,7 @@ static int race(int round, int each)
 	ok(pthread_cond_broadcast(&c));
 	ok(pthread_mutex_unlock(&m));
 	for (int i = each; i < 2 * each; i++)
-		finish(threads[i]);
+		check_join(threads[i]);
 	return timeouts;
 }
 

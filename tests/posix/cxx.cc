@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 using namespace std::chrono_literals;
 
@@ -145,10 +145,10 @@ static void unwinding()
 {
 	for (int i = 1; i <= 100; i++) {
 		waiting = 0;
-		pthread_t thread = start(wait_in_cxx, nullptr);
+		pthread_t thread = check_thread(wait_in_cxx, nullptr);
 		await(&waiting, 1);
 		ok(pthread_cancel(thread));
-		CHECK(finish(thread) == PTHREAD_CANCELED);
+		CHECK(check_join(thread) == PTHREAD_CANCELED);
 		CHECK_IS(destroyed, i);
 		CHECK_IS(caught, i);
 	}

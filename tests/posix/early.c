@@ -2,7 +2,7 @@
 /* Mutexes before main: in an allocator that the dynamic linker already calls, and in constructors; and in a plugin that
  * is loaded and unloaded. The allocator's mutexes are of ours and of glibc's kinds, so that the functions behind the
  * interposer are needed before its own constructor has run, and must be found without allocating. */
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static char arena[64 << 20] __attribute__((aligned(64)));
 static size_t used;

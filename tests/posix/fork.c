@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
@@ -48,9 +48,9 @@ static void contend(void)
 	pthread_t other;
 
 	counter = 0;
-	other = start(count, NULL);
+	other = check_thread(count, NULL);
 	count(NULL);
-	finish(other);
+	check_join(other);
 	CHECK_IS(counter, 4000);
 }
 
@@ -138,11 +138,11 @@ static void handlers(void)
 	pthread_t other;
 
 	ok(pthread_atfork(before, after, after));
-	other = start(use, NULL);
+	other = check_thread(use, NULL);
 	for (int i = 0; i < 100; i++)
 		reap(fork_off(once));
 	tell(&stop, 1);
-	finish(other);
+	check_join(other);
 }
 
 /* Threads of the parent wait. In the child they do not exist: a new waiter gets the only signal, and nobody writes to
@@ -167,13 +167,13 @@ static void new_waiters(void)
 
 	for (int i = 0; i < 10; i++) {
 		waiting = woken = 0;
-		waiter = start(wait_once, NULL);
+		waiter = check_thread(wait_once, NULL);
 		await(&waiting, 1);
 		ok(pthread_mutex_lock(&m));
 		CHECK_IS(pthread_cond_destroy(&c), EBUSY);
 		ok(pthread_cond_signal(&c));
 		ok(pthread_mutex_unlock(&m));
-		finish(waiter);
+		check_join(waiter);
 	}
 	ok(pthread_cond_destroy(&c));
 }
@@ -222,7 +222,7 @@ static void waited_for(void)
 	CHECK_IS(woken, 0);
 	ok(pthread_cond_broadcast(&c));
 	for (int i = 0; i < 2; i++)
-		finish(threads[i]);
+		check_join(threads[i]);
 }
 
 int main(void)

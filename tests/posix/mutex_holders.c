@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Holders out of the ordinary: of very many mutexes, of one very often, gone, or other than who unlocks. */
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static void *lock_it(void *m)
 {

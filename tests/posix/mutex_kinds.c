@@ -2,7 +2,7 @@
 /* Every kind of mutex against every operation: results, error numbers, mutual exclusion. */
 #include <limits.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static const int kinds[] = {PTHREAD_MUTEX_DEFAULT, PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ADAPTIVE_NP,
 			    PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_RECURSIVE};
@@ -152,9 +152,9 @@ static void exclusion(int kind)
 
 	init_kind(&s.m, kind);
 	for (int i = 0; i < n; i++)
-		threads[i] = start(increment, &s);
+		threads[i] = check_thread(increment, &s);
 	for (int i = 0; i < n; i++)
-		finish(threads[i]);
+		check_join(threads[i]);
 	CHECK_IS(s.counter, n * 30000);
 	ok(pthread_mutex_destroy(&s.m));
 }

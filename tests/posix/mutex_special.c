@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 enum { LOWEST = 1, CEILING = 5 }; /* of SCHED_FIFO's priorities */
 static const struct timespec past = {.tv_sec = 1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Statically initialised mutexes of every kind work as their kind, though no function has seen them before. */
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Locks with a deadline: on both clocks, that pass and that are met, and what is wrong with one when. */
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static const int kinds[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ADAPTIVE_NP, PTHREAD_MUTEX_ERRORCHECK,
 			    PTHREAD_MUTEX_RECURSIVE};
@@ -60,10 +60,10 @@ static void contended(struct attempt *a)
 	a->deadline = from_now(a->clock, 20000000);
 	CHECK_IS(elsewhere(once, a), ETIMEDOUT);
 	CHECK(reached(a->clock, &a->deadline));
-	waiter = start(let_in, a);
+	waiter = check_thread(let_in, a);
 	await(&a->waiting, 1);
 	ok(pthread_mutex_unlock(a->m));
-	finish(waiter);
+	check_join(waiter);
 }
 
 static void uncontended(struct attempt *a)
@@ -119,9 +119,9 @@ int main(void)
 		}
 	}
 	for (int i = 0; i < n; i++)
-		threads[i] = start(impatient, NULL);
+		threads[i] = check_thread(impatient, NULL);
 	for (int i = 0; i < n; i++)
-		taken += (long)finish(threads[i]);
+		taken += (long)check_join(threads[i]);
 	CHECK_IS(counter, taken);
 	CHECK(taken >= n * 2500);
 	return 0;

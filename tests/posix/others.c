@@ -3,7 +3,7 @@
 #include <semaphore.h>
 #include <threads.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static const struct timespec past = {.tv_sec = 1};
 
@@ -58,9 +58,9 @@ static void barrier(void)
 
 	ok(pthread_barrier_init(&b, NULL, 3));
 	for (int i = 0; i < 3; i++)
-		threads[i] = start(meet, &b);
+		threads[i] = check_thread(meet, &b);
 	for (int i = 0; i < 3; i++)
-		serial += (long)finish(threads[i]);
+		serial += (long)check_join(threads[i]);
 	CHECK_IS(serial, 100);
 	ok(pthread_barrier_destroy(&b));
 }
@@ -86,10 +86,10 @@ static void spin_and_semaphore(void)
 	CHECK_IS(elsewhere(try_spin, (void *)&l), EBUSY);
 	ok(pthread_spin_unlock(&l));
 	ok(sem_init(&s, 0, 0));
-	poster = start(post, &s);
+	poster = check_thread(post, &s);
 	ok(sem_wait(&s));
 	CHECK_IS(sem_timedwait(&s, &past), -1);
-	finish(poster);
+	check_join(poster);
 }
 
 struct c11 {

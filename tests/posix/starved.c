@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 /* Less than a pool of nodes would like to reserve; the program, its libraries and two small stacks fit. */
 #define LIMIT (12l << 20)
@@ -69,7 +69,7 @@ static void live_on_little(void)
 	tell(&starved, 1);
 	count(NULL);
 	hold(HELD);
-	finish(other);
+	check_join(other);
 	CHECK_IS(counter, 2 * rounds(20000));
 	while (n--)
 		ok(munmap(holes[n].start, holes[n].size));

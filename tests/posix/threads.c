@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* 100,000 threads (a tenth of them under most locks) that live for one critical section and one signal each: nothing of
  * a thread is ever used up. */
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 #define THREADS 100000
 
@@ -24,7 +24,7 @@ int main(void)
 	int threads = (sliced() ? THREADS / 50 : rounds(THREADS)) & ~1;
 
 	for (int i = 0; i < threads / 2; i++) {
-		pthread_t a = start(live, NULL), b = start(live, NULL);
+		pthread_t a = check_thread(live, NULL), b = check_thread(live, NULL);
 
 		if (i % 100 == 0) {
 			ok(pthread_mutex_lock(&m));
@@ -32,8 +32,8 @@ int main(void)
 				ok(pthread_cond_wait(&c, &m));
 			ok(pthread_mutex_unlock(&m));
 		}
-		finish(a);
-		finish(b);
+		check_join(a);
+		check_join(b);
 	}
 	CHECK_IS(lived, threads);
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/posix/guarded/guarded.h"
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 enum guard guard;
 pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;

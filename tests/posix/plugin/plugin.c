@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A library that early.c loads late: it locks in its constructor, in threads of its own, and in its destructor. */
-#include "tests/posix/check.h"
+#include "tests/posix/posix.h"
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static int constructed, counter;
@@ -31,9 +31,9 @@ static void *count(void *arg)
 
 int plugin_work(void)
 {
-	pthread_t other = start(count, NULL);
+	pthread_t other = check_thread(count, NULL);
 
 	count(NULL);
-	finish(other);
+	check_join(other);
 	return constructed ? counter : -1;
 }

@@ -1,41 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What the POSIX tests share. Each program runs on glibc and on every interposer; it ends 0, or at the first check that
- * fails, or by SIGALRM when it hangs. Threads wait for one another's state, never for time to pass. */
-#ifndef FG_TESTS_POSIX_CHECK_H
-#define FG_TESTS_POSIX_CHECK_H
+/* What the POSIX tests share. Each program runs on glibc and on every interposer. Threads wait for one another's state,
+ * never for time to pass. */
+#ifndef FG_TESTS_POSIX_H
+#define FG_TESTS_POSIX_H
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "tests/check.h"
 
 #define WATCHDOG_SECONDS 100
-
-#define CHECK(c)                                                                                                       \
-	do {                                                                                                           \
-		if (!(c)) {                                                                                            \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #c);                                \
-			_exit(1);                                                                                      \
-		}                                                                                                      \
-	} while (0)
-
-#define CHECK_IS(expression, value)                                                                                    \
-	do {                                                                                                           \
-		long is_ = (long)(expression), should_ = (long)(value);                                                \
-		if (is_ != should_) {                                                                                  \
-			fprintf(stderr, "%s:%d: %s is %ld, not %ld (%s)\n", __FILE__, __LINE__, #expression, is_,      \
-				should_, #value);                                                                      \
-			_exit(1);                                                                                      \
-		}                                                                                                      \
-	} while (0)
-
-#define ok(expression) CHECK_IS(expression, 0)
 
 /* Is an interposer of ours loaded? Its exported thread block tells. */
 static inline bool ours(void)
@@ -68,30 +44,14 @@ __attribute__((constructor)) static inline void test_start(void)
 {
 	const char *under_test = getenv("FG_TEST_LOCK");
 
-	alarm(WATCHDOG_SECONDS);
+	check_watchdog(WATCHDOG_SECONDS);
 	CHECK_IS(ours(), under_test && strcmp(under_test, "glibc") != 0);
-}
-
-static inline pthread_t start(void *(*run)(void *), void *arg)
-{
-	pthread_t thread;
-
-	ok(pthread_create(&thread, NULL, run, arg));
-	return thread;
-}
-
-static inline void *finish(pthread_t thread)
-{
-	void *result;
-
-	ok(pthread_join(thread, &result));
-	return result;
 }
 
 /* What run(arg) returns in another thread. */
 static inline long elsewhere(void *(*run)(void *), void *arg)
 {
-	return (long)finish(start(run, arg));
+	return (long)check_join(check_thread(run, arg));
 }
 
 /* Waits until *word is at least `value`. Without the functions under test. */
