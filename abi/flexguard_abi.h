@@ -32,7 +32,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 2u
+#define FG_ABI_VERSION 3u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -51,12 +51,9 @@ struct fg_thread_block {
 	fg_u64 pending; /* address of the u32 lock word it owns, is about to take or has just released, or 0 */
 	fg_u64 spins;   /* iterations spent busy-waiting (statistics: the monitor does not read it) */
 	fg_u64 parks;   /* futex waits entered (statistics) */
-	/* What locks/default/flexguard.c remembers of whatever lock; the monitor does not read it. */
-	fg_u64 leased;     /* the lock that is reserved for this thread, or 0, */
-	fg_u32 leased_for; /* for so many sections more, */
-	fg_u32 leased_ops; /* as long as the lock's count is this */
-	fg_u32 contended;  /* how often it has found a lock taken, and the first tries were in vain */
-	fg_u32 reserved;
+	/* The default lock's state for this thread (locks/default/). No other lock uses it, and the monitor does not
+	 * read it: two shared objects with different locks in one process share the thread block. */
+	fg_u64 lock_private[3];
 };
 
 #define FG_OWNER_MASK 0x3fffffffu /* the bits of a lock word that name its owner (a Linux tid fits) */
@@ -67,10 +64,10 @@ struct fg_queue_node {
 	fg_u64 next;  /* the successor writes its address here once: the link */
 	fg_u32 state; /* FG_NODE_*; see locks/parts/mcs_queue.h for who moves it */
 	fg_u32 pad;
-	fg_u64 tail;        /* address of the tail word of the queue it is or was last in */
-	fg_u64 free;        /* link of a free list */
-	fg_u64 owner;       /* address of its thread's thread block */
-	fg_u64 reserved[3]; /* like pad: for the lock it is queued at; the monitor never looks */
+	fg_u64 tail;            /* address of the tail word of the queue it is or was last in */
+	fg_u64 free;            /* link of a free list */
+	fg_u64 owner;           /* address of its thread's thread block */
+	fg_u64 lock_private[3]; /* for the lock whose queue the node is in: each lock file says what it keeps there */
 };
 
 enum fg_node_state {
@@ -122,16 +119,16 @@ struct fg_registration {
 	fg_u32 size;    /* of the whole message, in bytes: sizeof(fg_registration) + windows * sizeof(fg_window) */
 	fg_u32 windows;
 	fg_s64 block_offset; /* of the thread block from the thread pointer */
-	fg_u64 flags;        /* FG_REG_WANT_*; others: EINVAL */
+	fg_u64 flags;        /* FG_WANT_*; others: EINVAL */
 };
 
-#define FG_REG_WANT_SLICE 1ull /* publish when the slices of this process's threads end: see slice_end_ns below */
+#define FG_WANT_SLICE_FORECAST 1ull /* publish when the slices of this process's threads end: slice_end_ns below */
 
 struct fg_reply {
 	fg_u32 magic;
 	fg_u32 version;
 	fg_u32 status; /* 0 or an errno value: EPROTO not our magic, EPROTONOSUPPORT other version, EINVAL ... */
-	fg_u32 reserved;
+	fg_u32 values; /* how many fg_u64 follow: 0 after a registration, the counters after a request for statistics */
 };
 
 #define FG_SOCKET_DEFAULT "/run/flexguard/monitor.sock"
@@ -161,7 +158,7 @@ struct fg_shared {
 
 	/* By CPU number: when the scheduler means to look for another thread than the one running there,
 	 * CLOCK_MONOTONIC; 0: unknown. Written whenever the CPU switches to a thread of a process with
-	 * FG_REG_WANT_SLICE; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on which no
+	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on which no
 	 * more than speed may depend. */
 	fg_u64 slice_end_ns[FG_SLICE_CPUS];
 
@@ -187,9 +184,11 @@ FG_ABI_AT(fg_thread_block, held, 0);
 FG_ABI_AT(fg_thread_block, self, 4);
 FG_ABI_AT(fg_thread_block, node, 8);
 FG_ABI_AT(fg_thread_block, pending, 16);
+FG_ABI_AT(fg_thread_block, lock_private, 40);
 FG_ABI_ASSERT(sizeof(struct fg_queue_node) == FG_CACHE_LINE);
 FG_ABI_AT(fg_queue_node, next, 0);
 FG_ABI_AT(fg_queue_node, state, 8);
+FG_ABI_AT(fg_queue_node, lock_private, 40);
 FG_ABI_ASSERT(sizeof(struct fg_window) == 40);
 FG_ABI_AT(fg_window, reg, 32);
 FG_ABI_ASSERT(sizeof(struct fg_registration) == 32);

@@ -331,7 +331,7 @@ static __always_inline void publish_slice(struct task_struct *next, struct fg_sh
 	if (cpu >= FG_SLICE_CPUS || (next->flags & PF_KTHREAD))
 		return;
 	process = bpf_task_storage_get(&processes, next->group_leader, 0, 0);
-	if (process && (process->flags & FG_REG_WANT_SLICE))
+	if (process && (process->flags & FG_WANT_SLICE_FORECAST))
 		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, cpus);
 }
 

@@ -21,7 +21,7 @@ struct fg_process_record {
 	fg_s64 block_offset[FG_MAX_IMAGES]; /* of the image's thread block from the thread pointer */
 	fg_u64 lo;                          /* (lo, hi] covers every window: most instruction pointers lie outside */
 	fg_u64 hi;
-	fg_u64 flags; /* FG_REG_WANT_*, of all images together */
+	fg_u64 flags; /* FG_WANT_*, of all images together */
 	struct fg_window windows[FG_MAX_WINDOWS];
 };
 

@@ -371,7 +371,8 @@ void fgi_nodes_after_fork(void)
 		if (node->state == FG_NODE_OWNED) {
 			*(uint64_t *)(uintptr_t)node->tail = (uint64_t)(uintptr_t)node;
 			node->next = 0;
-			memset(node->reserved, 0, sizeof(node->reserved)); /* further waiters of its lock hung there */
+			memset(node->lock_private, 0,
+			       sizeof(node->lock_private)); /* further waiters of its lock hung there */
 			fgi_nodes_carried++;
 			continue;
 		}

@@ -63,6 +63,20 @@ _Static_assert(((WAKE | DEMAND) & FG_OWNER_MASK) == 0, "the owner's bits are the
 #define KEPT_SECTIONS 64u /* in so many the displaced owner has come by and found the lock reserved, if it ever comes */
 #define VISIT_EVERY 16u
 
+/* What a thread remembers of its locks, in its thread block. */
+struct memory {
+	uint64_t leased;    /* the lock that is reserved for this thread, or 0, */
+	uint32_t sections;  /* for so many sections more, */
+	uint32_t ops;       /* as long as the lock's count is this */
+	uint32_t contended; /* how often it has found a lock taken, and the first tries were in vain */
+} __attribute__((may_alias));
+_Static_assert(sizeof(struct memory) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
+
+static inline struct memory *mine(void)
+{
+	return (struct memory *)(void *)fg_thread.lock_private;
+}
+
 static inline bool is_free(uint32_t word)
 {
 	return !(word & FG_OWNER_MASK);
@@ -147,9 +161,9 @@ static bool take_as_alpha(struct fg_lock *l, uint32_t found, bool lease)
 	if (!take(l, found, lease ? DEMAND : 0))
 		return false;
 	if (lease) {
-		fg_thread.leased = (uintptr_t)l;
-		fg_thread.leased_for = KEPT_SECTIONS;
-		fg_thread.leased_ops = l->ops;
+		mine()->leased = (uintptr_t)l;
+		mine()->sections = KEPT_SECTIONS;
+		mine()->ops = l->ops;
 	}
 	if (fgi_room_leave(&l->room, fgi_ledger_pace_ns(l) > FGI_COLD_NS))
 		fg_fetch_or_relaxed(&l->word, WAKE);
@@ -256,7 +270,7 @@ static bool stay_reserved(struct fg_lock *l)
 {
 	bool parked = fg_load_relaxed(&l->room.seats) >= FGI_ONE;
 
-	fg_thread.leased_for = KEPT_SECTIONS;
+	mine()->sections = KEPT_SECTIONS;
 	if (!parked || !rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC)))
 		return parked;
 	fgi_room_call(&l->room);
@@ -267,19 +281,19 @@ static bool stay_reserved(struct fg_lock *l)
  * while this runs: a call takes system calls, in which a signal handler may begin another. */
 static bool take_reserved(struct fg_lock *l)
 {
-	uint32_t ops = fg_thread.leased_ops;
+	uint32_t ops = mine()->ops;
 	bool on = !(fg_load_relaxed(&l->room.seats) & FGI_SEAT);
 
-	fg_thread.leased = 0;
+	mine()->leased = 0;
 	if (fg_load_relaxed(&l->ops) != ops)
 		return false;
-	if (on && fg_thread.leased_for-- == 0)
+	if (on && mine()->sections-- == 0)
 		on = stay_reserved(l);
 	if (fg_load_relaxed(&l->ops) != ops || !take(l, DEMAND, on ? DEMAND : 0))
 		return false;
 	if (on) {
-		fg_thread.leased = (uintptr_t)l;
-		fg_thread.leased_ops = ops + 1;
+		mine()->leased = (uintptr_t)l;
+		mine()->ops = ops + 1;
 	}
 	return true;
 }
@@ -300,7 +314,7 @@ static inline __attribute__((always_inline)) bool grab(struct fg_lock *l, uint32
  * somebody is there. */
 static inline bool visit_due(const struct fg_lock *l)
 {
-	return ++fg_thread.contended % VISIT_EVERY == 0 && fg_load_relaxed(&l->room.seats) >= FGI_ONE;
+	return ++mine()->contended % VISIT_EVERY == 0 && fg_load_relaxed(&l->room.seats) >= FGI_ONE;
 }
 
 /* The alpha demands the lock and is about to have it: a moment, so that the seat may be free then. */
@@ -351,7 +365,7 @@ __attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct f
 /* It was not free. Returns whether it came by the lock without waiting in the room. */
 static inline __attribute__((always_inline)) bool take_quickly(struct fg_lock *l)
 {
-	if (fg_unlikely(fg_thread.leased == (uintptr_t)l) && take_reserved(l))
+	if (fg_unlikely(mine()->leased == (uintptr_t)l) && take_reserved(l))
 		return true;
 	if (grab(l, 1, FIRST_PAUSES))
 		return true;

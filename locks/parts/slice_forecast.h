@@ -20,8 +20,8 @@ extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
 /* A lock file that says this once makes its process ask for the ends of its slices. */
-#define FGI_WANT_SLICE                                                                                                 \
-	static const uint64_t fgi_want_slice __attribute__((section("fg_wants"), used)) = FG_REG_WANT_SLICE
+#define FGI_WANT_SLICE_FORECAST                                                                                        \
+	static const uint64_t fgi_want_slice __attribute__((section("fg_wants"), used)) = FG_WANT_SLICE_FORECAST
 
 /* The CPU this thread runs on: a load where glibc has registered a restartable-sequences area, which the kernel keeps
  * up to date; otherwise through the vDSO. */

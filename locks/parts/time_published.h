@@ -35,21 +35,23 @@ struct fg_lock {
 		holder; /* the holder's node, or a former holder's: nodes stay nodes, so the stamp may always be read */
 };
 
-static inline uint64_t *tp_stamp(struct fg_queue_node *node)
-{
-	return &node->reserved[0];
-}
+struct tp_node {
+	uint64_t stamp;       /* when its thread was last seen to run: CLOCK_MONOTONIC */
+	uint64_t pred;        /* clh-tp: the node before it, which its thread watches */
+	uint32_t got_another; /* clh-tp: as in clh.c */
+} FGI_IN_NODE;
+FGI_NODE_PRIVATE(struct tp_node);
 
 /* relaxed: a time stamp carries no other data. */
 static inline void tp_publish(struct fg_queue_node *node, uint64_t now)
 {
-	fg_store_relaxed(tp_stamp(node), now);
+	fg_store_relaxed(&node_private(node)->stamp, now);
 }
 
 /* A stamp from after `now` was read is fresh. */
 static inline bool tp_stale(struct fg_queue_node *node, uint64_t now, int64_t bound)
 {
-	return (int64_t)(now - fg_load_relaxed(tp_stamp(node))) > bound;
+	return (int64_t)(now - fg_load_relaxed(&node_private(node)->stamp)) > bound;
 }
 
 static inline struct fg_queue_node *tp_holder(struct fg_lock *l)

@@ -33,13 +33,13 @@
 
 static inline struct fg_queue_node *pred_of(struct fg_queue_node *node)
 {
-	return (struct fg_queue_node *)(uintptr_t)fg_load_relaxed(&node->reserved[1]);
+	return (struct fg_queue_node *)(uintptr_t)fg_load_relaxed(&node_private(node)->pred);
 }
 
 /* By the node's thread, while the node is BUSY: who finds it otherwise may follow the pointer. */
 static inline void set_pred(struct fg_queue_node *node, struct fg_queue_node *pred)
 {
-	fg_store_relaxed(&node->reserved[1], (uint64_t)(uintptr_t)pred);
+	fg_store_relaxed(&node_private(node)->pred, (uint64_t)(uintptr_t)pred);
 	fgi_publish_node(pred); /* GRANTED there is what makes this thread critical */
 }
 
@@ -54,11 +54,11 @@ static inline void release(struct fg_queue_node *node, uint32_t state)
 	fg_store_release(&node->state, state);
 }
 
-/* `pad` as in clh.c: this acquisition brought its thread a node. */
+/* `got_another` as in clh.c: this acquisition brought its thread a node. */
 static inline void own(struct fg_lock *l, struct fg_queue_node *node, bool got_another)
 {
 	tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));
-	node->pad = got_another;
+	node_private(node)->got_another = got_another;
 	tp_set_holder(l, node);
 }
 
@@ -225,7 +225,7 @@ static inline void fgi_unlock(struct fg_lock *l)
 	}
 	if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) != fgi_node_word(node))
 		fgi_drop_store32(&node->state, FG_NODE_GRANTED);
-	else if (node->pad)
+	else if (node_private(node)->got_another)
 		fgi_node_surrender(node);
 	else
 		fgi_node_put(node);

@@ -32,12 +32,17 @@ struct fg_lock {
 	struct fg_queue_node *holder;
 };
 
-/* `pad` tells the release that this acquisition brought its thread a node: the threads that come second get more nodes
- * than they give, and those that come first must get them back. */
+/* An acquisition behind another thread brings this thread that thread's node, beside its own. A release without a
+ * successor gives such a node to the pool: otherwise the threads that queue first would run out of nodes. */
+struct clh_node {
+	uint32_t got_another;
+} FGI_IN_NODE;
+FGI_NODE_PRIVATE(struct clh_node);
+
 static inline void own(struct fg_lock *l, struct fg_queue_node *node, bool got_another)
 {
 	fg_store_relaxed(&node->state, FG_NODE_OWNED);
-	node->pad = got_another;
+	node_private(node)->got_another = got_another;
 	l->holder = node;
 }
 
@@ -106,7 +111,7 @@ static inline void fgi_unlock(struct fg_lock *l)
 
 	if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) != fgi_node_word(node))
 		fgi_drop_store32(&node->state, FG_NODE_GRANTED);
-	else if (node->pad)
+	else if (node_private(node)->got_another)
 		fgi_node_surrender(node);
 	else
 		fgi_node_put(node);

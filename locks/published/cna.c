@@ -5,9 +5,9 @@
  *   NULL    -        free; the secondary queue is empty
  *   node    node     held; the tail's thread holds it or waits last
  *
- *   in each node:                      pad = the NUMA node of its thread
- *   in the holder's node:              reserved[0] = the first of the secondary queue, NULL if it is empty
- *   in the first of that queue:        reserved[1] = its last
+ *   in each node:                numa = the NUMA node of its thread
+ *   in the holder's node:        second = the first of the secondary queue, NULL if it is empty
+ *   in the first of that queue:  last = its last
  *
  * A holder that releases looks along the main queue for the first waiter of its own NUMA node; those before it move to
  * the end of the secondary queue. Where there is none, or by lot once in 65,536 times, the secondary queue goes back to
@@ -31,14 +31,20 @@ struct fg_lock {
 	struct fg_queue_node *holder;
 };
 
+struct cna_node {
+	uint64_t second, last; /* addresses of nodes */
+	uint32_t numa;
+} FGI_IN_NODE;
+FGI_NODE_PRIVATE(struct cna_node);
+
 #define LOCAL_HAND_OVERS 65536u /* the paper's, on average */
 
 static inline struct fg_queue_node *new_node(struct fg_lock *l)
 {
 	struct fg_queue_node *node = fgi_node_need(&l->tail);
 
-	node->pad = fgi_numa_node();
-	node->reserved[0] = 0;
+	node_private(node)->numa = fgi_numa_node();
+	node_private(node)->second = 0;
 	return node;
 }
 
@@ -87,7 +93,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 
 static inline struct fg_queue_node *last_of(const struct fg_queue_node *second)
 {
-	return fgi_node_at(second->reserved[1]);
+	return fgi_node_at(node_private(second)->last);
 }
 
 /* Moves `first` to `last`, which has a successor, to the end of the secondary queue. */
@@ -98,7 +104,7 @@ static void move_aside(struct fg_queue_node **second, struct fg_queue_node *firs
 		fg_store_relaxed(&last_of(*second)->next, fgi_node_word(first));
 	else
 		*second = first;
-	(*second)->reserved[1] = fgi_node_word(last);
+	node_private(*second)->last = fgi_node_word(last);
 }
 
 static inline bool stays_local(void)
@@ -115,7 +121,7 @@ static struct fg_queue_node *find_local(const struct fg_queue_node *mine, struct
 {
 	struct fg_queue_node *node = next, *before = NULL;
 
-	while (node && node->pad != mine->pad) {
+	while (node && node_private(node)->numa != node_private(mine)->numa) {
 		before = node;
 		node = fgi_node_next(node);
 	}
@@ -146,12 +152,12 @@ static struct fg_queue_node *choose(struct fg_queue_node *mine, struct fg_queue_
 static bool make_main(struct fg_lock *l, struct fg_queue_node *mine, struct fg_queue_node *second)
 {
 	/* release: the next to enqueue finds the last one's link empty */
-	return fg_cas_acq_rel(&l->tail, fgi_node_word(mine), second->reserved[1]) == fgi_node_word(mine);
+	return fg_cas_acq_rel(&l->tail, fgi_node_word(mine), node_private(second)->last) == fgi_node_word(mine);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	struct fg_queue_node *node = l->holder, *second = fgi_node_at(node->reserved[0]), *heir = NULL, *next;
+	struct fg_queue_node *node = l->holder, *second = fgi_node_at(node_private(node)->second), *heir = NULL, *next;
 
 	if (second && !fgi_node_next(node) && make_main(l, node, second)) {
 		heir = second;
@@ -162,7 +168,7 @@ static inline void fgi_unlock(struct fg_lock *l)
 			heir = choose(node, next, &second);
 	}
 	if (heir) {
-		heir->reserved[0] = fgi_node_word(second);
+		node_private(heir)->second = fgi_node_word(second);
 		fgi_drop_store32(&heir->state, FG_NODE_GRANTED);
 	}
 	fgi_node_put(node);

@@ -6,7 +6,7 @@
  *   extended  0: never contended, no local locks yet; else the tails of the local locks, a cache line each
  *   holder    the owner's node in its local queue; NULL: it took the word alone
  *
- *   in a node: reserved[0] = the global lock comes with the grant, pad = how often it has been handed over locally
+ *   in a node: has_word = the global lock comes with the grant, in_a_row = how often it has been handed over locally
  *
  * The thread that has both locks is the owner. It hands the global lock to its local successor along with the local
  * one, up to LIMIT times in a row; then it releases both, the local one first: what it does last is to write the lock
@@ -48,6 +48,11 @@ struct cohorts {
 };
 _Static_assert(sizeof(struct cohorts) == FGI_EXTENDED_LARGE_BYTES, "one cache line for each");
 
+struct cohort_node {
+	uint32_t in_a_row, has_word;
+} FGI_IN_NODE;
+FGI_NODE_PRIVATE(struct cohort_node);
+
 /* The global lock. acquire: pairs with the release of the word in fgi_unlock. */
 static inline bool take_word(struct fg_lock *l)
 {
@@ -68,15 +73,14 @@ static void wait_in_cohort(struct fg_lock *l, struct cohorts *all)
 	uint64_t *tail = &all->local[fgi_numa_node() % COHORTS].tail;
 	struct fg_queue_node *node = fgi_node_need(tail);
 
-	node->pad = 0;
-	node->reserved[0] = false;
+	*node_private(node) = (struct cohort_node){0};
 	fgi_publish_node(node);
 	fgi_enqueue(tail, node);
 	while (fgi_queue_state(node) == FG_NODE_WAITING) {
 		fg_thread.spins++;
 		fg_pause();
 	}
-	if (node->reserved[0])
+	if (node_private(node)->has_word)
 		fgi_held_raise();
 	else
 		back_off_for_word(l);
@@ -120,15 +124,15 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 __attribute__((noinline)) static bool pass_local(struct fg_queue_node *node)
 {
 	struct fg_queue_node *next = fgi_node_next(node);
-	bool both = next && node->pad < LIMIT;
+	bool both = next && node_private(node)->in_a_row < LIMIT;
 
 	if (!both) {
 		fgi_held_raise(); /* for the local lock, the global one is still ours */
 		next = fgi_queue_retire((uint64_t *)(uintptr_t)node->tail, node);
 	}
 	if (next) {
-		next->pad = both ? node->pad + 1 : 0;
-		next->reserved[0] = both;
+		node_private(next)->in_a_row = both ? node_private(node)->in_a_row + 1 : 0;
+		node_private(next)->has_word = both;
 		fgi_drop_store32(&next->state, FG_NODE_GRANTED);
 	}
 	fgi_node_put(node);

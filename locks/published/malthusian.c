@@ -9,8 +9,8 @@
  *   NULL    -        free; nobody is passive
  *   node    node     held; the tail's thread holds it or waits last
  *
- *   in the holder's node: reserved[0] = the passive waiter that came last, NULL if there is none
- *   in a passive node:    reserved[1], reserved[2] = the next elder and the next younger; a ring
+ *   in the holder's node: youngest = the passive waiter that came last, NULL if there is none
+ *   in a passive node:    elder, younger = its neighbours in the order in which they went passive; a ring
  *
  * The list belongs to the holder: it travels with the grant, so it takes no room in the lock and needs no protection.
  * Waiting policy: spin for about a context switch, then sleep (locks/parts/spin_then_park.h), in the queue and in the list alike.
@@ -32,6 +32,11 @@ struct fg_lock {
 	struct fg_queue_node *holder;
 };
 
+struct malthusian_node {
+	uint64_t youngest, elder, younger; /* addresses of nodes */
+} FGI_IN_NODE;
+FGI_NODE_PRIVATE(struct malthusian_node);
+
 /* As we remember the paper; the lock library whose version Dice approved has 1,024 (docs/design/locks.md). */
 #define FAVOUR 1000u
 
@@ -39,18 +44,18 @@ struct fg_lock {
 
 static inline struct fg_queue_node *elder(const struct fg_queue_node *node)
 {
-	return fgi_node_at(node->reserved[1]);
+	return fgi_node_at(node_private(node)->elder);
 }
 
 static inline struct fg_queue_node *younger(const struct fg_queue_node *node)
 {
-	return fgi_node_at(node->reserved[2]);
+	return fgi_node_at(node_private(node)->younger);
 }
 
 static inline void join_ring(struct fg_queue_node *young, struct fg_queue_node *old)
 {
-	young->reserved[1] = fgi_node_word(old);
-	old->reserved[2] = fgi_node_word(young);
+	node_private(young)->elder = fgi_node_word(old);
+	node_private(old)->younger = fgi_node_word(young);
 }
 
 static void make_passive(struct fg_queue_node **youngest, struct fg_queue_node *node)
@@ -86,7 +91,7 @@ static inline void fgi_lock(struct fg_lock *l)
 {
 	struct fg_queue_node *node = fgi_node_need(&l->tail);
 
-	node->reserved[0] = 0;
+	node_private(node)->youngest = 0;
 	fgi_publish_node(node);
 	fgi_enqueue(&l->tail, node);
 	fgi_node_wait(node);
@@ -102,7 +107,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	if (fg_load_relaxed(&l->tail) != 0)
 		return false;
 	node = fgi_node_need(&l->tail);
-	node->reserved[0] = 0;
+	node_private(node)->youngest = 0;
 	if (fgi_take_cas64(&l->tail, fgi_node_word(node)) != 0) {
 		fgi_node_put(node);
 		return false;
@@ -156,7 +161,7 @@ static struct fg_queue_node *revive(struct fg_lock *l, struct fg_queue_node *min
  * the passive would wait for ever. */
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	struct fg_queue_node *node = l->holder, *youngest = fgi_node_at(node->reserved[0]), *heir = NULL;
+	struct fg_queue_node *node = l->holder, *youngest = fgi_node_at(node_private(node)->youngest), *heir = NULL;
 	struct fg_queue_node *favoured = youngest && favours_the_eldest() ? younger(youngest) : NULL, *next;
 
 	if (youngest && !fgi_node_next(node))
@@ -167,7 +172,7 @@ static inline void fgi_unlock(struct fg_lock *l)
 			heir = choose(next, favoured, &youngest);
 	}
 	if (heir) {
-		heir->reserved[0] = fgi_node_word(youngest);
+		node_private(heir)->youngest = fgi_node_word(youngest);
 		fgi_node_grant(heir);
 	}
 	fgi_node_put(node);

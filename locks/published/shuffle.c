@@ -7,7 +7,7 @@
  *
  *   word    locks/parts/owner_word.h: 0 free, or the owner's tid
  *   queue   the MCS tail; states of a node: locks/parts/spin_then_park.h
- *   in a node: pad = its NUMA node, reserved[0] = how many hand-overs in a row that NUMA node has had
+ *   in a node: numa = its NUMA node, in_a_row = how many hand-overs in a row that NUMA node has had
  *
  * Waiting policy: the head spins for up to a time slice, then sleeps on the word (in the paper it goes on spinning; but
  * a holder that sleeps would burn its CPU). All others spin for about a context switch, then sleep on their nodes until
@@ -33,12 +33,17 @@ struct fg_lock {
 	uint64_t queue;
 };
 
+struct shuffle_node {
+	uint32_t numa, in_a_row;
+} FGI_IN_NODE;
+FGI_NODE_PRIVATE(struct shuffle_node);
+
 #define BATCH 1024u             /* the paper's bound (docs/design/locks.md) */
 #define TURNS_PER_SHUFFLE 1024u /* a walk along the queue costs some cache misses */
 
 static inline bool is_local(const struct fg_queue_node *node, const struct fg_queue_node *head)
 {
-	return node->pad == head->pad;
+	return node_private(node)->numa == node_private(head)->numa;
 }
 
 /* Moves waiters of the head's NUMA node up, in their order, until the word is free or the queue ends. */
@@ -68,7 +73,7 @@ static inline void wait_as_head(struct fg_lock *l, struct fg_queue_node *head)
 	struct fgi_bound bound = {0};
 
 	while (!fgi_word_try(&l->word, 0)) {
-		if (bound.turns % TURNS_PER_SHUFFLE == 0 && head->reserved[0] < BATCH)
+		if (bound.turns % TURNS_PER_SHUFFLE == 0 && node_private(head)->in_a_row < BATCH)
 			shuffle(l, head);
 		if (fgi_bound_passed(&bound, FGI_SPIN_SLICE_NS)) {
 			fgi_word_park(&l->word, CLOCK_MONOTONIC, NULL);
@@ -87,7 +92,7 @@ static inline void pass_head(struct fg_lock *l, struct fg_queue_node *head)
 	fgi_publish_node(NULL);
 	next = fgi_queue_retire(&l->queue, head);
 	if (next) {
-		next->reserved[0] = is_local(next, head) ? head->reserved[0] + 1 : 0;
+		node_private(next)->in_a_row = is_local(next, head) ? node_private(head)->in_a_row + 1 : 0;
 		fgi_node_grant(next);
 	}
 	fgi_node_put(head);
@@ -97,8 +102,7 @@ __attribute__((noinline)) static void wait_in_queue(struct fg_lock *l)
 {
 	struct fg_queue_node *node = fgi_node_need(&l->queue);
 
-	node->pad = fgi_numa_node();
-	node->reserved[0] = 0;
+	*node_private(node) = (struct shuffle_node){.numa = fgi_numa_node()};
 	fgi_publish_node(node);
 	fgi_enqueue(&l->queue, node);
 	fgi_node_wait(node);

@@ -19,7 +19,7 @@
 
 #define SLICES 65536
 
-FGI_WANT_SLICE;
+FGI_WANT_SLICE_FORECAST;
 
 static uint32_t stop;
 static int64_t errors[SLICES]; /* forecast minus end */

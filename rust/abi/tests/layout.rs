@@ -12,6 +12,7 @@ fn thread_block() {
     assert_eq!(offset_of!(fg_thread_block, self_), 4);
     assert_eq!(offset_of!(fg_thread_block, node), 8);
     assert_eq!(offset_of!(fg_thread_block, pending), 16);
+    assert_eq!(offset_of!(fg_thread_block, lock_private), 40);
 }
 
 #[test]
@@ -19,6 +20,7 @@ fn queue_node() {
     assert_eq!(size_of::<fg_queue_node>(), FG_CACHE_LINE as usize);
     assert_eq!(offset_of!(fg_queue_node, next), 0);
     assert_eq!(offset_of!(fg_queue_node, state), 8);
+    assert_eq!(offset_of!(fg_queue_node, lock_private), 40);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use flexguard_abi::{FG_REG_WANT_SLICE, fg_shared};
+use flexguard_abi::{FG_WANT_SLICE_FORECAST, fg_shared};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
     ProgramInput, ProgramMut,
@@ -150,7 +150,7 @@ impl Kernel {
         if old == Some(record) {
             return Ok(false);
         }
-        if record.flags & u64::from(FG_REG_WANT_SLICE) != 0 {
+        if record.flags & u64::from(FG_WANT_SLICE_FORECAST) != 0 {
             self.want_slices()?;
         }
         let first = old.is_none_or(|old| old.n_images == 0);

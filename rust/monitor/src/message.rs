@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, IntoBytes};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
     pub block_offset: i64,
-    /// FG_REG_WANT_*
+    /// FG_WANT_*
     pub flags: u64,
     pub windows: Vec<fg_window>,
 }
@@ -41,7 +41,7 @@ const WINDOW_BYTES: usize = size_of::<fg_window>();
 pub const MAX_BYTES: usize = HEADER_BYTES + FG_MAX_WINDOWS as usize * WINDOW_BYTES;
 
 /// All that may be asked for.
-const FLAGS: u64 = FG_REG_WANT_SLICE as u64;
+const FLAGS: u64 = FG_WANT_SLICE_FORECAST as u64;
 /// One past the highest user address of any x86-64 kernel (five-level page tables).
 const USER_ADDRESS_END: u64 = 1 << 56;
 /// Static TLS lies below the thread pointer on x86-64; no program has this much of it.

@@ -46,13 +46,13 @@ fn valid_messages() {
         assert_eq!(parse(&bytes(&header(n), &windows)), registered(&windows));
     }
     let wanting = fg_registration {
-        flags: FG_REG_WANT_SLICE as u64,
+        flags: FG_WANT_SLICE_FORECAST as u64,
         ..header(0)
     };
     let Parsed::Complete(Message::Register(image)) = parse(wanting.as_bytes()) else {
         panic!("a known flag is refused");
     };
-    assert_eq!(image.flags, FG_REG_WANT_SLICE as u64);
+    assert_eq!(image.flags, FG_WANT_SLICE_FORECAST as u64);
     assert_eq!(parse(&status_request()), Parsed::Complete(Message::Status));
 }
 

@@ -81,12 +81,12 @@ mod tests {
     fn what_one_image_asks_for_the_process_gets() {
         let mut record = fg_process_record::new_zeroed();
         let wanting = Registration {
-            flags: FG_REG_WANT_SLICE as u64,
+            flags: FG_WANT_SLICE_FORECAST as u64,
             ..image(-64, &[])
         };
         record.add(&wanting).unwrap();
         record.add(&image(-128, &[])).unwrap();
-        assert_eq!(record.flags, FG_REG_WANT_SLICE as u64);
+        assert_eq!(record.flags, FG_WANT_SLICE_FORECAST as u64);
     }
 
     #[test]

@@ -292,7 +292,7 @@ fn reply(stream: &UnixStream, status: Errno, more: &[u8], fd: Option<BorrowedFd<
         magic: FG_ABI_MAGIC,
         version: FG_ABI_VERSION,
         status: status as u32,
-        reserved: (more.len() / size_of::<u64>()) as u32,
+        values: (more.len() / size_of::<u64>()) as u32,
     };
     let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(more)];
     let fds: Vec<RawFd> = fd.iter().map(|fd| fd.as_raw_fd()).collect();

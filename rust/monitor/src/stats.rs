@@ -118,7 +118,7 @@ mod tests {
             magic: FG_ABI_MAGIC,
             version: FG_ABI_VERSION,
             status: 0,
-            reserved: 13,
+            values: 13,
         };
         assert_eq!(reply(good, &stats.to_wire()), Some(stats));
         assert_eq!(

@@ -32,7 +32,7 @@ fn watch(flags: u64) -> Option<String> {
 
 #[test]
 fn who_asks_is_told_when_each_slice_ends() {
-    let Some(seen) = watch(FG_REG_WANT_SLICE.into()) else {
+    let Some(seen) = watch(FG_WANT_SLICE_FORECAST.into()) else {
         return;
     };
     assert_eq!(seen, format!("{SLICES} ends, 0 absurd"));

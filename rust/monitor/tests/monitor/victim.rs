@@ -31,11 +31,7 @@ impl Block {
             pending: 0,
             spins: 0,
             parks: 0,
-            leased: 0,
-            leased_for: 0,
-            leased_ops: 0,
-            contended: 0,
-            reserved: 0,
+            lock_private: [0; 3],
         };
         Block(UnsafeCell::new(zero))
     }
