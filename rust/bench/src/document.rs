@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The record of one benchmark: what ran, where, every value, and what follows from them. This is the JSON; docs/bench-json.md
+//! The record of one benchmark: what ran, where, every value, and what follows from them. This is the JSON; docs/design/bench-json.md
 //! describes it. Everything below `results[].rounds` is computed from the rounds, by `analyse`.
 
 use std::collections::BTreeMap;

@@ -85,7 +85,7 @@ const JSON: Section = Section {
     items: &[
         (
             "schema",
-            "flexguard-bench/1; docs/bench-json.md of the source tree describes every field. It has every measure, the values of \
+            "flexguard-bench/1; docs/design/bench-json.md of the source tree describes every field. It has every measure, the values of \
              every round, and all that the worker said.",
         ),
         (
