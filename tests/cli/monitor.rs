@@ -118,9 +118,9 @@ fn the_service_manager_is_told() {
         .arg("--socket")
         .arg(dir.path().join("m.sock"));
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-    assert_eq!(told(), "READY=1");
+    assert_eq!(told(), "READY=1\n");
     kill(&child, libc::SIGTERM);
-    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(told(), "STOPPING=1\n");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 

@@ -468,12 +468,12 @@ fn a_pthread_program_is_seen_by_its_own_monitor() {
         count("preempted-critical-sections"),
         count("preempted-holders") + count("preempted-next-waiters")
     );
-    assert!(!summary.contains_key("hint"), "{summary:?}");
+    assert!(!summary.contains_key("note"), "{summary:?}");
 }
 
 #[test]
-fn a_program_that_registers_nothing_gets_a_hint() {
-    if !bpf("a_program_that_registers_nothing_gets_a_hint") {
+fn a_program_that_registers_nothing_gets_a_note() {
+    if !bpf("a_program_that_registers_nothing_gets_a_note") {
         return;
     }
     let output = run(["run", "--stats", "--", "env", "-i", "true"]);
@@ -481,9 +481,9 @@ fn a_program_that_registers_nothing_gets_a_hint() {
     let summary = summary(&text);
     // env itself is preloaded, and may or may not use a lock.
     if summary["registered-processes"] == "0" {
-        assert!(summary["hint"].contains("statically linked"), "{text}");
+        assert!(summary["note"].contains("statically linked"), "{text}");
     } else {
-        assert!(!summary.contains_key("hint"), "{text}");
+        assert!(!summary.contains_key("note"), "{text}");
     }
 }
 

@@ -21,7 +21,7 @@ pub fn run(mut workload: impl Workload, plan: &Plan, output: &Output) -> Result<
     let prefix = Prefix::find()?;
     workload.prepare(&prefix)?;
     let results = Results::open(output, &workload)?;
-    signals::hold();
+    signals::hold()?;
     let monitor = session::monitor(&workload)?;
     let mut document = session::begin(&workload, plan, &prefix, &monitor);
     let steps = Session::steps(&workload, plan);

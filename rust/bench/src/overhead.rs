@@ -20,7 +20,6 @@ use super::machine;
 use super::measure::{Measure, Unit, measure};
 use super::plot::{FigureSpec, Shape};
 use super::point::Point;
-use super::presets::which;
 use super::runner::{Capture, Run, with_tail};
 use super::stats::Better::Lower;
 use super::workload::{Counts, Launch, MonitorUse, Reading, Workload};
@@ -30,6 +29,7 @@ use flexguard_launch::child;
 use flexguard_launch::failure::{Failure, NOT_FOUND, Result};
 use flexguard_launch::locks;
 use flexguard_launch::prefix::Prefix;
+use which::which;
 
 /// The paper's load is 26 groups on 104 hardware contexts.
 const CONTEXTS_PER_GROUP: usize = 4;
@@ -87,7 +87,7 @@ impl Overhead {
     }
 
     fn is_installed() -> bool {
-        which("hackbench".as_ref()).is_some()
+        which("hackbench").is_ok()
     }
 
     /// Why it cannot be measured here, if so.

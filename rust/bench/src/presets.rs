@@ -2,12 +2,15 @@
 //! Well-known programs whose mutexes matter, as `flexguard bench exec --preset` runs them.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
+use std::process::Command;
 
+use flexguard_launch::child::cannot_start;
+use flexguard_launch::failure::{Context, Failure, NOT_FOUND, Result};
 use regex::Regex;
 use tempfile::TempDir;
-
-use flexguard_launch::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result};
+use which::which;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
@@ -88,7 +91,7 @@ impl Preset {
     pub fn missing(self) -> Option<&'static (&'static str, &'static str)> {
         self.needs()
             .iter()
-            .find(|(program, _)| which(program.as_ref()).is_none())
+            .find(|(program, _)| which(program).is_err())
     }
 
     /// About how long a run takes.
@@ -189,50 +192,27 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(Into::into).collect()
 }
 
-/// Where PATH finds a program.
-pub fn which(program: &OsStr) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(program))
-        .find(|candidate| is_executable(candidate))
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata()
-        .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-}
-
 /// Fails, as starting it would, if a program cannot be started: before anything is loaded for it.
 pub fn executable(program: &OsStr) -> Result<()> {
-    let name = program.to_string_lossy();
-    if !name.contains('/') {
-        return match which(program) {
-            Some(_) => Ok(()),
-            None => Err(
-                Failure::new(format_args!("{name}: no such program in PATH"))
-                    .code(NOT_FOUND)
-                    .advice("check the name, or give the path"),
-            ),
-        };
+    if which(program).is_ok() {
+        return Ok(());
     }
-    let path = Path::new(program);
-    if !path.exists() {
-        return Err(Failure::new(format_args!("{name}: no such program"))
-            .code(NOT_FOUND)
-            .advice("check the path"));
-    }
-    if !is_executable(path) {
-        return Err(Failure::new(format_args!("cannot execute {name}"))
-            .code(NOT_EXECUTABLE)
-            .advice("check that it is a program and that you may execute it (`ls -l`)"));
-    }
-    Ok(())
+    let names_a_file = program.as_encoded_bytes().contains(&b'/') && Path::new(program).exists();
+    let errno = if names_a_file {
+        libc::EACCES
+    } else {
+        libc::ENOENT
+    };
+    Err(cannot_start(
+        &Command::new(program),
+        io::Error::from_raw_os_error(errno),
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flexguard_launch::failure::NOT_EXECUTABLE;
 
     #[test]
     fn every_preset_can_be_prepared_or_says_what_to_install() {
@@ -243,7 +223,7 @@ mod tests {
                     assert!(prepared.argv.len() > 1);
                 }
                 (Err(failure), Some((_, package))) => {
-                    assert!(failure.report().to_string().contains(package), "{preset:?}");
+                    assert!(failure.report().contains(package), "{preset:?}");
                 }
                 (prepared, missing) => panic!("{preset:?}: {missing:?}, {}", prepared.is_ok()),
             }

@@ -10,7 +10,7 @@ use super::point::Point;
 use super::progress::Progress;
 use super::runner::{self, Outcome, Run};
 use super::workload::{Counts, Launch, MonitorUse, Reading, UNAVAILABLE, Workload};
-use flexguard_launch::attach::{self, Attachment, SOCKET_ENV, Served};
+use flexguard_launch::attach::{Attachment, SOCKET_ENV, Served};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 use flexguard_launch::prefix::Prefix;
@@ -173,10 +173,7 @@ impl Session<'_> {
                 &none
             }
             MonitorUse::Own { timed } => {
-                own = Attachment::Own(
-                    Served::for_a_run(timed)
-                        .map_err(|e| attach::failure("cannot load the monitor", &e))?,
-                );
+                own = Attachment::Own(Served::for_a_run(timed)?);
                 &own
             }
         };

@@ -45,7 +45,7 @@ pub fn locks(prefix: &Prefix, worker: &Path) -> Result<Vec<Lock>> {
     let mut known = locks::read(prefix)?;
     let listed = Command::new(worker).arg("--list").output();
     let listed = listed.map_err(|e| {
-        Failure::new(format_args!("cannot execute {}: {e}", worker.display()))
+        Failure::because(e, format_args!("cannot execute {}", worker.display()))
             .advice("the installation is incomplete: run `make`")
     })?;
     for line in String::from_utf8_lossy(&listed.stdout).lines() {
@@ -96,7 +96,7 @@ pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
 fn usable(known: &[Lock], name: &str) -> bool {
     let demanded = locks::find(known, name).and_then(Lock::demand);
     demanded
-        .map_err(|failure| output::note(&failure.report().to_string()))
+        .map_err(|failure| output::note(&failure.report()))
         .is_ok()
 }
 

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard monitor`: the Preemption Monitor for the whole machine, and the question how it is doing.
 
-use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use flexguard_monitor::{Options, SocketName, Stats};
+use sd_notify::NotifyState;
 use serde::Serialize;
 
 use crate::args;
-use flexguard_launch::attach::{self, SOCKET_ENV, Served};
+use flexguard_launch::attach::{SOCKET_ENV, Served};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::output;
@@ -31,15 +28,10 @@ struct Report<'a> {
 
 pub fn run(args: args::Monitor) -> Result<Status> {
     let socket = match &args.socket {
-        Some(name) => {
-            SocketName::parse(name.as_ref()).map_err(|e| attach::failure("--socket", &e))?
-        }
-        None => SocketName::from_env()
-            .map_err(|e| attach::failure(SOCKET_ENV, &e))?
-            .ok_or_else(|| {
-                Failure::new(format_args!("{SOCKET_ENV} is empty"))
-                    .advice("unset it, or give --socket")
-            })?,
+        Some(name) => SocketName::parse(name.as_ref()).context("--socket")?,
+        None => SocketName::from_env().context(SOCKET_ENV)?.ok_or_else(|| {
+            Failure::new(format_args!("{SOCKET_ENV} is empty")).advice("unset it, or give --socket")
+        })?,
     };
     if args.status {
         status(&args, &socket)
@@ -49,27 +41,24 @@ pub fn run(args: args::Monitor) -> Result<Status> {
 }
 
 fn status(args: &args::Monitor, socket: &SocketName) -> Result<Status> {
-    let stats = Stats::query(socket).map_err(|e| attach::failure("cannot ask the monitor", &e))?;
+    let stats = Stats::query(socket).context("cannot ask the monitor")?;
     output::print(&line(args, "running", socket, Some(stats))?)?;
     Ok(Status::Exited(0))
 }
 
 fn serve(args: &args::Monitor, socket: SocketName) -> Result<Status> {
-    signals::hold();
+    signals::hold()?;
     let options = Options {
         socket: socket.clone(),
         run_time_stats: args.run_time,
     };
-    let served =
-        Served::load(options).map_err(|e| attach::failure("cannot start the monitor", &e))?;
+    let served = Served::load(options)?;
     output::announce(&line(args, "ready", &socket, None)?);
-    notify("READY=1");
+    notify(NotifyState::Ready);
     while !served.has_stopped() && !told_to_end() {}
-    notify("STOPPING=1");
+    notify(NotifyState::Stopping);
     let stats = served.monitor.stats().ok();
-    served
-        .end()
-        .map_err(|e| attach::failure("the monitor stopped serving", &e))?;
+    served.end()?;
     output::announce(&line(args, "ended", &socket, stats)?);
     Ok(Status::Exited(0))
 }
@@ -102,23 +91,11 @@ fn line(
     Ok(text)
 }
 
-/// Tells the service manager, if there is one (sd_notify's protocol: one datagram). One that does not listen is no reason to end.
-fn notify(message: &str) {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|n| !n.is_empty()) else {
-        return;
-    };
-    let sent = (|| -> io::Result<()> {
-        let address = match name.as_bytes() {
-            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
-            _ => SocketAddr::from_pathname(&name)?,
-        };
-        UnixDatagram::unbound()?
-            .send_to_addr(message.as_bytes(), &address)
-            .map(|_| ())
-    })();
-    if let Err(e) = sent {
+/// Tells the service manager, if there is one. One that does not listen is no reason to end.
+fn notify(state: NotifyState) {
+    if let Err(e) = sd_notify::notify(std::slice::from_ref(&state)) {
         output::note(&format!(
-            "flexguard: cannot tell the service manager ({message} to NOTIFY_SOCKET): {e}\n"
+            "flexguard: cannot tell the service manager on NOTIFY_SOCKET ({state}): {e}\n"
         ));
     }
 }

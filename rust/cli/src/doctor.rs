@@ -62,7 +62,7 @@ impl Check {
         self
     }
 
-    fn advise(mut self, advice: impl Into<String>) -> Self {
+    fn advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
@@ -115,7 +115,7 @@ fn btf(probe: &Probe, needed: State) -> Check {
     }
     Check::new("btf", needed, format!("no {path}"))
         .means("the kernel does not describe its types, so the monitor's program cannot be fitted to it")
-        .advise("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (Debian's and Ubuntu's are)")
+        .advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (Debian's and Ubuntu's are)")
 }
 
 fn capabilities(probe: &Probe, needed: State) -> Check {
@@ -139,14 +139,14 @@ fn capabilities(probe: &Probe, needed: State) -> Check {
     }
     Check::new("capabilities", needed, found)
         .means("this user cannot load the monitor")
-        .advise("have `flexguard monitor` run as root once for the machine; programs then need no privilege")
+        .advice("have `flexguard monitor` run as root once for the machine; programs then need no privilege")
 }
 
 fn lockdown(probe: &Probe, needed: State) -> Check {
     match probe.lockdown.as_deref() {
         Some("confidentiality") => Check::new("lockdown", needed, "confidentiality")
             .means("the kernel forbids BPF programs to read memory")
-            .advise("boot with lockdown=integrity, or without lockdown"),
+            .advice("boot with lockdown=integrity, or without lockdown"),
         Some(mode) => Check::new("lockdown", State::Ok, mode),
         None => Check::new("lockdown", State::Ok, "not in this kernel"),
     }
@@ -160,12 +160,12 @@ fn monitor_program(probe: &Probe, needed: State) -> Check {
             State::Ok,
             "loads and attaches (tp_btf/sched_switch, task storage)",
         ),
-        Hook::Fails { why, hint, .. } => {
+        Hook::Fails { why, advice, .. } => {
             let check = Check::new(name, needed, why)
                 .means("the locks spin for a while and then block, without knowing of preemptions");
-            match hint {
-                Some(hint) => check.advise(hint),
-                None => check,
+            Check {
+                advice: advice.clone(),
+                ..check
             }
         }
     }
@@ -176,7 +176,7 @@ fn jit(probe: &Probe) -> Check {
         Some(true) => Check::new("bpf-jit", State::Ok, "on"),
         Some(false) => Check::new("bpf-jit", State::Absent, "off")
             .means("the monitor's program is interpreted at each context switch: slow")
-            .advise("sysctl net.core.bpf_jit_enable=1"),
+            .advice("sysctl net.core.bpf_jit_enable=1"),
         None => Check::new("bpf-jit", State::Absent, "not readable by this user")
             .means("it is on in every usual kernel"),
     }
@@ -200,11 +200,11 @@ fn daemon() -> Check {
         Ok(None) => {
             return Check::new(name, State::Absent, "FLEXGUARD_SOCKET is empty")
                 .means("programs use no monitor")
-                .advise("unset FLEXGUARD_SOCKET");
+                .advice("unset FLEXGUARD_SOCKET");
         }
         Err(e) => {
             return Check::new(name, State::Absent, e.to_string())
-                .advise("correct FLEXGUARD_SOCKET, or unset it");
+                .advice("correct FLEXGUARD_SOCKET, or unset it");
         }
     };
     match Stats::query(&socket) {
@@ -218,7 +218,7 @@ fn daemon() -> Check {
         ),
         Err(e) => Check::new(name, State::Absent, e.to_string())
             .means("`flexguard run` loads a monitor for each run, where it may")
-            .advise("start `flexguard monitor` to have one for the whole machine"),
+            .advice("start `flexguard monitor` to have one for the whole machine"),
     }
 }
 
@@ -229,7 +229,7 @@ fn interposers(prefix: &Prefix) -> Check {
         Err(e) => {
             return Check::new(name, State::Missing, e.to_string())
                 .means("no lock can be used")
-                .advise("run `make`");
+                .advice("run `make`");
         }
     };
     let own: Vec<_> = locks.iter().filter(|l| l.name != POSIX).collect();
@@ -251,7 +251,7 @@ fn interposers(prefix: &Prefix) -> Check {
         format!("no library for {}", missing.join(", ")),
     )
     .means("these locks cannot be used")
-    .advise("the installation is incomplete: run `make`")
+    .advice("the installation is incomplete: run `make`")
 }
 
 fn glibc() -> Check {
@@ -276,10 +276,10 @@ fn slice_extension(prefix: &Prefix) -> Check {
         Ok(None) => Check::new(name, State::Ok, "available"),
         Ok(Some(why)) => Check::new(name, State::Absent, format!("not available: {why}"))
             .means("a lock holder cannot ask the scheduler for a little more time: the locks that live by it are refused")
-            .advise("Linux 7.0 or later with CONFIG_RSEQ_SLICE_EXTENSION"),
+            .advice("Linux 7.0 or later with CONFIG_RSEQ_SLICE_EXTENSION"),
         Err(e) => Check::new(name, State::Absent, format!("cannot be asked for: {e}"))
             .means("the installation is incomplete: libexec/flexguard/fg-probe does not run")
-            .advise("run `make`"),
+            .advice("run `make`"),
     }
 }
 
@@ -318,7 +318,7 @@ mod tests {
             Check::new("kernel", State::Ok, "6.1"),
             Check::new("btf", State::Missing, "none")
                 .means("no monitor")
-                .advise("boot another"),
+                .advice("boot another"),
         ];
         let text = render(&checks, false);
         let lines: Vec<&str> = text.lines().collect();

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Ok(Status::Exited(code)) => ExitCode::from(code),
         Ok(Status::Signaled(signal)) => signals::die_by(signal),
         Err(failure) => {
-            output::note(&failure.report().to_string());
+            output::note(&failure.report());
             ExitCode::from(failure.code)
         }
     }

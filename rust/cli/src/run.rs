@@ -24,7 +24,7 @@ pub fn run(args: args::Run) -> Result<Status> {
     let Some(summary) = SummarySink::open(&args)? else {
         return run_quietly(&args, command);
     };
-    signals::hold();
+    signals::hold()?;
     let monitor = Attachment::find(args.monitor.mode())?;
     command.env(SOCKET_ENV, monitor.socket());
     let before = monitor.stats();
@@ -43,7 +43,7 @@ fn run_quietly(args: &args::Run, mut command: Command) -> Result<Status> {
     if let Some(monitor) = Attachment::find_without_loading(args.monitor.mode())? {
         return Err(become_program(command, &monitor));
     }
-    signals::hold();
+    signals::hold()?;
     let monitor = Attachment::find(args.monitor.mode())?;
     if !monitor.is_active() {
         return Err(become_program(command, &monitor));
@@ -55,7 +55,7 @@ fn run_quietly(args: &args::Run, mut command: Command) -> Result<Status> {
 /// Returns only if that fails.
 fn become_program(mut command: Command, monitor: &Attachment) -> Failure {
     let error = command.env(SOCKET_ENV, monitor.socket()).exec();
-    child::cannot_start(&command, &error)
+    child::cannot_start(&command, error)
 }
 
 /// Where the summary goes. A file is opened before the program starts: better no run than a run whose summary is lost.

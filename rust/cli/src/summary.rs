@@ -33,7 +33,7 @@ pub struct Summary {
     pub voluntary_switches: i64,
     pub involuntary_switches: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    pub note: Option<String>,
 }
 
 impl Summary {
@@ -63,7 +63,7 @@ impl Summary {
             max_rss_kib: end.usage.ru_maxrss,
             voluntary_switches: end.usage.ru_nvcsw,
             involuntary_switches: end.usage.ru_nivcsw,
-            hint: counted.and_then(|c| hint(lock, c, end.status)),
+            note: counted.and_then(|c| note(lock, c, end.status)),
         }
     }
 
@@ -103,15 +103,15 @@ impl Summary {
         for (name, value) in lines {
             let _ = writeln!(text, "{name}: {value}");
         }
-        if let Some(hint) = &self.hint {
-            let _ = writeln!(text, "hint: {hint}");
+        if let Some(note) = &self.note {
+            let _ = writeln!(text, "note: {note}");
         }
         text
     }
 }
 
 /// Why nothing registered, if that is not what the user can expect.
-fn hint(lock: &str, counted: Counted, status: Status) -> Option<String> {
+fn note(lock: &str, counted: Counted, status: Status) -> Option<String> {
     if lock == POSIX || counted.registered_processes > 0 || status != Status::Exited(0) {
         return None;
     }

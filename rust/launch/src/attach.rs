@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use flexguard_monitor::{Error, Monitor, Options, SocketName, Stats, Stop};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Context, Failure, Result};
 
 /// Which monitor a run asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -30,14 +30,8 @@ pub const SOCKET_ENV: &str = "FLEXGUARD_SOCKET";
 pub enum Attachment {
     Own(Served),
     Shared(SocketName),
-    Absent(Absence),
-}
-
-/// Why there is no monitor, and what to do about it.
-#[derive(Debug, Clone)]
-pub struct Absence {
-    pub why: String,
-    pub advice: Option<String>,
+    /// Why there is no monitor, and what to do about it.
+    Absent(Failure),
 }
 
 impl Attachment {
@@ -48,29 +42,19 @@ impl Attachment {
         }
         match Served::for_a_run(false) {
             Ok(own) => Ok(Self::Own(own)),
-            Err(e) => Absence {
-                why: e.to_string(),
-                advice: e.hint(),
-            }
-            .unless_required(mode),
+            Err(why) => Self::absent(why, mode),
         }
     }
 
     /// As `find`; None where a monitor of our own would have to be loaded.
     pub fn find_without_loading(mode: MonitorMode) -> Result<Option<Self>> {
         if mode == MonitorMode::Off {
-            return Ok(Some(Self::Absent(Absence {
-                why: "turned off by --monitor off".into(),
-                advice: None,
-            })));
+            return Ok(Some(Self::none("turned off by --monitor off")));
         }
-        let socket = SocketName::from_env().map_err(|e| failure(SOCKET_ENV, &e))?;
-        let Some(socket) = socket else {
-            let absence = Absence {
-                why: format!("{SOCKET_ENV} is empty"),
-                advice: Some(format!("unset {SOCKET_ENV}")),
-            };
-            return absence.unless_required(mode).map(Some);
+        let Some(socket) = SocketName::from_env().context(SOCKET_ENV)? else {
+            let empty = Failure::new(format_args!("{SOCKET_ENV} is empty"));
+            let empty = empty.advice(format_args!("unset {SOCKET_ENV}"));
+            return Self::absent(empty, mode).map(Some);
         };
         Ok(Stats::query(&socket)
             .is_ok()
@@ -79,10 +63,23 @@ impl Attachment {
 
     /// No monitor, and why.
     pub fn none(why: &str) -> Self {
-        Self::Absent(Absence {
-            why: why.into(),
-            advice: None,
-        })
+        Self::Absent(Failure::new(why))
+    }
+
+    fn absent(why: Failure, mode: MonitorMode) -> Result<Self> {
+        if mode != MonitorMode::Require {
+            return Ok(Self::Absent(why));
+        }
+        let advice = why
+            .find_advice()
+            .map(|a| format!("{a}\n"))
+            .unwrap_or_default();
+        Err(
+            Failure::because(why, "--monitor require").advice(format_args!(
+                "{advice}or start `flexguard monitor` with the privilege, once for the machine\n\
+             `flexguard doctor` checks everything"
+            )),
+        )
     }
 
     /// The value of FLEXGUARD_SOCKET for the program.
@@ -116,33 +113,11 @@ impl Attachment {
         match self {
             Self::Own(_) => "active".into(),
             Self::Shared(_) => "active (shared daemon)".into(),
-            Self::Absent(Absence { why, advice: None }) => format!("absent ({why})"),
-            Self::Absent(Absence {
-                why,
-                advice: Some(advice),
-            }) => format!("absent ({why}; {advice})"),
+            Self::Absent(why) => match why.find_advice() {
+                None => format!("absent ({why:#})"),
+                Some(advice) => format!("absent ({why:#}; {advice})"),
+            },
         }
-    }
-}
-
-impl Absence {
-    fn unless_required(self, mode: MonitorMode) -> Result<Attachment> {
-        if mode != MonitorMode::Require {
-            return Ok(Attachment::Absent(self));
-        }
-        let advice = self.advice.map(|a| format!("{a}\n")).unwrap_or_default();
-        Err(Failure::new(format_args!("--monitor require: there is no monitor: {}", self.why)).advice(format_args!(
-            "{advice}or start `flexguard monitor` with the privilege, once for the machine\n`flexguard doctor` checks everything"
-        )))
-    }
-}
-
-/// The monitor's error as a failure of the command.
-pub fn failure(doing: &str, error: &Error) -> Failure {
-    let failure = Failure::new(format_args!("{doing}: {error}"));
-    match error.hint() {
-        Some(hint) => failure.advice(hint),
-        None => failure,
     }
 }
 
@@ -154,34 +129,27 @@ pub struct Served {
 }
 
 impl Served {
-    pub fn load(options: Options) -> Result<Self, Error> {
-        let stop = Stop::new()?;
-        let monitor = Arc::new(Monitor::start(options)?);
+    pub fn load(options: Options) -> Result<Self> {
+        let doing = "cannot start the monitor";
+        let stop = Stop::new().context(doing)?;
+        let monitor = Arc::new(Monitor::start(options).context(doing)?);
         let server = {
             let (monitor, stop) = (monitor.clone(), stop.clone());
             std::thread::Builder::new()
                 .name("monitor".into())
                 .spawn(move || monitor.serve(&stop))
         };
-        let server = server.map_err(|source| Error::Os {
-            step: "starting the monitor's thread",
-            source,
-        })?;
         Ok(Self {
             monitor,
             stop,
-            server: Some(server),
+            server: Some(server.context("cannot start the monitor's thread")?),
         })
     }
 
     /// A monitor for one run, which nobody else finds. Signals must be held: it starts threads.
-    pub fn for_a_run(run_time_stats: bool) -> Result<Self, Error> {
-        let socket = unguessable_name().map_err(|source| Error::Os {
-            step: "getting random bytes for the socket's name",
-            source,
-        })?;
+    pub fn for_a_run(run_time_stats: bool) -> Result<Self> {
         Self::load(Options {
-            socket,
+            socket: unguessable_name()?,
             run_time_stats,
         })
     }
@@ -192,8 +160,10 @@ impl Served {
     }
 
     /// Ends serving and says how it went.
-    pub fn end(mut self) -> Result<(), Error> {
-        self.join().unwrap_or(Ok(()))
+    pub fn end(mut self) -> Result<()> {
+        self.join()
+            .unwrap_or(Ok(()))
+            .context("the monitor stopped serving")
     }
 
     fn join(&mut self) -> Option<Result<(), Error>> {
@@ -208,19 +178,14 @@ impl Drop for Served {
     }
 }
 
-/// An abstract socket vanishes with its last descriptor, however we end. Other users can bind in the same namespace, so the
-/// name must not be foreseeable: the locks of the program trust whoever answers there.
-fn unguessable_name() -> std::io::Result<SocketName> {
+/// An abstract socket vanishes with its last descriptor, however we end. Other users can bind in the same namespace, and the
+/// locks of the program trust the process that answers there: the name must not be foreseeable.
+fn unguessable_name() -> Result<SocketName> {
     let mut random = [0u8; 16];
-    // SAFETY: the buffer is valid for its length.
-    let got = unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) };
-    if got != random.len() as isize {
-        return Err(std::io::Error::last_os_error());
-    }
+    getrandom::fill(&mut random).context("cannot get random bytes for the socket's name")?;
     let random = u128::from_ne_bytes(random);
-    Ok(SocketName::Abstract(
-        format!("flexguard-run.{}.{random:032x}", std::process::id()).into_bytes(),
-    ))
+    let name = format!("flexguard-run.{}.{random:032x}", std::process::id());
+    Ok(SocketName::Abstract(name.into_bytes()))
 }
 
 fn spelled(socket: &SocketName) -> OsString {

@@ -8,7 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE};
+use nix::unistd::{getpgrp, getpid, getsid, tcgetpgrp};
+
+use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND};
 use crate::signals::{self, Received};
 
 /// How a program ended.
@@ -49,33 +51,22 @@ pub fn command(argv: &[OsString]) -> Command {
     let mut command = Command::new(&argv[0]);
     command.args(&argv[1..]);
     // SAFETY: restore_inherited is async-signal-safe and neither allocates nor locks.
-    unsafe {
-        command.pre_exec(|| {
-            signals::restore_inherited();
-            Ok(())
-        })
-    };
+    unsafe { command.pre_exec(signals::restore_inherited) };
     command
 }
 
 /// Why `command` could not be started, with the exit status that says so.
-pub fn cannot_start(command: &Command, error: &io::Error) -> Failure {
+pub fn cannot_start(command: &Command, error: io::Error) -> Failure {
     let program = command.get_program().to_string_lossy().into_owned();
     match error.raw_os_error() {
-        Some(libc::ENOENT) if program.contains('/') => Failure::new(format_args!(
-            "{program}: no such program"
-        ))
-        .code(NOT_FOUND)
-        .advice(
-            "check the path; if the file is there, the interpreter or loader that it names is not",
-        ),
+        Some(libc::ENOENT) if program.contains('/') => Failure::new(format_args!("{program}: no such program"))
+            .code(NOT_FOUND)
+            .advice("check the path; if the file is there, the interpreter or loader that it names is missing"),
         Some(libc::ENOENT) => Failure::new(format_args!("{program}: no such program in PATH"))
             .code(NOT_FOUND)
             .advice("check the name, or give the path"),
-        Some(libc::EAGAIN | libc::ENOMEM) => {
-            Failure::new(format_args!("cannot start {program}: {error}")).code(OWN_FAILURE)
-        }
-        _ => Failure::new(format_args!("cannot execute {program}: {error}"))
+        Some(libc::EAGAIN | libc::ENOMEM) => Failure::because(error, format_args!("cannot start {program}")),
+        _ => Failure::because(error, format_args!("cannot execute {program}"))
             .code(NOT_EXECUTABLE)
             .advice("check that it is a program and that you may execute it (`ls -l`)"),
     }
@@ -100,7 +91,7 @@ impl Child {
             Ok(child) => Ok(Self {
                 pid: child.id() as libc::pid_t,
             }),
-            Err(e) => Err(cannot_start(command, &e)),
+            Err(e) => Err(cannot_start(command, e)),
         }
     }
 
@@ -139,8 +130,8 @@ impl Child {
 
     /// Ends the program and the process group it leads, and waits until it has gone.
     pub fn end_group(&self) -> Result<(), Failure> {
-        // SAFETY: the program leads a group of its own and has not been waited for, so the number is still its.
-        unsafe { libc::kill(-self.pid, libc::SIGKILL) };
+        // The program leads a group of its own and has not been waited for, so the number is still the group's.
+        signals::send(-self.pid, libc::SIGKILL);
         self.reap(0).map(|_| ())
     }
 
@@ -155,14 +146,10 @@ impl Child {
             // SAFETY: status and usage live for the call; all-zero is a valid rusage.
             match unsafe { libc::wait4(self.pid, &mut status, flags, usage.as_mut_ptr()) } {
                 0 => return Ok(Change::Nothing),
-                -1 => {
-                    let error = io::Error::last_os_error();
-                    if error.kind() != io::ErrorKind::Interrupted {
-                        return Err(Failure::new(format_args!(
-                            "lost track of the program: {error}"
-                        )));
-                    }
-                }
+                -1 => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    error => return Err(error).context("lost track of the program"),
+                },
                 _ if libc::WIFSTOPPED(status) => {
                     return Ok(Change::Stopped(libc::WSTOPSIG(status)));
                 }
@@ -180,16 +167,15 @@ impl Child {
     }
 
     fn kill(&self, signal: i32) {
-        // SAFETY: the program has not been waited for, so the number is still its.
-        unsafe { libc::kill(self.pid, signal) };
+        // The program has not been waited for, so the number is still the program's.
+        signals::send(self.pid, signal);
     }
 
     /// The program is in our process group: what the terminal sends us it has already received, and so has what it sent itself.
     /// Except a hang-up, which a session leader alone receives.
     fn is_for_program(&self, s: Received) -> bool {
         if s.by_kernel {
-            // SAFETY: queries about this process.
-            return s.number == libc::SIGHUP && unsafe { libc::getsid(0) == libc::getpid() };
+            return s.number == libc::SIGHUP && getsid(None) == Ok(getpid());
         }
         s.sender != self.pid
     }
@@ -198,12 +184,9 @@ impl Child {
     /// A program stopped by `kill -STOP` from elsewhere is also continued from there, without telling us: no following then.
     fn follow_stop(&self, signal: i32) {
         let by_terminal = matches!(signal, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
-        // SAFETY: a query about the terminal on stdin, if it is one; and a stop of this process.
-        unsafe {
-            if by_terminal || libc::tcgetpgrp(0) == libc::getpgrp() {
-                libc::kill(libc::getpid(), libc::SIGSTOP);
-                self.kill(libc::SIGCONT);
-            }
+        if by_terminal || tcgetpgrp(io::stdin()) == Ok(getpgrp()) {
+            signals::send(getpid().as_raw(), libc::SIGSTOP);
+            self.kill(libc::SIGCONT);
         }
     }
 }

@@ -42,7 +42,7 @@ impl Lock {
             return Ok(());
         }
         let lack = lack(&self.probe, needs).map_err(|e| {
-            Failure::new(format_args!("cannot run {}: {e}", self.probe.display()))
+            Failure::because(e, format_args!("cannot run {}", self.probe.display()))
                 .advice("the installation is incomplete: run `make`")
         })?;
         let Some(why) = lack else {
@@ -74,7 +74,7 @@ fn slice_environment() -> (&'static str, OsString) {
     (TUNABLES_ENV, tunables)
 }
 
-/// Why this machine has not what a lock `needs`, in a process that is started as under such a lock; None: it has.
+/// Why this machine lacks what a lock `needs`; None: it does not. Asked in a process that is started as under such a lock.
 pub fn lack(probe: &Path, needs: &str) -> io::Result<Option<String>> {
     let (name, value) = slice_environment();
     let answer = Command::new(probe)
@@ -94,10 +94,10 @@ pub fn lack(probe: &Path, needs: &str) -> io::Result<Option<String>> {
 pub fn read(prefix: &Prefix) -> Result<Vec<Lock>> {
     let path = prefix.lock_index();
     let text = std::fs::read_to_string(&path).map_err(|e| {
-        Failure::new(format_args!(
-            "cannot read the index of locks, {}: {e}",
-            path.display()
-        ))
+        Failure::because(
+            e,
+            format_args!("cannot read the index of locks, {}", path.display()),
+        )
         .advice(format_args!(
             "the installation is incomplete: run `make`, or set {} to a complete one",
             crate::prefix::PREFIX_ENV
@@ -200,12 +200,12 @@ mod tests {
     fn an_unknown_lock_names_the_nearest() {
         let locks = parse("tatas\tspin\tx\nmcs\tspin\tx\n").unwrap();
         assert_eq!(find(&locks, "mcs").unwrap().name, "mcs");
-        let text = find(&locks, "tata").unwrap_err().report().to_string();
+        let text = find(&locks, "tata").unwrap_err().report();
         assert!(
             text.contains("'tatas'") && text.contains("flexguard list"),
             "{text}"
         );
-        let text = find(&locks, "zzzzzz").unwrap_err().report().to_string();
+        let text = find(&locks, "zzzzzz").unwrap_err().report();
         assert!(!text.contains("did you mean"), "{text}");
     }
 }

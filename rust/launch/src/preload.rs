@@ -29,13 +29,13 @@ impl Preload {
             return Ok(Self::default());
         }
         let interposer = prefix.interposer(lock);
-        if let Err(e) = File::open(&interposer) {
-            return Err(Failure::new(format_args!(
-                "cannot read the lock's library {}: {e}",
-                interposer.display()
-            ))
-            .advice("the installation is incomplete: run `make`"));
-        }
+        File::open(&interposer).map_err(|e| {
+            Failure::because(
+                e,
+                format_args!("cannot read the lock's library {}", interposer.display()),
+            )
+            .advice("the installation is incomplete: run `make`")
+        })?;
         let value = Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())?;
         Ok(Self {
             value: Some(value),

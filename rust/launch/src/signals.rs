@@ -4,100 +4,98 @@
 //! The program must find signals as our caller left them. Rust's start-up ignores SIGPIPE before `main`, so its inherited
 //! disposition is noted earlier, by a function in `.init_array`.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-/// SIG_DFL or SIG_IGN: nothing else survives an exec.
-static INHERITED_SIGPIPE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
-static INHERITED_SIGCHLD: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
-static INHERITED_MASK: OnceLock<Mask> = OnceLock::new();
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+
+use crate::failure::{Context, Result};
+
+/// A handler does not survive an exec: a disposition is inherited as "ignore" or as the default.
+static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+static SIGCHLD_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+static INHERITED_MASK: OnceLock<SigSet> = OnceLock::new();
+/// Where the signals that `hold` holds back are read.
+static HELD: OnceLock<SignalFd> = OnceLock::new();
 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static NOTE_DISPOSITIONS: extern "C" fn() = note_dispositions;
 
 extern "C" fn note_dispositions() {
-    INHERITED_SIGPIPE.store(disposition(libc::SIGPIPE), Ordering::Relaxed);
-    INHERITED_SIGCHLD.store(disposition(libc::SIGCHLD), Ordering::Relaxed);
+    SIGPIPE_WAS_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    SIGCHLD_WAS_IGNORED.store(is_ignored(libc::SIGCHLD), Ordering::Relaxed);
 }
 
-fn disposition(signal: i32) -> usize {
+fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action makes this a query; all-zero is a valid sigaction should the query fail.
     unsafe {
         libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
-        action.assume_init().sa_sigaction
+        action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 
-#[derive(Clone, Copy)]
-struct Mask(libc::sigset_t);
-
-impl Mask {
-    fn empty() -> Self {
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: sigemptyset initialises the set it is given.
-        unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            Self(set.assume_init())
-        }
-    }
-
-    fn with(mut self, signal: i32) -> Self {
-        // SAFETY: the set is initialised; a bad number is refused with EINVAL and changes nothing.
-        unsafe { libc::sigaddset(&mut self.0, signal) };
-        self
-    }
-
-    /// Everything that can be sent to us and be meant for the program. Left out: what the CPU raises (blocking it is undefined),
-    /// what cannot be blocked, the limits on our own resources, and the two that the C library keeps for itself.
-    fn asynchronous() -> Self {
-        use libc::*;
-        const LEFT_OUT: [i32; 13] = [
-            SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPIPE,
-            SIGXCPU, SIGXFSZ, SIGSTKFLT,
-        ];
-        (1..=SIGRTMAX())
-            .filter(|s| !LEFT_OUT.contains(s) && !(32..SIGRTMIN()).contains(s))
-            .fold(Self::empty(), Self::with)
-    }
-
-    fn apply(&self, how: i32) -> Self {
-        let mut old = Self::empty();
-        // SAFETY: both sets are initialised and live for the call.
-        unsafe { libc::pthread_sigmask(how, &self.0, &mut old.0) };
-        old
-    }
+/// Every signal that can be sent to us and be meant for the program, real-time signals included. Left out: what the CPU
+/// raises (blocking it is undefined), what cannot be blocked, and the limits on our own resources.
+fn asynchronous() -> SigSet {
+    use Signal::*;
+    const LEFT_OUT: [Signal; 13] = [
+        SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPIPE,
+        SIGXCPU, SIGXFSZ, SIGSTKFLT,
+    ];
+    let mut set = SigSet::all();
+    LEFT_OUT.into_iter().for_each(|signal| set.remove(signal));
+    set
 }
 
 /// Remembers the mask that our caller left, once. Starting a program empties it, so it must be known to be restored.
 pub fn note_mask() {
-    INHERITED_MASK.get_or_init(|| Mask::empty().apply(libc::SIG_BLOCK));
+    INHERITED_MASK.get_or_init(|| SigSet::thread_get_mask().unwrap_or(SigSet::empty()));
 }
 
 /// Holds every asynchronous signal back, in this thread and those it starts from now on; `wait` then takes them one by one.
 /// Call before the first thread starts.
-pub fn hold() {
+pub fn hold() -> Result<()> {
     note_mask();
-    Mask::asynchronous().apply(libc::SIG_BLOCK);
-    // An inherited "ignore" would make the kernel reap the program before we can ask for its status.
-    // SAFETY: SIG_DFL is a valid disposition and no other thread handles SIGCHLD.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    let doing = "cannot hold signals back";
+    asynchronous().thread_block().context(doing)?;
+    if HELD.get().is_none() {
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let held = SignalFd::with_flags(&asynchronous(), flags).context(doing)?;
+        HELD.get_or_init(|| held);
+    }
+    // If our caller ignored SIGCHLD, the kernel would reap the program before we can ask for its status.
+    // SAFETY: the default disposition calls no code of ours.
+    unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.context(doing)?;
+    Ok(())
 }
 
 /// Gives a program about to be executed the signals as our caller left them. Async-signal-safe: runs between fork and exec.
-pub fn restore_inherited() {
-    // SAFETY: signal() with SIG_DFL or SIG_IGN is async-signal-safe and takes no pointers.
+pub fn restore_inherited() -> io::Result<()> {
+    let handler = |ignored: &AtomicBool| match ignored.load(Ordering::Relaxed) {
+        true => SigHandler::SigIgn,
+        false => SigHandler::SigDfl,
+    };
+    // SAFETY: "ignore" and the default call no code of ours.
     unsafe {
-        libc::signal(libc::SIGPIPE, INHERITED_SIGPIPE.load(Ordering::Relaxed));
-        libc::signal(libc::SIGCHLD, INHERITED_SIGCHLD.load(Ordering::Relaxed));
+        signal(Signal::SIGPIPE, handler(&SIGPIPE_WAS_IGNORED))?;
+        signal(Signal::SIGCHLD, handler(&SIGCHLD_WAS_IGNORED))?;
     }
     if let Some(mask) = INHERITED_MASK.get() {
-        mask.apply(libc::SIG_SETMASK);
+        mask.thread_set_mask()?;
     }
+    Ok(())
 }
 
 /// A signal that was sent to this process.
@@ -106,58 +104,61 @@ pub struct Received {
     pub number: i32,
     /// Sent by the kernel: the terminal, which tells the whole foreground group, not us alone.
     pub by_kernel: bool,
-    /// Who sent it, where that is known; else 0.
+    /// The process that sent it, where that is known; else 0.
     pub sender: libc::pid_t,
 }
 
-/// Takes the next held signal; None once `limit` has passed.
+/// Takes the next signal that `hold` has held back; None once `limit` has passed.
 pub fn wait(limit: Option<Duration>) -> Option<Received> {
-    let set = Mask::asynchronous();
-    let limit = limit.map(|d| libc::timespec {
-        tv_sec: d.as_secs() as libc::time_t,
-        tv_nsec: d.subsec_nanos().into(),
-    });
-    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let held = HELD
+        .get()
+        .expect("signals are held before anybody waits for one");
+    let deadline = limit.map(|limit| Instant::now() + limit);
     loop {
-        // SAFETY: set and info live for the call; limit is null or points to a timespec that does.
-        let number = unsafe { libc::sigtimedwait(&set.0, info.as_mut_ptr(), limit) };
-        if number > 0 {
-            // SAFETY: the call filled it in; si_pid is plain data, meaningful only for signals sent by a process.
-            let (code, sender) = unsafe {
-                (
-                    info.assume_init_ref().si_code,
-                    info.assume_init_ref().si_pid(),
-                )
-            };
-            let by_process = matches!(code, libc::SI_USER | libc::SI_TKILL | libc::SI_QUEUE);
+        if let Ok(Some(info)) = held.read_signal() {
+            let by_process = matches!(
+                info.ssi_code,
+                libc::SI_USER | libc::SI_TKILL | libc::SI_QUEUE
+            );
             return Some(Received {
-                number,
-                by_kernel: code == libc::SI_KERNEL,
-                sender: if by_process { sender } else { 0 },
+                number: info.ssi_signo as i32,
+                by_kernel: info.ssi_code == libc::SI_KERNEL,
+                sender: if by_process {
+                    info.ssi_pid as libc::pid_t
+                } else {
+                    0
+                },
             });
         }
-        if std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let mut fds = [PollFd::new(held.as_fd(), PollFlags::POLLIN)];
+        if ppoll(&mut fds, left.map(TimeSpec::from), None) == Ok(0) {
             return None;
         }
     }
 }
 
+/// Sends a signal to a process, or to a group if the number is negative. A process that has gone receives nothing.
+pub fn send(process: libc::pid_t, signal: i32) {
+    // SAFETY: no pointers are passed. (nix knows no real-time signals, which a program may use.)
+    unsafe { libc::kill(process, signal) };
+}
+
 /// Ends this process by `signal`, as the program it stood for was ended; without a core dump, which would be ours, not the program's.
 pub fn die_by(signal: i32) -> ! {
-    let no_core = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: plain system calls on this process. A core handler (a pipe) ignores the limit but respects undumpable.
+    // A program that handles core dumps through a pipe ignores the limit but respects undumpable. If either fails, we
+    // still end.
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    let _ = prctl::set_dumpable(false);
+    let mut only = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set before it is used, and no handler of ours is installed.
     unsafe {
-        libc::setrlimit(libc::RLIMIT_CORE, &no_core);
-        libc::prctl(libc::PR_SET_DUMPABLE, 0);
         libc::signal(signal, libc::SIG_DFL);
+        libc::sigemptyset(only.as_mut_ptr());
+        libc::sigaddset(only.as_mut_ptr(), signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), ptr::null_mut());
+        libc::raise(signal);
     }
-    Mask::empty().with(signal).apply(libc::SIG_UNBLOCK);
-    // SAFETY: sends a signal to this thread only.
-    unsafe { libc::raise(signal) };
     // Only a signal whose default is not to end a process gets here.
     std::process::exit(128 + signal)
 }

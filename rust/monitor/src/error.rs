@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 //! What can go wrong, told so that a user knows what failed, why, and what to do.
 
+use std::error;
 use std::io;
+use std::iter;
 use std::path::PathBuf;
 
 use crate::{SocketName, probe};
 
-/// An error of the monitor's user half. `Display` says what failed and why; [`Error::hint`] what to do.
+/// An error of the monitor's user half. `Display` says what failed, `source` why, [`Error::advice`] what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The kernel does not describe its own types, so the BPF program cannot be fitted to it.
-    #[error("this kernel has no BTF type information ({path}: {source})", path = path.display())]
+    #[error("this kernel has no BTF type information ({path})", path = path.display())]
     NoBtf { path: PathBuf, source: io::Error },
 
     /// Capabilities are missing; `missing` names them.
@@ -19,7 +21,7 @@ pub enum Error {
     NoPrivilege { missing: String },
 
     /// The kernel or its policy refused the BPF program.
-    #[error("the kernel refused the monitor's BPF program while {step}: {source}")]
+    #[error("the kernel refused the monitor's BPF program while {step}")]
     Bpf {
         step: &'static str,
         source: io::Error,
@@ -38,7 +40,7 @@ pub enum Error {
     BadSocketName(String, &'static str),
 
     /// The socket could not be made, or talked to.
-    #[error("{step} {socket}: {source}")]
+    #[error("{step} {socket}")]
     Socket {
         step: &'static str,
         socket: SocketName,
@@ -50,7 +52,7 @@ pub enum Error {
     Protocol { socket: SocketName },
 
     /// A system call that should not fail did.
-    #[error("{step}: {source}")]
+    #[error("{step}")]
     Os {
         step: &'static str,
         source: io::Error,
@@ -70,20 +72,29 @@ impl Error {
         }
     }
 
+    /// What failed and every cause, on one line.
+    pub fn told(&self) -> String {
+        let causes = iter::successors(Some(self as &dyn error::Error), |e| e.source());
+        causes
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(": ")
+    }
+
     /// What the user can do about it, where there is something to do.
-    pub fn hint(&self) -> Option<String> {
-        let hint = match self {
+    pub fn advice(&self) -> Option<String> {
+        let advice = match self {
             Error::NoBtf { .. } => "run a kernel built with CONFIG_DEBUG_INFO_BTF=y (Debian's and Ubuntu's are)".into(),
             Error::NoPrivilege { .. } => {
                 "run as root, or grant the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep FILE)".into()
             }
-            Error::Bpf { source, .. } => probe::hint_for_errno(source.raw_os_error()?)?.into(),
+            Error::Bpf { source, .. } => probe::advice_for_errno(source.raw_os_error()?)?.into(),
             Error::AlreadyListening(name) => format!("use that one, or name another socket ({name} is taken)"),
             Error::NotListening(_) => "start one with `flexguard monitor`".into(),
             Error::BadSocketName(..) => "give an absolute path shorter than 108 bytes, or @name".into(),
             Error::Socket { .. } | Error::Protocol { .. } | Error::Os { .. } => return None,
         };
-        Some(hint)
+        Some(advice)
     }
 }
 

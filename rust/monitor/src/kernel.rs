@@ -3,7 +3,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -297,8 +297,7 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
 
 /// The period of the scheduler's tick: the coarse clock advances by it. 0: ticks do not come at its multiples.
 fn tick_ns() -> u32 {
-    let skewed = fs::read_to_string("/proc/cmdline")
-        .is_ok_and(|line| line.split_whitespace().any(|w| w == "skew_tick=1"));
+    let skewed = procfs::cmdline().is_ok_and(|words| words.iter().any(|w| w == "skew_tick=1"));
     match clock_getres(ClockId::CLOCK_MONOTONIC_COARSE) {
         Ok(tick) if !skewed => tick.num_nanoseconds() as u32,
         _ => 0,

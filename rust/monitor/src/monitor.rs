@@ -113,7 +113,7 @@ impl Monitor {
 impl Drop for Monitor {
     fn drop(&mut self) {
         if let Err(error) = self.kernel.beat(false) {
-            tracing::warn!(%error, "could not say goodbye; clients will notice by the heartbeat");
+            tracing::warn!(error = %error.told(), "cannot say goodbye; clients will notice by the heartbeat");
         }
     }
 }

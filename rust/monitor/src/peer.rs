@@ -4,13 +4,15 @@
 //! A pidfd means the same process in every PID namespace and cannot come to mean another one.
 
 use std::fs;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::time::{ClockId, clock_gettime};
+use procfs::process::Process;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// The process that connected, or an errno for the reply.
 pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
@@ -32,29 +34,27 @@ pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
 /// process untraceable for its user: the files of /proc/PID then belong to root.
 pub fn speaks_for_itself(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let connected = getsockopt(stream, sockopt::PeerCredentials)?;
-    let path = format!("/proc/{}/status", pid_of(pidfd)?);
-    let status = fs::read_to_string(&path).map_err(|_| Errno::ESRCH)?;
-    let owner = fs::metadata(&path).map_err(|_| Errno::ESRCH)?.uid();
-    let effective =
-        |ids| field(&status, ids).and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
-    let powerless =
-        field(&status, "CapPrm:").is_some_and(|bits| bits.bytes().all(|bit| bit == b'0'));
-    Ok(effective("Uid:") == Some(connected.uid())
-        && effective("Gid:") == Some(connected.gid())
-        && (powerless || owner == connected.uid()))
+    let pid = pid_of(pidfd)?;
+    let status = process(pid)?.status().map_err(|_| Errno::ESRCH)?;
+    // Not the owner of /proc/PID itself, which stays the user's.
+    let owner = fs::metadata(format!("/proc/{pid}/status"))
+        .map_err(|_| Errno::ESRCH)?
+        .uid();
+    let same_ids = (status.euid, status.egid) == (connected.uid(), connected.gid());
+    Ok(same_ids && (status.capprm == 0 || owner == connected.uid()))
 }
 
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines()
-        .find_map(|line| line.strip_prefix(name))
-        .map(str::trim)
+fn process(pid: i32) -> Result<Process, Errno> {
+    Process::new(pid).map_err(|_| Errno::ESRCH)
 }
 
 /// The number of the process in our PID namespace; it may have died since.
 fn pid_of(pidfd: BorrowedFd<'_>) -> Result<i32, Errno> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))
         .map_err(|_| Errno::EIO)?;
-    let pid = field(&info, "Pid:").and_then(|pid| pid.parse().ok());
+    let pid = info
+        .lines()
+        .find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
     pid.filter(|&pid| pid > 0).ok_or(Errno::ESRCH)
 }
 
@@ -65,8 +65,7 @@ pub struct Ticks(u64);
 impl Ticks {
     pub fn now() -> Result<Ticks, Errno> {
         let now = clock_gettime(ClockId::CLOCK_BOOTTIME)?;
-        // SAFETY: no pointers are passed.
-        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
+        let per_second = procfs::ticks_per_second();
         let fraction = now.tv_nsec() as u64 * per_second / 1_000_000_000;
         Ok(Ticks(now.tv_sec() as u64 * per_second + fraction))
     }
@@ -81,11 +80,9 @@ fn pidfd_of_credentials(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd,
     if pid <= 0 {
         return Err(Errno::ESRCH); // it lives in a PID namespace that is not below ours
     }
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let fd = Errno::result(fd)?;
-    // SAFETY: the kernel has just opened it for us; nobody else knows it.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let named = Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
+    let pidfd =
+        pidfd_open(named, PidfdFlags::empty()).map_err(|e| Errno::from_raw(e.raw_os_error()))?;
     if start_time(pid)? > accepted {
         Err(Errno::ESRCH)
     } else {
@@ -94,14 +91,8 @@ fn pidfd_of_credentials(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd,
 }
 
 fn start_time(pid: i32) -> Result<Ticks, Errno> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|_| Errno::ESRCH)?;
-    // The command's name, in parentheses, may itself contain spaces and parentheses.
-    let after_name = stat.rsplit_once(')').ok_or(Errno::EPROTO)?.1;
-    let ticks = after_name
-        .split_ascii_whitespace()
-        .nth(19)
-        .and_then(|field| field.parse().ok());
-    ticks.map(Ticks).ok_or(Errno::EPROTO)
+    let stat = process(pid)?.stat().map_err(|_| Errno::ESRCH)?;
+    Ok(Ticks(stat.starttime))
 }
 
 #[cfg(test)]

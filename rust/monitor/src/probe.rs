@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use caps::{CapSet, Capability};
+use nix::sys::utsname::uname;
 use serde::Serialize;
 
 use crate::kernel::{Kernel, btf_path};
@@ -39,7 +41,7 @@ pub enum Hook {
     Fails {
         why: String,
         errno: Option<i32>,
-        hint: Option<String>,
+        advice: Option<String>,
     },
 }
 
@@ -52,15 +54,17 @@ impl Probe {
 
 /// Looks at everything, changes nothing: the program is loaded, attached and taken away again.
 pub fn probe() -> Probe {
-    let caps = Capabilities::effective();
     let btf_path = btf_path();
     Probe {
-        kernel_release: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        kernel_release: uname().map_or_else(
+            |_| String::new(),
+            |names| names.release().to_string_lossy().into(),
+        ),
         btf: fs::File::open(&btf_path).is_ok(),
         btf_path,
-        cap_bpf: caps.has(CAP_BPF),
-        cap_perfmon: caps.has(CAP_PERFMON),
-        cap_sys_admin: caps.has(CAP_SYS_ADMIN),
+        cap_bpf: holds(Capability::CAP_BPF),
+        cap_perfmon: holds(Capability::CAP_PERFMON),
+        cap_sys_admin: holds(Capability::CAP_SYS_ADMIN),
         lockdown: read("/sys/kernel/security/lockdown").and_then(|modes| selected(&modes)),
         bpf_jit: flag("/proc/sys/net/core/bpf_jit_enable"),
         bpf_stats: flag("/proc/sys/kernel/bpf_stats_enabled"),
@@ -72,15 +76,15 @@ fn try_hook() -> Hook {
     match Kernel::load(false) {
         Ok(_) => Hook::Loads,
         Err(error) => Hook::Fails {
-            why: error.to_string(),
+            why: error.told(),
             errno: error.errno(),
-            hint: error.hint(),
+            advice: error.advice(),
         },
     }
 }
 
 /// What usually is behind an errno of loading or attaching.
-pub(crate) fn hint_for_errno(errno: i32) -> Option<&'static str> {
+pub(crate) fn advice_for_errno(errno: i32) -> Option<&'static str> {
     Some(match errno {
         libc::EPERM => {
             "something above the capabilities forbids it: kernel lockdown in confidentiality mode \
@@ -99,38 +103,19 @@ pub(crate) fn hint_for_errno(errno: i32) -> Option<&'static str> {
     })
 }
 
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
-
-struct Capabilities(u64);
-
-impl Capabilities {
-    fn effective() -> Capabilities {
-        let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        Capabilities(
-            line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-                .unwrap_or(0),
-        )
-    }
-
-    fn has(&self, capability: u32) -> bool {
-        self.0 & (1 << capability) != 0
-    }
+fn holds(capability: Capability) -> bool {
+    caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false)
 }
 
 /// The names of the capabilities that loading needs and this process lacks.
 pub(crate) fn missing_capabilities() -> Option<String> {
-    let caps = Capabilities::effective();
-    if caps.has(CAP_SYS_ADMIN) {
+    if holds(Capability::CAP_SYS_ADMIN) {
         return None;
     }
-    let needed = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON")];
+    let needed = [Capability::CAP_BPF, Capability::CAP_PERFMON].into_iter();
     let missing: Vec<_> = needed
-        .iter()
-        .filter(|(bit, _)| !caps.has(*bit))
-        .map(|(_, name)| *name)
+        .filter(|c| !holds(*c))
+        .map(|c| c.to_string())
         .collect();
     (!missing.is_empty()).then(|| missing.join(" and "))
 }

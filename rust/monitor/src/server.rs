@@ -185,7 +185,7 @@ impl Server<'_> {
         match (self.stats)() {
             Ok(stats) => reply(stream, Errno::from_raw(0), &stats.to_wire(), None),
             Err(error) => {
-                tracing::warn!(%error, "cannot read the statistics");
+                tracing::warn!(error = %error.told(), "cannot read the statistics");
                 reply(stream, Errno::EIO, &[], None);
             }
         }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use flexguard_abi::{FG_SOCKET_DEFAULT, FG_SOCKET_ENV};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
+use nix::{setsockopt_impl, sockopt_impl};
 
 use crate::Error;
 
@@ -197,26 +198,16 @@ impl Drop for Listener {
     }
 }
 
-/// Clients have no descriptors to send us; whoever sends one may want us to be the one who closes it, and waits. Connections
-/// inherit it from the listener. Linux 6.16; older kernels do not know the option.
+/// Clients have no descriptors to send us; a client that sends one may want us to close it, and to wait while doing so.
+/// Connections inherit the option from the listener. Linux 6.16; older kernels do not know it.
 fn refuse_descriptors(socket: &UnixListener) {
-    const SO_PASSRIGHTS: libc::c_int = 83;
-    let no: libc::c_int = 0;
-    // SAFETY: the kernel reads an int of the length given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PASSRIGHTS,
-            (&raw const no).cast(),
-            size_of_val(&no) as libc::socklen_t,
-        )
-    };
-    if result != 0 {
-        let error = io::Error::last_os_error();
-        tracing::debug!(%error, "clients may send descriptors");
+    if let Err(errno) = socket::setsockopt(socket, PassRights, &false) {
+        tracing::debug!(%errno, "clients may send descriptors");
     }
 }
+
+const SO_PASSRIGHTS: libc::c_int = 83;
+sockopt_impl!(PassRights, SetOnly, libc::SOL_SOCKET, SO_PASSRIGHTS, bool);
 
 fn listen_on_abstract(name: &[u8]) -> io::Result<Listener> {
     let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;

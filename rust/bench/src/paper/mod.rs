@@ -75,7 +75,7 @@ pub fn run(args: Paper) -> Result<Status> {
     if args.fresh {
         forget(&args.output, &experiments)?;
     }
-    signals::hold();
+    signals::hold()?;
     let (documents, interrupted) = measure(&args.output, &prefix, &experiments)?;
     publish(&args.output, &documents)?;
     output::print(&conclusion(&args.output, &documents, &left_out))?;
@@ -124,13 +124,8 @@ fn forget(dir: &Path, experiments: &[Experiment]) -> Result<()> {
     for experiment in experiments {
         let path = record(dir, experiment);
         match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Failure::new(format_args!(
-                    "cannot remove {}: {e}",
-                    path.display()
-                )));
-            }
-            _ => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.context(format_args!("cannot remove {}", path.display()))?,
         }
     }
     Ok(())

@@ -109,7 +109,7 @@ pub fn papers_locks(known: &[Lock]) -> (Vec<String>, Vec<String>) {
     for lock in PAPERS_LOCKS.iter().filter_map(listed) {
         match lock.demand() {
             Ok(()) => usable.push(lock.name.clone()),
-            Err(refusal) => left_out.push(refusal.to_string()),
+            Err(refusal) => left_out.push(format!("{refusal:#}")),
         }
     }
     (usable, left_out)

@@ -130,7 +130,7 @@ pub fn play_no_btf() {
     .unwrap_err();
     assert!(matches!(error, Error::NoBtf { .. }), "{error:?}");
     assert!(error.to_string().contains("/nonexistent"), "{error}");
-    assert!(error.hint().is_some());
+    assert!(error.advice().is_some());
     let probe = probe();
     assert!(!probe.btf);
     assert!(
