@@ -28,7 +28,12 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, c
 	int result;
 
 	pthread_cleanup_push(cancelled, mutex);
-	result = abs ? fgi_real()->cond_clockwait(cond, &bridge, clock, abs) : fgi_real()->cond_wait(cond, &bridge);
+	if (!abs)
+		result = fgi_real()->cond_wait(cond, &bridge);
+	else if (clock == FGI_OWN_CLOCK)
+		result = fgi_real()->cond_timedwait(cond, &bridge, abs);
+	else
+		result = fgi_real()->cond_clockwait(cond, &bridge, clock, abs);
 	pthread_cleanup_pop(0);
 	return result;
 }

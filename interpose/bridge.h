@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+#define FGI_OWN_CLOCK ((clockid_t)-1) /* the condition variable's own */
+
 /* As pthread_cond_clockwait; abs NULL: without a deadline. */
 int fgi_bridge_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs);
 

@@ -5,28 +5,28 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "interpose/awake.h"
 #include "interpose/bridge.h"
 #include "interpose/glibc_layout.h"
 #include "interpose/mutex.h"
 #include "interpose/real.h"
 #include "interpose/waitq.h"
-#include "runtime/futex.h"
 
 #ifdef __EXCEPTIONS
 #error "cancellation needs the sigsetjmp kind of pthread_cleanup_push: compile without -fexceptions"
 #endif
-_Static_assert(offsetof(struct fgi_waitq, generation) + sizeof(uint32_t) <= FGI_GLIBC_COND_FLAGS_AT,
-	       "glibc's flags stay glibc's");
+_Static_assert(sizeof(struct fgi_waitq) == sizeof(uint32_t), "at 0, where no glibc has its flags");
 _Static_assert(_Alignof(struct fgi_waitq) <= _Alignof(pthread_cond_t), "a queue must fit");
 
 #define EXPORT __attribute__((visibility("default")))
 
 struct wait {
 	struct fgi_waiter node;
-	struct fgi_waitq *queue;
+	struct fgi_awake awake;
 	pthread_mutex_t *mutex;
 	clockid_t clock;
 	const struct timespec *abs;
+	bool slept;
 };
 
 static struct fgi_waitq *queue_of(pthread_cond_t *cond)
@@ -34,32 +34,37 @@ static struct fgi_waitq *queue_of(pthread_cond_t *cond)
 	return (struct fgi_waitq *)cond;
 }
 
+/* An object that is not understood passes through, as one that is shared. */
+static uint32_t flags_of(const pthread_cond_t *cond)
+{
+	uint32_t at = fgi_real()->cond_flags_at;
+
+	return fg_likely(at) ? *(const uint32_t *)(const void *)((const char *)cond + at) : FGI_GLIBC_COND_SHARED;
+}
+
 static bool shared(const pthread_cond_t *cond)
 {
-	return fg_unlikely(fgi_glibc_cond_flags(cond) & FGI_GLIBC_COND_SHARED);
+	return fg_unlikely(flags_of(cond) & FGI_GLIBC_COND_SHARED);
 }
 
 static clockid_t clock_of(const pthread_cond_t *cond)
 {
-	return fgi_glibc_cond_flags(cond) & FGI_GLIBC_COND_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+	return flags_of(cond) & FGI_GLIBC_COND_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-static bool asleep(const struct fgi_waiter *w, uint32_t *state)
+/* Until granted or until the deadline. A cancellation may end it at any instruction, awake or asleep, the first one
+ * included if it was pending: nothing is held here. */
+static void wait_cancellable(struct wait *w)
 {
-	*state = fg_load_acquire(&w->state); /* pairs with the release in grant */
-	return *state == FGI_WAITING || *state == FGI_TAKEN;
-}
-
-/* Sleeps until granted or until the deadline. A cancellation may end it at any instruction, the first one included if
- * it was pending: nothing is held here. */
-static void sleep_cancellable(struct wait *w)
-{
-	int type, result = 0;
-	uint32_t state;
+	bool in_time = true;
+	int type;
 
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	while (asleep(&w->node, &state) && result != ETIMEDOUT)
-		result = fgi_futex_wait(&w->node.state, state, w->clock, w->abs);
+	if (!fgi_awake_stay(&w->awake, &w->node, w->clock, w->abs)) {
+		w->slept = true;
+		while (in_time && !fgi_waiter_granted(&w->node))
+			in_time = fgi_waiter_sleep(&w->node, w->clock, w->abs);
+	}
 	pthread_setcanceltype(type, NULL);
 }
 
@@ -68,50 +73,47 @@ static void cancelled(void *arg)
 {
 	struct wait *w = arg;
 
-	if (fgi_waitq_leave(w->queue, &w->node) == FGI_SIGNALLED)
-		fgi_waitq_pass(w->queue); /* C4 */
+	if (fgi_waitq_leave(&w->node) == FGI_SIGNALLED)
+		fgi_waitq_pass(w->node.cond); /* C4 */
 	fgi_mutex_lock(w->mutex);
 }
 
 /* Apart from its caller, so that no variable of the caller's lives across the sigsetjmp in here. */
-__attribute__((noinline)) static void sleep_or_die(struct wait *w)
+__attribute__((noinline)) static void wait_or_die(struct wait *w)
 {
 	pthread_cleanup_push(cancelled, w);
-	sleep_cancellable(w);
+	wait_cancellable(w);
 	pthread_cleanup_pop(0);
 }
 
 static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
 {
-	struct wait w = {.queue = queue_of(cond), .mutex = mutex, .clock = clock, .abs = abs};
-	uint32_t state;
+	struct wait w;
 	int error, result = 0;
 
-	fgi_waitq_join(w.queue, &w.node); /* C2 */
+	w.mutex = mutex;
+	w.clock = clock;
+	w.abs = abs;
+	w.slept = false;
+	fgi_awake_begin(&w.awake, cond);
+	fgi_waitq_join(queue_of(cond), &w.node); /* C2 */
 	error = fgi_mutex_unlock(mutex);
 	if (error) {
-		if (fgi_waitq_leave(w.queue, &w.node) == FGI_SIGNALLED)
-			fgi_waitq_pass(w.queue);
+		if (fgi_waitq_leave(&w.node) == FGI_SIGNALLED)
+			fgi_waitq_pass(cond);
 		return error;
 	}
-	sleep_or_die(&w);
-	if (asleep(&w.node, &state) && fgi_waitq_leave(w.queue, &w.node) == FGI_LEFT)
+	wait_or_die(&w);
+	if (!fgi_waiter_granted(&w.node) && fgi_waitq_leave(&w.node) == FGI_LEFT)
 		result = ETIMEDOUT;
+	fgi_awake_end(&w.awake, &w.node, w.slept);
 	error = fgi_mutex_lock(mutex);
 	return error ? error : result;
 }
 
-static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
+static bool is_time(const struct timespec *abs)
 {
-	if (abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000)
-		return EINVAL;
-	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
-		return EINVAL;
-	if (!shared(cond))
-		return wait(cond, mutex, clock, abs);
-	if (fgi_mutex_native(mutex))
-		return fgi_bridge_wait(cond, mutex, clock, abs);
-	return fgi_real()->cond_clockwait(cond, mutex, clock, abs);
+	return abs->tv_nsec >= 0 && abs->tv_nsec < 1000000000;
 }
 
 EXPORT int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex)
@@ -119,20 +121,32 @@ EXPORT int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *res
 	if (!shared(cond))
 		return wait(cond, mutex, CLOCK_MONOTONIC, NULL);
 	if (fgi_mutex_native(mutex))
-		return fgi_bridge_wait(cond, mutex, CLOCK_MONOTONIC, NULL);
+		return fgi_bridge_wait(cond, mutex, FGI_OWN_CLOCK, NULL);
 	return fgi_real()->cond_wait(cond, mutex);
 }
 
 EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
 				  const struct timespec *restrict abs)
 {
-	return wait_until(cond, mutex, clock_of(cond), abs);
+	if (!is_time(abs))
+		return EINVAL;
+	if (!shared(cond))
+		return wait(cond, mutex, clock_of(cond), abs);
+	if (fgi_mutex_native(mutex))
+		return fgi_bridge_wait(cond, mutex, FGI_OWN_CLOCK, abs);
+	return fgi_real()->cond_timedwait(cond, mutex, abs);
 }
 
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, clockid_t clock,
 				  const struct timespec *restrict abs)
 {
-	return wait_until(cond, mutex, clock, abs);
+	if (!is_time(abs) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+		return EINVAL;
+	if (!shared(cond))
+		return wait(cond, mutex, clock, abs);
+	if (fgi_mutex_native(mutex))
+		return fgi_bridge_wait(cond, mutex, clock, abs);
+	return fgi_real()->cond_clockwait(cond, mutex, clock, abs);
 }
 
 __attribute__((noinline)) static int signal_shared(pthread_cond_t *cond)
@@ -177,5 +191,5 @@ EXPORT int pthread_cond_destroy(pthread_cond_t *cond)
 {
 	if (shared(cond))
 		return fgi_real()->cond_destroy(cond);
-	return fgi_waitq_busy(queue_of(cond)) ? EBUSY : 0;
+	return fgi_waitq_busy(cond) ? EBUSY : 0;
 }

@@ -23,8 +23,11 @@
 /* The flag word of a condition variable. */
 #define FGI_GLIBC_COND_SHARED 0x1u
 #define FGI_GLIBC_COND_MONOTONIC 0x2u
-#define fgi_glibc_cond_flags(c) ((c)->__data.__wrefs)
-#define FGI_GLIBC_COND_FLAGS_AT offsetof(pthread_cond_t, __data.__wrefs)
+
+/* Where a condition variable keeps its flag word: at 36 up to glibc 2.40, at 28 from 2.41. A program runs with another
+ * glibc than the one that we are compiled with, so the word is looked for at the start: in an object that glibc's
+ * pthread_cond_init has initialised with both flags. 0: the object is not understood. */
+uint32_t fgi_glibc_find_cond_flags(__typeof__(pthread_cond_init) *init);
 
 #if defined(__x86_64__)
 #define FGI_GLIBC_MUTEX_SIZE 40

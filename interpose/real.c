@@ -34,6 +34,7 @@ void fgi_real_find(void)
 	FIND(cond_clockwait, FGI_GLIBC_CLOCK);
 	FIND(cond_signal, FGI_GLIBC_COND);
 	FIND(cond_broadcast, FGI_GLIBC_COND);
+	fg_store_relaxed(&fgi_real_table.cond_flags_at, fgi_glibc_find_cond_flags(fgi_real_table.cond_init));
 	FIND_AS(register_atfork, "__register_atfork", FGI_GLIBC_ATFORK);
 	fg_store_release(&fgi_real_found, 1); /* pairs with fgi_real */
 }

@@ -25,6 +25,7 @@ struct fgi_real {
 	__typeof__(pthread_cond_clockwait) *cond_clockwait;
 	__typeof__(pthread_cond_signal) *cond_signal;
 	__typeof__(pthread_cond_broadcast) *cond_broadcast;
+	uint32_t cond_flags_at; /* where a condition variable has its flag word; 0: not understood */
 	int (*register_atfork)(void (*)(void), void (*)(void), void (*)(void), void *);
 };
 

@@ -1,42 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 #include "interpose/waitq.h"
 
-#include <limits.h>
-#include <stdbool.h>
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "abi/flexguard_abi.h"
 #include "interpose/atfork.h"
-#include "runtime/atomic.h"
+#include "runtime/clock.h"
 #include "runtime/futex.h"
+#include "runtime/thread.h"
 
-/* A static lock and the queues with waiters that it guards. `word`: 0 free, 1 held, 2 held and perhaps waited for.
+/* A static lock and the lists that it guards, one for each condition variable with waiters. `word`: 0 free, 1 held,
+ * 2 held and perhaps waited for.
  *
  * A futex lock of its own, not the interposed one: it is held for some ten instructions and must do nothing else; and
  * a thread that holds it is in no critical section of the program's, which is all the monitor wants to know. */
 struct bucket {
 	uint32_t word;
-	struct fgi_waitq *active;
+	struct fgi_waiter *lists; /* the first waiter of the first list; the others by `sibling` */
+	uint64_t numbered;        /* lists so far */
 } __attribute__((aligned(FG_CACHE_LINE)));
 
-/* 8 KiB. Two condition variables in one bucket share a lock that is held for moments, nothing else: not a number that
+/* 16 KiB. Two condition variables in one bucket share a lock that is held for moments, nothing else: not a number that
  * needs tuning. */
-#define BUCKET_BITS 7
+#define BUCKET_BITS 8
 static struct bucket buckets[1 << BUCKET_BITS];
 
-/* Raised in the child of a fork, whose queues hold waiters that did not come along. Never 0. */
-static uint32_t generation = 1;
-
-static struct bucket *bucket_of(const struct fgi_waitq *q)
+static struct bucket *lock(const void *cond)
 {
 	/* Fibonacci hashing: neighbouring objects spread evenly. */
-	return &buckets[(uint64_t)(uintptr_t)q * 0x9e3779b97f4a7c15ull >> (64 - BUCKET_BITS)];
-}
-
-static struct bucket *lock(const struct fgi_waitq *q)
-{
-	struct bucket *b = bucket_of(q);
+	struct bucket *b = &buckets[(uint64_t)(uintptr_t)cond * 0x9e3779b97f4a7c15ull >> (64 - BUCKET_BITS)];
 
 	if (fg_unlikely(fg_cas_acquire(&b->word, 0, 1) != 0))
 		while (fg_xchg_acquire(&b->word, 2) != 0)
@@ -50,158 +44,182 @@ static void unlock(struct bucket *b)
 		fgi_futex_wake(&b->word, 1);
 }
 
-/* All below: with the lock of q held. */
-static bool active(const struct fgi_waitq *q)
+/* From here to the grants: with the bucket locked. */
+
+/* Where the bucket has the list of the condition variable: *link is its first waiter, or NULL. */
+static struct fgi_waiter **find(struct bucket *b, const void *cond)
 {
-	return q->first && q->generation == generation;
+	struct fgi_waiter **link = &b->lists;
+
+	while (*link && (*link)->cond != cond)
+		link = &(*link)->sibling;
+	return link;
 }
 
-static void activate(struct bucket *b, struct fgi_waitq *q)
+static void append(struct bucket *b, const void *cond, struct fgi_waiter *w)
 {
-	q->last = NULL;
-	q->generation = generation;
-	q->next = b->active;
-	b->active = q;
+	struct fgi_waiter **link = find(b, cond), *first = *link;
+
+	w->next = NULL;
+	if (first) {
+		w->list = first->list;
+		w->prev = first->last;
+		first->last->next = w;
+		first->last = w;
+		return;
+	}
+	w->list = ++b->numbered;
+	w->prev = NULL;
+	w->last = w;
+	w->sibling = NULL;
+	*link = w;
 }
 
-static void deactivate(struct bucket *b, struct fgi_waitq *q)
+/* The first waiter leaves: what it knows of the list goes to the second. */
+static struct fgi_waiter *take_first(struct fgi_waiter **link)
 {
-	struct fgi_waitq **link = &b->active;
+	struct fgi_waiter *w = *link, *second = w->next;
 
-	while (*link != q)
-		link = &(*link)->next;
-	*link = q->next;
-	fg_store_relaxed(&q->first, NULL);
+	w->list = 0;
+	if (!second) {
+		*link = w->sibling;
+		return w;
+	}
+	second->prev = NULL;
+	second->last = w->last;
+	second->sibling = w->sibling;
+	*link = second;
+	return w;
 }
 
-static void take_out(struct bucket *b, struct fgi_waitq *q, struct fgi_waiter *w)
+static void take_out(struct fgi_waiter **link, struct fgi_waiter *w)
 {
+	struct fgi_waiter *first = *link;
+
+	if (w == first) {
+		take_first(link);
+		return;
+	}
+	w->prev->next = w->next;
 	if (w->next)
 		w->next->prev = w->prev;
 	else
-		q->last = w->prev;
-	if (w->prev)
-		w->prev->next = w->next;
-	else
-		fg_store_relaxed(&q->first, w->next);
-	if (!q->first)
-		deactivate(b, q);
+		first->last = w->prev;
 }
 
-/* release: pairs with the acquire that ends the waiter's sleep. The waiter may vanish with this store; the address
- * remains good for a wake (C5). */
+/* No lock from here to the end of the grants: the waiter is in no list, and its thread waits for the grant. */
+
+/* Returns the word to wake, if the thread sleeps. The waiter may vanish with the exchange; the address remains good for
+ * a wake (C5). The time lets a sleeper learn how long it waited for the event, without the time of waking.
+ * release: pairs with the acquire in fgi_granted. */
 static uint32_t *grant(struct fgi_waiter *w, enum fgi_waiter_state state)
 {
 	uint32_t *word = &w->state;
 
-	fg_store_release(word, state);
-	return word;
+	if (fg_load_relaxed(word) == FGI_ASLEEP)
+		w->granted_ns = fgi_now_ns(CLOCK_MONOTONIC);
+	return fg_xchg_release(word, state) == FGI_ASLEEP ? word : NULL;
 }
 
-static uint32_t *grant_first(struct bucket *b, struct fgi_waitq *q)
+static void grant_and_wake(struct fgi_waiter *w, enum fgi_waiter_state state)
 {
-	struct fgi_waiter *w = q->first;
+	uint32_t *sleeper = grant(w, state);
 
-	take_out(b, q, w);
-	return grant(w, FGI_SIGNALLED);
+	if (sleeper)
+		fgi_futex_wake(sleeper, 1);
 }
 
 void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
 {
-	struct bucket *b = lock(q);
+	struct bucket *b;
 
-	if (!active(q))
-		activate(b, q);
-	w->next = NULL;
-	w->prev = q->last;
 	w->state = FGI_WAITING;
-	if (q->last)
-		q->last->next = w;
-	else
-		fg_store_relaxed(&q->first, w);
-	q->last = w;
+	w->granted_ns = 0;
+	w->cond = q;
+	w->forks = fgi_forks;
+	b = lock(q);
+	append(b, q, w);
+	fg_store_relaxed(&q->waited, 1);
 	unlock(b);
 }
 
-enum fgi_waiter_state fgi_waitq_leave(struct fgi_waitq *q, struct fgi_waiter *w)
+bool fgi_waiter_sleep(struct fgi_waiter *w, clockid_t clock, const struct timespec *abs)
 {
-	struct bucket *b = lock(q);
-	uint32_t state = fg_load_acquire(&w->state);
+	if (fg_cas_relaxed(&w->state, FGI_WAITING, FGI_ASLEEP) > FGI_ASLEEP)
+		return true;
+	return fgi_futex_wait(&w->state, FGI_ASLEEP, clock, abs) != ETIMEDOUT;
+}
 
-	if (state == FGI_WAITING) {
-		/* WAITING in a list of another generation: a signal handler forked, and nobody knows w here. */
-		if (q->generation == generation)
-			take_out(b, q, w);
-		w->state = state = FGI_LEFT;
+enum fgi_waiter_state fgi_waitq_leave(struct fgi_waiter *w)
+{
+	struct bucket *b = lock(w->cond);
+	struct fgi_waiter **link = find(b, w->cond);
+
+	if (w->forks != fgi_forks) { /* a signal handler forked, and the lists of this process do not have w */
+		fg_store_relaxed(&w->state, FGI_LEFT);
+	} else if (*link && (*link)->list == w->list) {
+		take_out(link, w);
+		fg_store_relaxed(&w->state, FGI_LEFT);
 	}
 	unlock(b);
-	while (state == FGI_TAKEN) { /* C3: the broadcast still has to write to w */
-		fgi_futex_wait(&w->state, state, CLOCK_MONOTONIC, NULL);
-		state = fg_load_acquire(&w->state);
-	}
-	return state;
+	while (!fgi_waiter_granted(w)) /* C3 */
+		fgi_waiter_sleep(w, CLOCK_MONOTONIC, NULL);
+	return fg_load_relaxed(&w->state);
+}
+
+/* Signals the first waiter of the list, if there is one. `q`: the condition variable itself, if it may be touched. */
+static void signal_first(const void *cond, struct fgi_waitq *q)
+{
+	struct bucket *b = lock(cond);
+	struct fgi_waiter **link = find(b, cond), *w = NULL;
+
+	if (*link)
+		w = take_first(link);
+	if (q && (!*link || (*link)->cond != cond))
+		fg_store_relaxed(&q->waited, 0);
+	unlock(b);
+	if (w)
+		grant_and_wake(w, FGI_SIGNALLED);
 }
 
 void fgi_waitq_signal(struct fgi_waitq *q)
 {
-	struct bucket *b = lock(q);
-	uint32_t *sleeper = NULL;
-
-	if (active(q))
-		sleeper = grant_first(b, q);
-	unlock(b);
-	if (sleeper)
-		fgi_futex_wake(sleeper, 1);
+	signal_first(q, q);
 }
 
-void fgi_waitq_pass(struct fgi_waitq *q)
+void fgi_waitq_pass(const void *cond)
 {
-	struct bucket *b = lock(q);
-	struct fgi_waitq *found = b->active;
-	uint32_t *sleeper = NULL;
-
-	while (found && found != q)
-		found = found->next;
-	if (found)
-		sleeper = grant_first(b, found);
-	unlock(b);
-	if (sleeper)
-		fgi_futex_wake(sleeper, 1);
+	signal_first(cond, NULL);
 }
 
 void fgi_waitq_broadcast(struct fgi_waitq *q)
 {
 	struct bucket *b = lock(q);
-	struct fgi_waiter *w = NULL;
+	struct fgi_waiter **link = find(b, q), *w = *link;
 
-	if (active(q)) {
-		w = q->first;
-		for (struct fgi_waiter *each = w; each; each = each->next)
-			fg_store_relaxed(&each->state, FGI_TAKEN);
-		deactivate(b, q);
-	}
+	if (w)
+		*link = w->sibling;
+	fg_store_relaxed(&q->waited, 0);
 	unlock(b);
 	while (w) {
 		struct fgi_waiter *next = w->next;
 
-		fgi_futex_wake(grant(w, FGI_BROADCAST), 1);
+		grant_and_wake(w, FGI_BROADCAST);
 		w = next;
 	}
 }
 
-bool fgi_waitq_busy(struct fgi_waitq *q)
+bool fgi_waitq_busy(const void *cond)
 {
-	struct bucket *b = lock(q);
-	bool busy = active(q);
+	struct bucket *b = lock(cond);
+	bool busy = *find(b, cond) != NULL;
 
 	unlock(b);
 	return busy;
 }
 
-/* In the child: whoever held a lock here is gone, and so are all waiters. */
+/* In the child: a thread that held a lock here stayed in the parent, and so did all waiters. */
 void fgi_waitq_after_fork(void)
 {
 	memset(buckets, 0, sizeof(buckets));
-	if (++generation == 0)
-		generation = 1;
 }

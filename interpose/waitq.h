@@ -1,56 +1,72 @@
 /* SPDX-License-Identifier: MIT */
-/* The waiters of a condition variable, in order of arrival. docs/design/interposer.md has the state table of a node and
- * the rules C1 to C5. */
+/* The waiters of a condition variable, in order of arrival. docs/design/interposer.md has the state table of a waiter
+ * and the rules C1 to C5. */
 #ifndef FGI_INTERPOSE_WAITQ_H
 #define FGI_INTERPOSE_WAITQ_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "runtime/atomic.h"
 
 enum fgi_waiter_state {
-	FGI_WAITING = 0,   /* in the list */
-	FGI_TAKEN = 1,     /* out of it: a broadcast will grant it shortly */
+	FGI_WAITING = 0,   /* awake */
+	FGI_ASLEEP = 1,    /* in its futex, or about to enter it: a grant has to wake it */
 	FGI_SIGNALLED = 2, /* granted, alone */
 	FGI_BROADCAST = 3, /* granted, with all others */
-	FGI_LEFT = 4,      /* left by itself */
+	FGI_LEFT = 4,      /* has left by itself */
 };
 
-/* On the waiting thread's stack. It sleeps on `state` while that is FGI_WAITING or FGI_TAKEN. */
+/* On the waiting thread's stack. It waits while `state` is FGI_WAITING or FGI_ASLEEP. The pointers belong to the lock
+ * of the bucket while the waiter is in a list, then to the thread that grants it. */
 struct fgi_waiter {
-	struct fgi_waiter *next; /* in the list: under its lock; TAKEN: the broadcast's */
-	struct fgi_waiter *prev;
+	struct fgi_waiter *next, *prev;
+	struct fgi_waiter *last;    /* of the first in a list: the last in it */
+	struct fgi_waiter *sibling; /* of the first in a list: the first in the bucket's next list */
+	const void *cond;           /* whose list it is in */
+	uint64_t list;              /* the number of that list; 0: a signal has taken it out */
+	uint64_t granted_ns;        /* CLOCK_MONOTONIC; 0: not known. Before the state says that it is granted */
+	uint32_t forks;             /* of this process when the waiter joined */
 	uint32_t state;
 };
 
-/* The first bytes of a pthread_cond_t of ours. All zero: no waiters. */
+/* The first bytes of a pthread_cond_t of ours; all zero at the start. All else is in static memory and in the waiters:
+ * a condition variable that is initialised or freed while threads wait harms no other. */
 struct fgi_waitq {
-	struct fgi_waiter *first, *last;
-	struct fgi_waitq *next; /* with waiters, under the same lock */
-	uint32_t generation;    /* the list is that of this process iff this is its fork generation */
+	uint32_t waited; /* 0: nobody waits. A hint that may be out of date when it is not 0 */
 };
 
 void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w);
 
-/* Takes w out unless it was granted; returns its final state. Does not touch q if w was granted (C1). */
-enum fgi_waiter_state fgi_waitq_leave(struct fgi_waitq *q, struct fgi_waiter *w);
+/* acquire: pairs with the release in grant. */
+static inline bool fgi_waiter_granted(const struct fgi_waiter *w)
+{
+	return fg_load_acquire(&w->state) > FGI_ASLEEP;
+}
+
+/* Sleeps until granted, until the deadline (then it returns false), or for no reason: the caller looks again. */
+bool fgi_waiter_sleep(struct fgi_waiter *w, clockid_t clock, const struct timespec *abs);
+
+/* Takes w out unless a signal or broadcast has done so: then it waits for the grant, which comes in a moment. Returns
+ * the final state. Does not touch the condition variable (C1). */
+enum fgi_waiter_state fgi_waitq_leave(struct fgi_waiter *w);
 
 /* Is there nobody to signal? relaxed: a waiter that a signal must see joined before it unlocked the mutex (C2), and the
  * caller has been in the mutex since, or has no claim that its signal came after. */
 static inline bool fgi_waitq_idle(const struct fgi_waitq *q)
 {
-	return !fg_load_relaxed(&q->first);
+	return !fg_load_relaxed(&q->waited);
 }
 
 /* For a queue that is not idle. */
 void fgi_waitq_signal(struct fgi_waitq *q);
 void fgi_waitq_broadcast(struct fgi_waitq *q);
 
-/* Signals q's oldest waiter if q has waiters. q need not exist any more (C4). */
-void fgi_waitq_pass(struct fgi_waitq *q);
+/* Signals the oldest waiter of the condition variable at this address, if there is one. Touches waiters only (C4). */
+void fgi_waitq_pass(const void *cond);
 
-/* Has q waiters, in this process? */
-bool fgi_waitq_busy(struct fgi_waitq *q);
+/* Has the condition variable waiters, in this process? */
+bool fgi_waitq_busy(const void *cond);
 
 #endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "interpose/awake.h"
+
+#include <sched.h>
+
+#include "runtime/arch/arch.h"
+#include "runtime/clock.h"
+#include "runtime/monitor.h"
+#include "runtime/spin_budget.h"
+
+#define PAUSES_PER_LOOK 8
+#define LOOKS_BEFORE_YIELD 2
+/* What a switch to another thread and back costs the waiter; what is above it, the other thread used. */
+#define SWITCH_NS 2000u
+
+#define MOST_MISSES 8
+#define HISTORIES 16
+
+static __thread struct fgi_history histories[HISTORIES] __attribute__((tls_model("initial-exec")));
+
+static struct fgi_history *history_of(const void *cond)
+{
+	return &histories[(uint64_t)(uintptr_t)cond * 0x9e3779b97f4a7c15ull >> 60];
+}
+_Static_assert(HISTORIES == 1 << (64 - 60), "the hash has as many values");
+
+void fgi_awake_begin(struct fgi_awake *a, const void *cond)
+{
+	*a = (struct fgi_awake){.history = history_of(cond), .begin_ns = fgi_now_ns(CLOCK_MONOTONIC)};
+}
+
+bool fgi_awake_stay(struct fgi_awake *a, const struct fgi_waiter *w, clockid_t clock, const struct timespec *abs)
+{
+	struct fgi_spin_budget deadline = FGI_SPIN_BUDGET(clock, abs);
+	uint64_t now = a->begin_ns, spent = 0;
+	uint64_t most = fgi_monitor_alive(now) ? FGI_AWAKE_NS : FGI_AWAKE_UNMONITORED_NS;
+
+	if (a->history->sleeps_left) {
+		a->history->sleeps_left--;
+		return false;
+	}
+	a->stayed = true;
+	for (uint32_t looks = 0; spent < most; looks++) {
+		uint64_t before = now, used;
+
+		for (uint32_t i = 0; i < PAUSES_PER_LOOK; i++)
+			fg_pause();
+		if (fgi_waiter_granted(w))
+			return true;
+		if (fgi_preempted_cs() || fgi_past_deadline(&deadline))
+			return false;
+		if (looks >= LOOKS_BEFORE_YIELD)
+			sched_yield();
+		now = fgi_now_ns(CLOCK_MONOTONIC);
+		used = now - before;
+		a->taken = used > FGI_AWAKE_TAKEN_NS;
+		if (a->taken)
+			break;
+		spent += used < SWITCH_NS ? used : SWITCH_NS;
+	}
+	return fgi_waiter_granted(w);
+}
+
+void fgi_awake_end(const struct fgi_awake *a, const struct fgi_waiter *w, bool slept)
+{
+	struct fgi_history *h = a->history;
+	bool soon = !slept || (w->granted_ns && w->granted_ns - a->begin_ns < FGI_AWAKE_NS);
+
+	if (a->taken || (a->stayed && slept)) {
+		h->misses += a->taken ? 4 : 2;
+		if (h->misses > MOST_MISSES)
+			h->misses = MOST_MISSES;
+		h->sleeps_left = (uint8_t)((1u << h->misses) - 1);
+	} else if (soon && h->misses) {
+		h->misses--;
+		if (h->sleeps_left > (1u << h->misses) - 1)
+			h->sleeps_left = (uint8_t)((1u << h->misses) - 1);
+	}
+}

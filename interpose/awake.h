@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* How long a waiter of a condition variable stays awake before it sleeps: the switching condition variable.
+ *
+ * A thread that sleeps needs two system calls and, where its CPU has become idle, 5 to 50 us to run again. A waiter
+ * that stays awake sees its event at once, but takes CPU time from others. So it stays awake only
+ *
+ *   while nothing critical is preempted, as the monitor knows: then it gets out of the way at once;
+ *   for FGI_AWAKE_NS of its own CPU time, about what sleeping costs. It offers its CPU to others all the time, and what
+ *     they use of it is theirs. FGI_AWAKE_UNMONITORED_NS without a monitor;
+ *   while no other thread takes its CPU for long (FGI_AWAKE_TAKEN_NS): then there is better use for it;
+ *   where its own history says that the event comes soon. */
+#ifndef FGI_INTERPOSE_AWAKE_H
+#define FGI_INTERPOSE_AWAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "interpose/waitq.h"
+
+/* Chosen by bench/workloads/cond/. */
+#define FGI_AWAKE_NS 20000u
+#define FGI_AWAKE_UNMONITORED_NS 10000u
+#define FGI_AWAKE_TAKEN_NS 600000u
+
+/* What a thread has learned about the condition variables that it waits on: a few entries, each for those whose address
+ * leads there. `misses` grows when the event did not come while the waiter was awake, or would have, and shrinks when it
+ * did; after a miss the thread sleeps at once for 2^misses - 1 waits. */
+struct fgi_history {
+	uint8_t misses;
+	uint8_t sleeps_left;
+};
+
+struct fgi_awake { /* one wait */
+	struct fgi_history *history;
+	uint64_t begin_ns;
+	bool stayed; /* awake, for some time */
+	bool taken;  /* its CPU was, for long */
+};
+
+/* The wait begins: before the mutex is unlocked. */
+void fgi_awake_begin(struct fgi_awake *a, const void *cond);
+
+/* Stays awake until the waiter is granted (true), or until it should sleep. A cancellation may end it anywhere. */
+bool fgi_awake_stay(struct fgi_awake *a, const struct fgi_waiter *w, clockid_t clock, const struct timespec *abs);
+
+/* The wait is over, `slept` or not: learns. */
+void fgi_awake_end(const struct fgi_awake *a, const struct fgi_waiter *w, bool slept);
+
+#endif
