@@ -21,3 +21,27 @@ set(FG_TUNES greedy leased restless)
 set(FG_TUNE_greedy regime=greedy)
 set(FG_TUNE_leased regime=leased)
 set(FG_TUNE_restless sample_us=1,lease_us=1)
+
+# ---- seeded defects: copies of the code with one text replaced, which a test must catch ---------------------------
+
+# fg_edit(result dir file old new): copies `file` to dir/file with `old` replaced, to be found first with -I dir. Sets
+# `result` to true, or to false where the file does not contain `old`.
+function(fg_edit result dir file old new)
+	set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${file})
+	set(text)
+	if(EXISTS ${PROJECT_SOURCE_DIR}/${file})
+		file(READ ${PROJECT_SOURCE_DIR}/${file} text)
+	endif()
+	string(REPLACE "${old}" "${new}" edited "${text}")
+	if(edited STREQUAL text)
+		set(${result} false PARENT_SCOPE)
+		return()
+	endif()
+	file(CONFIGURE OUTPUT ${dir}/${file} CONTENT "${edited}" @ONLY)
+	set(${result} true PARENT_SCOPE)
+endfunction()
+
+# A test that fails: what it is to break is no longer there, so it has to be written anew.
+function(fg_stale_defect test file old)
+	fg_test(NAME ${test} LABELS defect COMMAND ${PROJECT_SOURCE_DIR}/tests/defect.sh stale "${file}" "${old}")
+endfunction()

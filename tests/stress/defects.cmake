@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# Seeded defects: each is a lock with one text replaced, and tests/stress/wakeups.c must fail with it. One line a defect:
+#
+#   fg_defect(NAME LOCK FILE "old text" "new text")
+#
+# A text that a file no longer contains makes its test fail, so a lock that changes takes its defects along.
+set(published locks/published)
+set(parts locks/parts)
+
+# The default lock.
+set(default locks/default/flexguard.c)
+fg_defect(no-membarrier flexguard ${default} "!fgi_membarrier()" "false")
+fg_defect(membarrier-too-early flexguard ${default}
+	"if (fg_cas_relaxed(&l->word, word, word | WAKE | DEMAND) != word)\n\t\treturn;"
+	"bool early = fgi_membarrier();\n\tif (fg_cas_relaxed(&l->word, word, word | WAKE | DEMAND) != word)\n\t\treturn;\n#define fgi_membarrier() early")
+fg_defect(no-wake flexguard ${default} "wake(l);\n}" "}")
+fg_defect(no-wake-on-word flexguard ${default} "if (fgi_futex_wake(&l->word, 1) == 0)" "if (true)")
+
+# FlexGuard as published.
+fg_defect(no-wake flexguard-sosp25 ${published}/flexguard-sosp25.c "fgi_futex_wake(&l->val, 1);" "return;")
+fg_defect(woken-forgets-others flexguard-sosp25 ${published}/flexguard-sosp25.c
+	"state = fgi_take_xchg32(&l->val, BLOCKED);\n\t\tfgi_spin" "state = fgi_take_cas32(&l->val, LOCKED);\n\t\tfgi_spin")
+
+fg_defect(no-wake futex ${published}/futex.c "fgi_futex_wake(&l->word, 1);" "return;")
+fg_defect(woken-forgets-others futex ${published}/futex.c "mine = fgi_self() | SLEEPERS" "mine = fgi_self()")
+fg_defect(wake-before-release futex ${published}/futex.c "word = fg_xchg_release(&l->word, 0);"
+	"word = fg_load_relaxed(&l->word);\n\tif (word & SLEEPERS)\n\t\tfgi_futex_wake(&l->word, 1);\n\tword = fg_xchg_release(&l->word, 0) & 0;")
+
+fg_defect(no-wake spin-park ${published}/spin-park.c "fgi_futex_wake(&l->word, 1);" "return;")
+
+# Empties the queue while a waiter has entered it and not linked itself.
+fg_defect(link-not-awaited mcs ${published}/mcs.c
+	"if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) == fgi_node_word(node))"
+	"fgi_drop_cas64(&l->tail, fgi_node_word(node), 0);\n\t\tif (true)")
+
+fg_defect(no-wake malthusian ${parts}/spin_then_park.h "fgi_futex_wake(&node->state, 1);" "return;")
+fg_defect(passive-forgotten malthusian ${published}/malthusian.c
+	"heir->reserved[0] = fgi_node_word(youngest);" "heir->reserved[0] = 0;")
+
+fg_defect(parks-after-grant shuffle ${parts}/spin_then_park.h
+	"if (fg_cas_relaxed(&node->state, FG_NODE_WAITING, FGI_NODE_PARKED) != FG_NODE_WAITING)"
+	"fg_store_relaxed(&node->state, FGI_NODE_PARKED);\n\t\tif (false)")
+fg_defect(no-wake shuffle ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")
+
+fg_defect(no-wake u-scl ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")
+fg_defect(no-wake-of-next u-scl ${parts}/spin_then_park.h "fgi_futex_wake(&node->state, 1);" "return;")
