@@ -13,7 +13,7 @@ fg_defect(no-membarrier flexguard ${default} "!fgi_membarrier()" "false")
 fg_defect(membarrier-too-early flexguard ${default}
 	"if (fg_cas_relaxed(&l->word, word, word | WAKE | DEMAND) != word)\n\t\treturn;"
 	"bool early = fgi_membarrier();\n\tif (fg_cas_relaxed(&l->word, word, word | WAKE | DEMAND) != word)\n\t\treturn;\n#define fgi_membarrier() early")
-fg_defect(no-wake flexguard ${default} "wake(l);\n}" "}")
+fg_defect(no-wake flexguard ${default} "if (fg_unlikely(somebody))" "if (false)")
 fg_defect(no-wake-on-word flexguard ${default} "if (fgi_futex_wake(&l->word, 1) == 0)" "if (true)")
 
 # FlexGuard as published.
@@ -35,11 +35,11 @@ fg_defect(link-not-awaited mcs ${published}/mcs.c
 
 fg_defect(no-wake malthusian ${parts}/spin_then_park.h "fgi_futex_wake(&node->state, 1);" "return;")
 fg_defect(passive-forgotten malthusian ${published}/malthusian.c
-	"heir->reserved[0] = fgi_node_word(youngest);" "heir->reserved[0] = 0;")
+	"node_private(heir)->youngest = fgi_node_word(youngest);" "node_private(heir)->youngest = 0;")
 
-fg_defect(parks-after-grant shuffle ${parts}/spin_then_park.h
+fg_defect(parks-after-grant shuffle ${parts}/spin_then_park.h # looks and stores in two steps
 	"if (fg_cas_relaxed(&node->state, FG_NODE_WAITING, FGI_NODE_PARKED) != FG_NODE_WAITING)"
-	"fg_store_relaxed(&node->state, FGI_NODE_PARKED);\n\t\tif (false)")
+	"bool waits = fgi_queue_state(node) == FG_NODE_WAITING;\n\t\tfor (int i = 0; waits && i < 200; i++)\n\t\t\tfg_pause();\n\t\tif (waits)\n\t\t\tfg_store_relaxed(&node->state, FGI_NODE_PARKED);\n\t\tif (!waits)")
 fg_defect(no-wake shuffle ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")
 
 fg_defect(no-wake u-scl ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")

@@ -23,7 +23,7 @@
 #define LINES 64u
 #define LOOK_NS 20000000
 #define STUCK_LOOKS 15  /* 0.3 s in which nothing changed */
-#define QUIET_LOOKS 250 /* 5 s in which no visit ended: a queue is broken that spins */
+#define QUIET_LOOKS 100 /* 2 s in which no visit ended: a queue is broken that spins */
 
 static struct {
 	struct fg_lock lock;
