@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The treaty between user space and the Preemption Monitor's kernel half.
+/* The ABI between user space and the Preemption Monitor's kernel half.
  *
  * C, BPF and Rust (through bindgen) all build from this one file. It never varies by a -D flag. Every change of
  * a layout or of a meaning raises FG_ABI_VERSION; the monitor refuses a client that speaks another version.

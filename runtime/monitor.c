@@ -41,7 +41,7 @@ static uint64_t resolve(const int32_t *relative)
 	return (uint64_t)((intptr_t)relative + *relative);
 }
 
-/* Returns the message's size, or 0 if the table is larger than the treaty allows (a defect of the build: the tests
+/* Returns the message's size, or 0 if the table is larger than the ABI allows (a defect of the build: the tests
  * look). */
 static size_t compose(struct message *m)
 {
@@ -126,13 +126,15 @@ static int request(void)
 static int receive(int fd)
 {
 	union {
-		char room[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct fg_reply reply = {0};
 	struct iovec iov = {&reply, sizeof(reply)};
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.space,
+			   .msg_controllen = sizeof(control.space)};
 	struct cmsghdr *c;
 	int page = -1;
 

@@ -33,7 +33,7 @@ static void *sample(void *argument)
 	uint64_t start = fgb_ns(), due = start;
 	struct rusage use;
 
-	while (t->count < t->room && !fg_load_relaxed(&t->stop)) {
+	while (t->count < t->capacity && !fg_load_relaxed(&t->stop)) {
 		uint64_t now = fgb_ns(), rest;
 		uint32_t n = 0;
 		struct timespec until;
@@ -70,10 +70,10 @@ int fgb_trace_open(struct fgb_trace *t, uint64_t interval_us, const pid_t *tids,
 	*t = (struct fgb_trace){.interval_us = interval_us};
 	if (!interval_us)
 		return 0;
-	t->room = (uint64_t)(seconds * 1e6 / (double)interval_us) + 2;
+	t->capacity = (uint64_t)(seconds * 1e6 / (double)interval_us) + 2;
 	t->files = calloc(threads, sizeof(*t->files));
-	t->times_us = calloc(t->room, sizeof(*t->times_us));
-	t->samples = calloc(t->room, sizeof(*t->samples));
+	t->times_us = calloc(t->capacity, sizeof(*t->times_us));
+	t->samples = calloc(t->capacity, sizeof(*t->samples));
 	if (!t->files || !t->times_us || !t->samples) {
 		fputs("fg-bench: not enough memory\n", stderr);
 		return FGB_FAILED;

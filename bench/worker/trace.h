@@ -20,7 +20,7 @@ struct fgb_trace {
 	int *files; /* /proc/self/task/TID/stat of each */
 	uint32_t *times_us;
 	uint32_t *samples;
-	uint64_t count, room;
+	uint64_t count, capacity;
 	double cpu_seconds; /* what the sampler itself has burnt */
 	uint32_t stop;
 	bool running;

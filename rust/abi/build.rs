@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! Generates the Rust side of the treaty from the C header, so that there is nothing to keep in step by hand.
+//! Generates the Rust side of the ABI from the C header, so that there is nothing to keep in step by hand.
 
 use std::env;
 use std::path::PathBuf;
 
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 
-/// Every structure of the treaty is plain old data without padding; zerocopy checks it when it derives these.
+/// Every structure of the ABI is plain old data without padding; zerocopy checks it when it derives these.
 #[derive(Debug)]
 struct PlainData;
 

@@ -20,8 +20,8 @@ const FLAGS: [&str; 5] = [
 ];
 const INCLUDES: [&str; 2] = ["-I../../abi", "-I../../bpf"];
 
-/// As in the treaty's build: plain old data without padding, checked by zerocopy. bindgen itself cannot see how much
-/// it may derive, because the treaty's types are not generated here.
+/// As in the ABI's build: plain old data without padding, checked by zerocopy. bindgen itself cannot see how much
+/// it may derive, because the ABI's types are not generated here.
 #[derive(Debug)]
 struct PlainData;
 

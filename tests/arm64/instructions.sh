@@ -11,15 +11,15 @@ cross=aarch64-linux-gnu
 for tool in $cross-gcc $cross-objdump; do
 	command -v $tool >/dev/null || { echo "no $tool here: skipped"; exit 77; }
 done
-room=$(mktemp -d)
-trap 'rm -rf "$room"' EXIT
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
 cd "$source"
 
 # Accesses to memory and barriers, and what is called, by function: "add_release ldxr stlxr".
 accesses() # compiler, options...
 {
-	"$@" -std=gnu11 -O2 -I. -c tests/arm64/instructions.c -o "$room/object"
-	$cross-objdump -dr --no-show-raw-insn "$room/object" | awk '
+	"$@" -std=gnu11 -O2 -I. -c tests/arm64/instructions.c -o "$dir/object"
+	$cross-objdump -dr --no-show-raw-insn "$dir/object" | awk '
 		/>:$/ { if (line) print line; line = $2; gsub(/[<>:]/, "", line) }
 		$2 ~ /^(ld|st|cas|swp|dmb)/ && $0 !~ /x29|\[sp/ { line = line " " $2 }
 		/R_AARCH64_(CALL|JUMP)26/ { line = line " " $NF }

@@ -287,7 +287,7 @@ fn a_lock_that_cannot_run_here_is_no_failure() {
     let output = fake.shm(&args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stdout(&output).contains("not here: a: no slice extension"),
+        stdout(&output).contains("cannot run here: a: no slice extension"),
         "{}",
         stdout(&output)
     );

@@ -323,7 +323,7 @@ fn the_summary_has_every_key_once() {
     assert_eq!(keys, KEYS, "{text}");
     let summary = summary(&text);
     assert_eq!(summary["lock"], "futex");
-    assert_eq!(summary["monitor"], "absent (turned off by --monitor off)");
+    assert_eq!(summary["monitor"], "absent (--monitor off was given)");
     assert_eq!(summary["preempted-critical-sections"], "unknown");
 }
 

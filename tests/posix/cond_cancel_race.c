@@ -61,19 +61,19 @@ static void release_and_cancel(int round, pthread_t victim, int (*release)(pthre
 	}
 }
 
-/* `victim` waits in front of `heir`. Exactly one of them returns from its wait. */
+/* `victim` waits in front of `successor`. Exactly one of them returns from its wait. */
 static int inherit(int round)
 {
-	pthread_t victim, heir;
+	pthread_t victim, successor;
 	int cancelled;
 
 	waiting = returned = 0;
 	victim = start_waiting(1);
-	heir = start_waiting(2);
+	successor = start_waiting(2);
 	release_and_cancel(round, victim, pthread_cond_signal);
 	cancelled = check_join(victim) == PTHREAD_CANCELED;
 	if (cancelled && !returned) {
-		ok((long)check_join(heir)); /* hangs if the signal is lost */
+		ok((long)check_join(successor)); /* hangs if the signal is lost */
 		CHECK_IS(returned, 1);
 		return cancelled;
 	}
@@ -82,20 +82,20 @@ static int inherit(int round)
 		CHECK_IS(returned, 1);
 	ok(pthread_cond_signal(c));
 	ok(pthread_mutex_unlock(&m));
-	ok((long)check_join(heir));
+	ok((long)check_join(successor));
 	return cancelled;
 }
 
 static void broadcast(int round)
 {
-	pthread_t victim, heir;
+	pthread_t victim, successor;
 
 	waiting = returned = 0;
 	victim = start_waiting(1);
-	heir = start_waiting(2);
+	successor = start_waiting(2);
 	release_and_cancel(round, victim, pthread_cond_broadcast);
 	check_join(victim);
-	ok((long)check_join(heir));
+	ok((long)check_join(successor));
 }
 
 /* Somebody who waits elsewhere, and has no business with any of it. */

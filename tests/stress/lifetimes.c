@@ -114,7 +114,7 @@ static void test_nested(void)
 }
 
 /* ---- waits that are given up, at every moment of a hand-over ----------------------------------------------------
- * Two locks whose holders now and then sleep or yield, and waiters whose patience is about as long as a section: so
+ * Two locks whose holders now and then sleep or yield, and waiters whose timeout is about as long as a section: so
  * they leave the queue as its head, its tail, beside others that leave, and just when they are granted the lock. */
 #define ABANDONERS 64 /* at most */
 #define WAITS 400000

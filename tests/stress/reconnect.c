@@ -152,12 +152,14 @@ static void answer(int fd, int page)
 {
 	struct fg_reply reply = {.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION};
 	union {
-		char room[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control = {0};
 	struct iovec iov = {&reply, sizeof(reply)};
-	struct msghdr m = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.space,
+			   .msg_controllen = sizeof(control.space)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
 	c->cmsg_level = SOL_SOCKET;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The treaty between user space and the Preemption Monitor's kernel half, generated from `abi/flexguard_abi.h`;
+//! The ABI between user space and the Preemption Monitor's kernel half, generated from `abi/flexguard_abi.h`;
 //! that header documents every type and constant here.
 
 #![allow(non_camel_case_types)]

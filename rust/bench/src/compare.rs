@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::document::{Document, Entry};
 use super::measure::{Measure, Unit};
 use super::point::{Point, number, spelled};
+use super::prose;
 use super::stats::{Better, Difference, differ};
 use super::table::{self, Table};
-use super::words;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::output;
@@ -84,7 +84,7 @@ pub fn run(args: Compare) -> Result<Status> {
 fn compare(before: &Document, after: &Document, args: &Compare) -> Result<Comparison> {
     if before.workload != after.workload {
         return Err(Failure::new(format_args!(
-            "{} is of bench {}, {} of bench {}: they cannot be compared",
+            "{} is a result of bench {}, {} one of bench {}: they cannot be compared",
             args.before.display(),
             before.workload,
             args.after.display(),
@@ -151,7 +151,7 @@ fn judged<'a>(document: &'a Document, asked: Option<&str>) -> Result<(&'a Measur
     match measure.better {
         Some(better) => Ok((measure, better)),
         None => Err(Failure::new(format_args!(
-            "--measure: of '{name}' neither more nor less is better"
+            "--measure: '{name}' cannot be judged: neither more nor less of it is better"
         ))),
     }
 }
@@ -159,7 +159,7 @@ fn judged<'a>(document: &'a Document, asked: Option<&str>) -> Result<(&'a Measur
 fn show(comparison: &Comparison, before: &Document) -> String {
     let mut text = String::new();
     if !comparison.same_hardware {
-        text.push_str("DIFFERENT MACHINES: what differs may be theirs. (--across-machines judges all the same)\n");
+        text.push_str("DIFFERENT MACHINES: they may be the cause of a difference. --across-machines gives verdicts all the same.\n");
     }
     for (what, old, new) in &comparison.differences {
         text.push_str(&format!("{what} differs: {old}, then {new}\n"));
@@ -184,17 +184,17 @@ fn show(comparison: &Comparison, before: &Document) -> String {
         cells.push(row.subject.clone());
         cells.extend([row.shown.0.clone(), row.shown.1.clone()]);
         cells.push(Unit::Plain.number(row.ratio));
-        cells.push(words::percent(row.noise));
+        cells.push(prose::percent(row.noise));
         cells.push(
             row.verdict
-                .map_or("-".into(), |d| words::difference(d).to_owned()),
+                .map_or("-".into(), |d| prose::difference(d).to_owned()),
         );
         table.row(cells);
     }
     text.push_str(&table.render());
     if comparison.unmatched > 0 {
         text.push_str(&format!(
-            "{} entries are in one of the two only\n",
+            "{} entries are in one of the two results only\n",
             comparison.unmatched
         ));
     }

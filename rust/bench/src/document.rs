@@ -111,7 +111,7 @@ impl Document {
             .map(str::to_owned);
         if schema.as_deref() != Some(SCHEMA) {
             return Err(Failure::new(format_args!(
-                "{} is no result of this version of `flexguard bench`: its schema is {}, not {SCHEMA}",
+                "{} is not a result of this version of `flexguard bench`: its schema is {}, not {SCHEMA}",
                 path.display(),
                 schema.as_deref().unwrap_or("missing")
             ))
@@ -250,7 +250,7 @@ impl Document {
         let leader = lead(self.better()?, &candidates, self.floor(point))?;
         Some(Verdict {
             point: point.clone(),
-            text: super::words::verdict(&leader, self.noise.is_some()),
+            text: super::prose::verdict(&leader, self.noise.is_some()),
             leader,
         })
     }

@@ -249,13 +249,13 @@ fn find_score(regex: &Regex, output: &str) -> Result<f64, String> {
         .map(|m| m.as_str());
     let found = found.ok_or_else(|| {
         with_tail(
-            &format!("--score '{regex}' matches nothing in its output"),
+            &format!("--score '{regex}' matches nothing in the program's output"),
             output,
         )
     })?;
     found
         .parse()
-        .map_err(|_| format!("--score found '{found}', which is no number"))
+        .map_err(|_| format!("--score found '{found}', which is not a number"))
 }
 
 #[cfg(test)]

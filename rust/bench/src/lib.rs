@@ -23,8 +23,8 @@
 //! |---|---|
 //! | `document`, `point`, `measure` | the record: its schema, and what follows from the rounds |
 //! | `sink` | files, made sure of before the first run |
-//! | `front` | one benchmark from its configuration to its results |
-//! | `table`, `words` | what the terminal shows |
+//! | `pipeline` | one benchmark from its configuration to its results |
+//! | `table`, `prose` | what the terminal shows |
 //! | `plot`, `html`, `report` | figures and pages |
 //! | `compare` | two records, before and after a change |
 
@@ -32,7 +32,6 @@ pub mod compare;
 pub mod contention;
 mod document;
 pub mod exec;
-mod front;
 mod html;
 mod machine;
 mod measure;
@@ -41,19 +40,20 @@ pub mod micro;
 pub mod options;
 pub mod overhead;
 pub mod paper;
+mod pipeline;
 mod plot;
 mod point;
 pub mod presets;
 mod progress;
+mod prose;
 pub mod report;
 mod runner;
 mod session;
 mod sink;
 mod stats;
 mod table;
-mod words;
 mod worker;
 pub mod workload;
 
-pub use front::run;
+pub use pipeline::run;
 pub use workload::Workload;

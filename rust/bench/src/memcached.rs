@@ -81,12 +81,13 @@ fn wait_for_port(server: &mut Server, port_file: &Path) -> Result<u16> {
     while Instant::now() < deadline {
         if let Some(ended) = server.0.try_wait().context("memcached")? {
             return Err(Failure::new(format_args!(
-                "memcached does not start: {ended}"
+                "memcached did not start: {ended}"
             )));
         }
         if let Ok(text) = std::fs::read_to_string(port_file) {
-            return find_port(&text)
-                .ok_or_else(|| Failure::new(format_args!("memcached says no port, but: {text}")));
+            return find_port(&text).ok_or_else(|| {
+                Failure::new(format_args!("memcached printed no port, but: {text}"))
+            });
         }
         std::thread::sleep(Duration::from_millis(5));
     }

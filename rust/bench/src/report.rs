@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use super::document::Document;
-use super::front::write_plots;
 use super::html;
+use super::pipeline::write_plots;
 use super::sink::{self, Sink};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};

@@ -4,8 +4,8 @@
 use super::document::{Document, Entry};
 use super::measure::{Measure, Unit};
 use super::point::{number, spelled};
+use super::prose;
 use super::stats::Estimate;
-use super::words;
 
 /// The table of a benchmark: its points, its subjects, the measures it shows, and what they should not be read without.
 pub fn of(document: &Document) -> String {
@@ -108,10 +108,10 @@ pub fn interval(estimate: &Estimate, unit: Unit) -> String {
 fn note(document: &Document, entry: &Entry) -> String {
     let difference = match entry.against_first {
         _ if entry.again => Some("the noise".to_owned()),
-        Some(d) => Some(words::difference(d).to_owned()),
+        Some(d) => Some(prose::difference(d).to_owned()),
         None => None,
     };
-    let caution = words::entry_caution(document, entry);
+    let caution = prose::entry_caution(document, entry);
     let notes: Vec<String> = difference.into_iter().chain(caution).collect();
     notes.join("; ")
 }

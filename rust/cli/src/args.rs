@@ -15,8 +15,8 @@ pub use bench::{Bench, Load};
 
 /// Run programs under locks that know when the scheduler has taken the lock holder away
 ///
-/// The mutexes of an unmodified pthread program are replaced as it starts. Waiters spin while the holder of the lock runs, and
-/// block while the Preemption Monitor, an eBPF program on the scheduler's context switch, has seen a holder lose its CPU.
+/// The mutexes of an unmodified pthread program are replaced as it starts. Waiters spin while the holder of the lock runs. They
+/// block while a holder has lost its CPU, which the Preemption Monitor, an eBPF program on the context switch, sees.
 #[derive(Debug, Parser)]
 #[command(name = "flexguard", version, after_long_help = sections::help(sections::MAIN))]
 #[command(
@@ -47,19 +47,19 @@ pub enum Command {
 
 /// Run a program with its mutexes replaced
 ///
-/// The program's input, output, exit status and signals are its own; nothing is written unless --stats asks for it.
+/// The program keeps its input, output, exit status and signals. The command writes nothing unless --stats is given.
 #[derive(Debug, Args)]
 #[command(override_usage = "flexguard run [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 #[command(after_long_help = sections::help(sections::RUN))]
 pub struct Run {
-    /// The lock that stands in for the program's mutexes; `flexguard list` shows them
+    /// The lock that replaces the program's mutexes; `flexguard list` shows the locks
     #[arg(short, long, value_name = "NAME", default_value = locks::DEFAULT)]
     pub lock: String,
 
     #[command(flatten)]
     pub monitor: MonitorChoice,
 
-    /// End with a summary on stderr: one `name: value` a line, or one JSON object
+    /// Print a summary on stderr at the end: one `name: value` a line, or one JSON object
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub stats: Option<StatsFormat>,
 
@@ -82,7 +82,7 @@ pub enum StatsFormat {
 
 #[derive(Debug, Args)]
 pub struct MonitorChoice {
-    /// Where the locks learn of preemptions
+    /// Which monitor tells the locks of preemptions
     #[arg(short, long, value_name = "WHEN", value_enum, default_value_t = MonitorArg::Auto)]
     pub monitor: MonitorArg,
 }
@@ -99,19 +99,19 @@ impl MonitorChoice {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MonitorArg {
-    /// Use the daemon that answers; else load a monitor for as long as the program runs, if permitted; else do without
+    /// Use the machine's monitor if one answers; otherwise load one for this run, if permitted; otherwise use none
     Auto,
-    /// As auto, but fail where auto would do without
+    /// As auto, but fail where auto would use none
     Require,
-    /// Do without: the locks spin for a while, then block
+    /// Use none: the locks spin for a while, then block
     Off,
 }
 
-/// List the locks: name first, then what each one is
+/// List the locks: name, class, and what each one is
 #[derive(Debug, Args)]
 #[command(after_long_help = sections::help(sections::LIST))]
 pub struct List {
-    /// Print a JSON array of objects with name, class and brief, and `needs` where a lock needs more than every machine has
+    /// Print a JSON array of objects: name, class, brief, and `needs` for a lock that not every machine can run
     #[arg(long)]
     pub json: bool,
 }
@@ -127,23 +127,23 @@ pub struct Doctor {
 
 /// Serve the Preemption Monitor to every process of the machine, in the foreground
 ///
-/// Programs started by `flexguard run` find it by themselves; they need no privilege. Ends orderly on SIGTERM and SIGINT.
+/// Programs that `flexguard run` starts find it by themselves and need no privilege. SIGTERM and SIGINT end it cleanly.
 #[derive(Debug, Args)]
 #[command(after_long_help = sections::help(sections::MONITOR))]
 pub struct Monitor {
-    /// Where to listen, or whom to ask: a path, or @NAME in the abstract namespace
+    /// The socket to serve, or with --status to ask: a path, or @NAME in the abstract namespace
     #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
     pub socket: Option<String>,
 
-    /// Ask the running monitor for its counters instead
+    /// Print the counters of the monitor that is running, and end
     #[arg(long)]
     pub status: bool,
 
-    /// Let the kernel time the monitor's program: two clock reads a context switch, shown by --status
+    /// Let the kernel time the monitor's program, for --status; costs two clock reads a context switch
     #[arg(long, conflicts_with = "status")]
     pub run_time: bool,
 
-    /// Print JSON, one object a line: ready, ended with its counters, or the status
+    /// Print JSON, one object a line: when ready, when ended (with the counters), or the status
     #[arg(long)]
     pub json: bool,
 }

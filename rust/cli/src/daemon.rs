@@ -30,7 +30,10 @@ pub fn run(args: args::Monitor) -> Result<Status> {
     let socket = match &args.socket {
         Some(name) => SocketName::parse(name.as_ref()).context("--socket")?,
         None => SocketName::from_env().context(SOCKET_ENV)?.ok_or_else(|| {
-            Failure::new(format_args!("{SOCKET_ENV} is empty")).advice("unset it, or give --socket")
+            Failure::new(format_args!(
+                "{SOCKET_ENV} is empty, so there is no socket to serve or ask"
+            ))
+            .advice("unset it, or give --socket")
         })?,
     };
     if args.status {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard doctor`: what works on this machine, what does not, and what to do.
 
-mod facts;
+mod libc_facts;
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use flexguard_launch::locks::{self, POSIX};
 use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
 
-/// One thing that was looked at.
+/// One thing that was checked.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -34,7 +34,7 @@ enum State {
     Ok,
     /// Needed, and not there.
     Missing,
-    /// Not needed; this or that would be better with it.
+    /// Not needed; something would work better with it.
     Absent,
 }
 
@@ -114,7 +114,7 @@ fn btf(probe: &Probe, needed: State) -> Check {
         return Check::new("btf", State::Ok, format!("{path}"));
     }
     Check::new("btf", needed, format!("no {path}"))
-        .means("the kernel does not describe its types, so the monitor's program cannot be fitted to it")
+        .means("the kernel does not describe its types, so the monitor's program cannot be adapted to it")
         .advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (Debian's and Ubuntu's are)")
 }
 
@@ -139,7 +139,7 @@ fn capabilities(probe: &Probe, needed: State) -> Check {
     }
     Check::new("capabilities", needed, found)
         .means("this user cannot load the monitor")
-        .advice("have `flexguard monitor` run as root once for the machine; programs then need no privilege")
+        .advice("have root start `flexguard monitor`, once for the machine; programs then need no privilege")
 }
 
 fn lockdown(probe: &Probe, needed: State) -> Check {
@@ -161,8 +161,9 @@ fn monitor_program(probe: &Probe, needed: State) -> Check {
             "loads and attaches (tp_btf/sched_switch, task storage)",
         ),
         Hook::Fails { why, advice, .. } => {
-            let check = Check::new(name, needed, why)
-                .means("the locks spin for a while and then block, without knowing of preemptions");
+            let check = Check::new(name, needed, why).means(
+                "locks cannot know of preemptions: waiters spin for a fixed time, then block",
+            );
             Check {
                 advice: advice.clone(),
                 ..check
@@ -178,12 +179,13 @@ fn jit(probe: &Probe) -> Check {
             .means("the monitor's program is interpreted at each context switch: slow")
             .advice("sysctl net.core.bpf_jit_enable=1"),
         None => Check::new("bpf-jit", State::Absent, "not readable by this user")
-            .means("it is on in every usual kernel"),
+            .means("the kernels of the usual distributions have it on"),
     }
 }
 
 fn unprivileged_bpf() -> Check {
-    let found = match facts::read_line("/proc/sys/kernel/unprivileged_bpf_disabled").as_deref() {
+    let found = match libc_facts::read_line("/proc/sys/kernel/unprivileged_bpf_disabled").as_deref()
+    {
         Some("0") => "allowed",
         Some("1") => "disabled until the next boot",
         Some("2") => "disabled",
@@ -217,7 +219,7 @@ fn daemon() -> Check {
             ),
         ),
         Err(e) => Check::new(name, State::Absent, e.to_string())
-            .means("`flexguard run` loads a monitor for each run, where it may")
+            .means("`flexguard run` loads a monitor for each run, if it has the privilege")
             .advice("start `flexguard monitor` to have one for the whole machine"),
     }
 }
@@ -255,18 +257,18 @@ fn interposers(prefix: &Prefix) -> Check {
 }
 
 fn glibc() -> Check {
-    Check::new("glibc", State::Ok, facts::glibc_version())
+    Check::new("glibc", State::Ok, libc_facts::glibc_version())
 }
 
 fn rseq() -> Check {
-    match facts::rseq_area() {
+    match libc_facts::rseq_area() {
         Some(size) => Check::new(
             "rseq",
             State::Ok,
             format!("registered by the C library, {size} bytes"),
         ),
         None => Check::new("rseq", State::Absent, "not registered by the C library")
-            .means("nothing that FlexGuard needs today"),
+            .means("FlexGuard does not need it"),
     }
 }
 
@@ -275,10 +277,10 @@ fn slice_extension(prefix: &Prefix) -> Check {
     match locks::lack(&prefix.probe(), "slice") {
         Ok(None) => Check::new(name, State::Ok, "available"),
         Ok(Some(why)) => Check::new(name, State::Absent, format!("not available: {why}"))
-            .means("a lock holder cannot ask the scheduler for a little more time: the locks that live by it are refused")
+            .means("a lock holder cannot ask the scheduler for more time: the locks that need this are refused")
             .advice("Linux 7.0 or later with CONFIG_RSEQ_SLICE_EXTENSION"),
-        Err(e) => Check::new(name, State::Absent, format!("cannot be asked for: {e}"))
-            .means("the installation is incomplete: libexec/flexguard/fg-probe does not run")
+        Err(e) => Check::new(name, State::Absent, format!("unknown: fg-probe does not run: {e}"))
+            .means("the installation is incomplete: libexec/flexguard/fg-probe is part of it")
             .advice("run `make`"),
     }
 }
@@ -303,7 +305,7 @@ fn render(checks: &[Check], works: bool) -> String {
     text.push_str(if works {
         "\nThe whole system works here.\n"
     } else {
-        "\nDegraded: the locks are safe, but work without the monitor or not at all. See NOT OK above.\n"
+        "\nSomething is missing: the locks run without the monitor, or do not run at all. See NOT OK above.\n"
     });
     text
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The parts of a manual page that an option parser knows nothing of: exit status, environment, files, examples.
+//! What a manual page says beyond the options: exit status, environment, files, examples.
 
 mod bench;
 
@@ -32,16 +32,16 @@ const SOCKET_ITEM: (&str, &str) = (
 );
 const FORCE_ITEM: (&str, &str) = (
     "FLEXGUARD_FORCE",
-    "1: use a lock although this machine lacks what it needs; it is then the lock without that.",
+    "1: use a lock although this machine lacks what the lock needs; the lock then works without it.",
 );
 const LOG_ITEM: (&str, &str) = (
     "RUST_LOG",
-    "What the monitor and libbpf tell of themselves on stderr, such as info, or libbpf=info; by default warnings.",
+    "What the monitor and libbpf log to stderr, such as info, or libbpf=info. The default is warnings.",
 );
 const RECONNECT_ITEM: (&str, &str) = (
     "FLEXGUARD_RECONNECT",
-    "1: the program registers again when its monitor has died and another one was started, or when it is older than the \
-     monitor. Not for programs that put themselves into a sandbox: it may kill them for the attempt.",
+    "1: the program registers when a monitor is started after the program, or after the program's first monitor ended. \
+     Not for programs that put themselves into a sandbox: the sandbox may kill them for the attempt.",
 );
 const TUNE_ITEM: (&str, &str) = (
     "FLEXGUARD_TUNE",
@@ -69,11 +69,11 @@ pub const MAIN: &[Section] = &[
             ),
             (
                 "flexguard run --lock mcs --stats -- ./server",
-                "Choose the lock; end with what was counted.",
+                "Choose the lock; print a summary at the end.",
             ),
             (
                 "flexguard doctor",
-                "See whether this machine can run the whole system.",
+                "Check whether everything works on this machine.",
             ),
             (
                 "flexguard bench exec -- ./job",
@@ -107,7 +107,7 @@ pub const RUN: &[Section] = &[
             ("preempted-holders", "... while it held a lock."),
             (
                 "preempted-next-waiters",
-                "... while it was next in a lock's queue.",
+                "... while it was first in a lock's queue.",
             ),
             (
                 "mode-transitions",
@@ -120,7 +120,7 @@ pub const RUN: &[Section] = &[
             ("switches", "Context switches that the monitor looked at."),
             (
                 "registered-processes",
-                "Processes whose locks reported to the monitor. 0: the locks were not used, or not replaced.",
+                "Processes whose locks registered with the monitor. 0: no lock was used, or none was replaced.",
             ),
             (
                 "elapsed-seconds, user-seconds, system-seconds",
@@ -133,21 +133,24 @@ pub const RUN: &[Section] = &[
             ),
             (
                 "unknown",
-                "The value of whatever only an active monitor could have counted.",
+                "The value of a count that needs a monitor, where there was none.",
             ),
         ],
     },
     Section {
         title: "SIGNALS",
         items: &[
-            ("sent to the command", "are passed on to the program."),
+            (
+                "sent to the command",
+                "The command passes them on to the program.",
+            ),
             (
                 "sent by the terminal",
-                "reach the program directly; the command outlives it to print the summary.",
+                "They reach the program directly. The command waits for the program and prints the summary.",
             ),
             (
                 "SIGKILL",
-                "ends the command alone: the program continues, without a monitor of its own.",
+                "It ends the command alone. The program continues, without the monitor that the command loaded.",
             ),
         ],
     },
@@ -156,7 +159,7 @@ pub const RUN: &[Section] = &[
         items: &[
             (
                 "as the program",
-                "Its exit status; or the command ends by the signal that ended the program.",
+                "The program's exit status. If a signal ended the program, the command ends by the same signal.",
             ),
             OWN_EXIT[0],
             ("126", "The program cannot be executed."),
@@ -169,7 +172,7 @@ pub const RUN: &[Section] = &[
         items: &[
             (
                 "LD_PRELOAD",
-                "The program's: the lock is put in front of what is there.",
+                "The lock's library is put before what the variable holds.",
             ),
             SOCKET_ITEM,
             PREFIX_ITEM,
@@ -206,7 +209,7 @@ pub const RUN: &[Section] = &[
             ),
             (
                 "flexguard run --monitor require -- ./job",
-                "Rather fail than run without the monitor.",
+                "Fail rather than run without a monitor.",
             ),
         ],
     },
@@ -234,7 +237,7 @@ pub const DOCTOR: &[Section] = &[
             ("0", "The whole system works."),
             (
                 "1",
-                "Something is missing: the locks run without the monitor, or not at all.",
+                "Something is missing: the locks run without the monitor, or do not run at all.",
             ),
             OWN_EXIT[0],
             OWN_EXIT[1],
@@ -255,13 +258,16 @@ pub const MONITOR: &[Section] = &[
         title: "PRIVILEGE",
         items: &[(
             "CAP_BPF and CAP_PERFMON",
-            "to load the monitor (or root). --status and the served programs need none.",
+            "Needed to load the monitor; root has both. --status and the programs that the monitor serves need none.",
         )],
     },
     Section {
         title: "EXIT STATUS",
         items: &[
-            ("0", "It was asked to end, or the status was printed."),
+            (
+                "0",
+                "The monitor was told to end, or the status was printed.",
+            ),
             OWN_EXIT[0],
             OWN_EXIT[1],
         ],
@@ -272,7 +278,7 @@ pub const MONITOR: &[Section] = &[
             SOCKET_ITEM,
             (
                 "NOTIFY_SOCKET",
-                "Where to tell the service manager that the monitor is ready (sd_notify).",
+                "Where the monitor tells the service manager that it is ready (sd_notify).",
             ),
             LOG_ITEM,
         ],
@@ -284,10 +290,10 @@ pub const MONITOR: &[Section] = &[
     Section {
         title: "EXAMPLES",
         items: &[
-            ("flexguard monitor", "Serve the machine."),
+            ("flexguard monitor", "Serve all programs of the machine."),
             (
                 "flexguard monitor --status",
-                "What has been counted so far.",
+                "Print what has been counted so far.",
             ),
         ],
     },

@@ -47,7 +47,7 @@ impl Summary {
         Self {
             lock: lock.into(),
             monitor: match (&counted, monitor.is_active()) {
-                (None, true) => "absent (it was there at the start and has gone)".into(),
+                (None, true) => "absent (it ended during the run)".into(),
                 _ => monitor.describe(),
             },
             preempted_critical_sections: counted.map(|c| c.preempted_critical_sections()),
@@ -115,5 +115,5 @@ fn note(lock: &str, counted: Counted, status: Status) -> Option<String> {
     if lock == POSIX || counted.registered_processes > 0 || status != Status::Exited(0) {
         return None;
     }
-    Some("no process registered: the program is statically linked or setuid, clears its environment, or never used a lock".into())
+    Some("no process registered: the program is statically linked, is setuid, clears its environment, or never used a mutex".into())
 }

@@ -49,7 +49,7 @@ impl Attachment {
     /// As `find`; None where a monitor of our own would have to be loaded.
     pub fn find_without_loading(mode: MonitorMode) -> Result<Option<Self>> {
         if mode == MonitorMode::Off {
-            return Ok(Some(Self::none("turned off by --monitor off")));
+            return Ok(Some(Self::none("--monitor off was given")));
         }
         let Some(socket) = SocketName::from_env().context(SOCKET_ENV)? else {
             let empty = Failure::new(format_args!("{SOCKET_ENV} is empty"));

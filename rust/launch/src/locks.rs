@@ -105,7 +105,7 @@ pub fn read(prefix: &Prefix) -> Result<Vec<Lock>> {
     })?;
     let mut locks = parse(&text).map_err(|line| {
         Failure::new(format_args!(
-            "{}:{line}: not three or four fields separated by tabs",
+            "{}:{line}: the line does not have three or four fields separated by tabs",
             path.display()
         ))
         .advice("the installation is damaged: run `make` again")

@@ -48,7 +48,7 @@ pub enum Error {
     },
 
     /// The other side does not speak our protocol.
-    #[error("{socket} answered something that is not a monitor's status (is it another version?)")]
+    #[error("{socket} gave an answer that is not a monitor's status: it may be another version")]
     Protocol { socket: SocketName },
 
     /// A system call that should not fail did.
@@ -89,7 +89,7 @@ impl Error {
                 "run as root, or grant the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep FILE)".into()
             }
             Error::Bpf { source, .. } => probe::advice_for_errno(source.raw_os_error()?)?.into(),
-            Error::AlreadyListening(name) => format!("use that one, or name another socket ({name} is taken)"),
+            Error::AlreadyListening(name) => format!("use that monitor, or choose another socket than {name}"),
             Error::NotListening(_) => "start one with `flexguard monitor`".into(),
             Error::BadSocketName(..) => "give an absolute path shorter than 108 bytes, or @name".into(),
             Error::Socket { .. } | Error::Protocol { .. } | Error::Os { .. } => return None,

@@ -34,7 +34,7 @@ const MAX_CLIENTS: usize = 64;
 const CLIENT_TIME: Duration = Duration::from_secs(1);
 /// Clients taken in before the others get a turn: a flood of connections must not keep us from stopping.
 const MAX_ACCEPTS: usize = 64;
-/// How long we take nobody in when the system had no room for a client.
+/// How long the server accepts no client after the system had no descriptor or memory for one.
 const RECESS: Duration = Duration::from_millis(500);
 
 /// What the server has done; read by other threads.
@@ -94,7 +94,7 @@ impl Server<'_> {
         expired
     }
 
-    /// Takes in who waits; false if the system has no room for them now.
+    /// Accepts the clients that wait; false if the system has no descriptor or memory for them now.
     fn accept(&self, clients: &mut VecDeque<Client>) -> bool {
         for _ in 0..MAX_ACCEPTS {
             let mut client = match self
@@ -214,8 +214,8 @@ impl Client {
     fn read(&mut self) -> Result<bool, Errno> {
         let mut buffer = [0; MAX_BYTES + 1];
         while self.received.len() <= MAX_BYTES {
-            let room = MAX_BYTES + 1 - self.received.len();
-            match self.stream.read(&mut buffer[..room]) {
+            let space = MAX_BYTES + 1 - self.received.len();
+            match self.stream.read(&mut buffer[..space]) {
                 Ok(0) => return Ok(true),
                 Ok(n) => self.received.extend_from_slice(&buffer[..n]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -304,6 +304,6 @@ fn reply(stream: &UnixStream, status: Errno, more: &[u8], fd: Option<BorrowedFd<
     };
     let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
     if let Err(errno) = sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, control, flags, None) {
-        tracing::debug!(%errno, "a client did not wait for its answer");
+        tracing::debug!(%errno, "a client closed its end before the answer");
     }
 }

@@ -30,7 +30,7 @@ pub enum SocketName {
 /// What sun_path holds, its final NUL (path) or leading NUL (abstract) excluded.
 const MAX_NAME: usize = 107;
 /// A monitor that works answers in microseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl SocketName {
     /// Reads a name as FLEXGUARD_SOCKET spells it: an absolute path, or `@name`. An empty one is an error here.
@@ -76,7 +76,7 @@ impl SocketName {
         }
     }
 
-    /// Connects to the monitor there. No step of the conversation waits longer than PATIENCE.
+    /// Connects to the monitor there. No step of the conversation waits longer than TIMEOUT.
     pub(crate) fn connect(&self) -> Result<UnixStream, Error> {
         self.try_connect().map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -98,9 +98,9 @@ impl SocketName {
             None,
         )?;
         let stream = UnixStream::from(socket);
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         // Also bounds connect(), which waits while the listener's backlog is full.
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         socket::connect(stream.as_raw_fd(), &self.address()?)?;
         Ok(stream)
     }
@@ -138,7 +138,11 @@ impl SocketName {
                 }
                 _ => return Err(io::ErrorKind::AddrInUse.into()),
             },
-            Ok(_) => return Err(io::Error::other("a file that is not a socket is there")),
+            Ok(_) => {
+                return Err(io::Error::other(
+                    "a file that is not a socket has that name",
+                ));
+            }
             Err(_) => {}
         }
         let socket = UnixListener::bind(path)?;

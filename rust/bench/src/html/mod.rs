@@ -9,7 +9,7 @@ use super::document::{Document, Verdict};
 use super::plot;
 use super::point::Point;
 use super::stats::Difference;
-use super::{table, words};
+use super::{prose, table};
 use flexguard_launch::failure::{Failure, Result};
 
 use text::escape;
@@ -157,7 +157,7 @@ fn section(document: &Document, index: usize) -> Result<String> {
             1 => "1 round".to_owned(),
             n => format!("{n} rounds, interleaved"),
         },
-        escape(&words::noise(document))
+        escape(&prose::noise(document))
     ));
     for figure in plot::figures(document) {
         text.push_str(&figure::of(&figure, &id)?);

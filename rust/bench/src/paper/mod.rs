@@ -10,8 +10,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::document::Document;
-use super::front::{self, write_plots};
 use super::html;
+use super::pipeline::{self, write_plots};
 use super::progress::Progress;
 use super::session::{self, Session};
 use super::sink::{self, Sink};
@@ -79,9 +79,9 @@ pub fn run(args: Paper) -> Result<Status> {
     let (documents, interrupted) = measure(&args.output, &prefix, &experiments)?;
     publish(&args.output, &documents)?;
     output::print(&conclusion(&args.output, &documents, &left_out))?;
-    documents.iter().for_each(front::tell_failures);
+    documents.iter().for_each(pipeline::tell_failures);
     if interrupted.is_some() {
-        output::note("flexguard: interrupted; the same command continues where this ended\n");
+        output::note("flexguard: interrupted; run the same command again to continue\n");
     }
     let failed = documents.iter().any(|d| !d.failures.is_empty());
     Ok(match interrupted {
@@ -94,7 +94,7 @@ fn choose(experiments: &mut Vec<Experiment>, only: &[String]) -> Result<()> {
     let ids: Vec<&str> = experiments.iter().map(|e| e.id).collect();
     if let Some(unknown) = only.iter().find(|o| !ids.contains(&o.as_str())) {
         return Err(Failure::new(format_args!(
-            "--only: there is no experiment '{unknown}' here"
+            "--only: there is no experiment called '{unknown}'"
         ))
         .advice(format_args!("there are: {}", ids.join(", "))));
     }
@@ -108,7 +108,7 @@ fn lock(dir: &Path) -> Result<File> {
     let file = File::create(&path).context(format_args!("cannot write {}", path.display()))?;
     file.try_lock().map_err(|_| {
         Failure::new(format_args!(
-            "another `flexguard bench paper` works in {}",
+            "another `flexguard bench paper` is running in {}",
             dir.display()
         ))
         .advice("wait for it, or give another directory with -o")
@@ -223,7 +223,7 @@ fn fits(old: &Document, new: &Document, path: &Path) -> Result<()> {
         ),
         ("it had another number of rounds", old.rounds != new.rounds),
         (
-            "the locks were built anew since",
+            "the locks have been rebuilt since",
             old.build.fingerprint != new.build.fingerprint,
         ),
         (
@@ -269,7 +269,7 @@ fn conclusion(dir: &Path, documents: &[Document], left_out: &[String]) -> String
         }
         for missing in &document.unavailable {
             text.push_str(&format!(
-                "  not here: {}: {}\n",
+                "  cannot run here: {}: {}\n",
                 missing.subject, missing.reason
             ));
         }

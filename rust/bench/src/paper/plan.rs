@@ -420,7 +420,7 @@ mod tests {
         PAPERS_LOCKS.map(Into::into).to_vec()
     }
 
-    /// With room for what the estimates leave out: locks that collapse, and the drawing.
+    /// With a margin for what the estimates leave out: locks that collapse, and the drawing.
     #[test]
     fn quick_is_quick_on_two_contexts() {
         let (experiments, _) = experiments(&Size::of(true, 2), &locks());

@@ -22,7 +22,7 @@ impl Scale {
         let high = values.clone().fold(f64::MIN, f64::max);
         if log {
             let low = values.filter(|v| *v > 0.0).fold(f64::MAX, f64::min);
-            // Room for whiskers; and never less than a decade: noise must not look like a mountain.
+            // A margin for whiskers; and never less than a decade: noise must not look like a mountain.
             let (low, high) = (low / 1.6, high * 1.6);
             let widen = (10.0 / (high / low)).max(1.0).sqrt();
             let (low, high) = (low / widen, high * widen);
@@ -98,7 +98,7 @@ impl Scale {
         (first..=last).map(|i| i as f64 * step).collect()
     }
 
-    /// Powers of ten; with room for more, also their doubles and fivefolds.
+    /// Powers of ten; if more fit, also their doubles and fivefolds.
     fn log_ticks(&self, wanted: usize) -> Vec<f64> {
         let (first, last) = (
             self.low.log10().floor() as i32,

@@ -20,7 +20,7 @@ use crate::sections;
 
 /// Measure locks, one against another
 ///
-/// Rounds are interleaved, values are medians with their intervals, and a winner is named only outside the noise.
+/// Rounds are interleaved. Values are medians with intervals. A winner is named only if it differs by more than the noise.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = sections::help(sections::BENCH))]
 pub enum Bench {
@@ -33,21 +33,21 @@ pub enum Bench {
 
     /// The paper's hash-table microbenchmark (section 5.2)
     ///
-    /// Buckets with a lock each, and keys from a Zipf distribution that moves over the range of values. Options that take several
+    /// Each bucket has a lock, and the keys' Zipf distribution moves over the range of values. Options that take several
     /// values measure every combination.
     #[command(after_long_help = sections::help(sections::BENCH_HASHTABLE))]
     Hashtable(Measured<Hashtable>),
 
     /// What the Preemption Monitor costs (section 5.4)
     ///
-    /// hackbench, whose processes do little but wake one another, without the monitor, with it as a bystander, and registered
-    /// with it; and, in runs of their own, the nanoseconds that the monitor's program takes of every context switch.
+    /// hackbench, whose processes do little but wake one another, runs without the monitor, beside it, and registered with it.
+    /// Separate runs tell how many nanoseconds the monitor's program takes of every context switch.
     #[command(after_long_help = sections::help(sections::BENCH_OVERHEAD))]
     Overhead(Measured<Overhead>),
 
     /// Any program under several locks, compared by wall time or by a score that it prints
     ///
-    /// Its output is kept back, and shown only if it fails.
+    /// The program's output is shown only if it fails.
     #[command(
         override_usage = "flexguard bench exec [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard bench exec [OPTIONS] --preset NAME"
     )]
@@ -56,7 +56,7 @@ pub enum Bench {
 
     /// Every figure of the paper, on this machine
     ///
-    /// Continues where an earlier call in the same directory was interrupted.
+    /// A call continues where an earlier call in the same directory was interrupted.
     #[command(after_long_help = sections::help(sections::BENCH_PAPER))]
     Paper(Paper),
 
@@ -64,7 +64,7 @@ pub enum Bench {
     #[command(after_long_help = sections::help(sections::BENCH_COMPARE))]
     Compare(Compare),
 
-    /// Make a report and figures of results that were kept
+    /// Make a report and figures from saved results
     #[command(after_long_help = sections::help(sections::BENCH_REPORT))]
     Report(Report),
 }
@@ -110,7 +110,7 @@ impl<W: Args> Measured<W> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rounds")]
 pub struct Plan {
-    /// How often everything is measured; six or more are needed to call a winner
+    /// How often each subject is measured; to name a winner takes six or more
     #[arg(short, long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
@@ -118,7 +118,7 @@ pub struct Plan {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub warmup_rounds: u32,
 
-    /// Measure the first one twice, as if it were two: what it differs from itself is the noise
+    /// Measure the first subject twice in each round: the difference between the two is the noise
     #[arg(long)]
     pub noise: bool,
 }
@@ -146,7 +146,7 @@ pub struct Output {
     #[arg(long)]
     pub json: bool,
 
-    /// Write the JSON to FILE, anew after every run: what was measured survives a kill
+    /// Write the JSON to FILE, again after every run, so that results survive if the command is killed
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
@@ -154,7 +154,7 @@ pub struct Output {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
 
-    /// Write a report that any browser shows, in one file
+    /// Write a report as one HTML file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 
@@ -185,7 +185,7 @@ impl From<Output> for options::Output {
 /// What the microbenchmarks have in common. Options that take several values make a point of each combination.
 #[derive(Debug, Args)]
 pub struct Contention {
-    /// Locks to compare; `all`: every lock of this installation, `peers`: those of others
+    /// Locks to compare; `all`: every lock of this installation, `peers`: the locks of other libraries
     #[arg(
         short,
         long,
@@ -195,7 +195,7 @@ pub struct Contention {
     )]
     pub locks: Vec<String>,
 
-    /// Threads; 2x: two for each hardware context
+    /// Number of threads; 2x: two for each hardware context
     #[arg(short, long, value_name = "COUNTS", value_delimiter = ',', default_value = "0.5x,1x,2x,4x", value_parser = threads)]
     pub threads: Vec<u32>,
 
@@ -211,12 +211,12 @@ pub struct Contention {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "0", value_parser = hogs)]
     pub hogs: Vec<u32>,
 
-    /// Nice levels, dealt to the threads in turn
+    /// Nice levels, given to the threads in turn
     #[arg(long, value_name = "LEVELS", value_delimiter = ',', allow_hyphen_values = true,
           value_parser = clap::value_parser!(i32).range(-20..=19))]
     pub nice: Vec<i32>,
 
-    /// Sample the number of runnable threads at this interval (0: do not; else 100 or more)
+    /// Sample the number of runnable threads at this interval (0: never; otherwise 100 or more)
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = interval)]
     pub trace_us: u64,
 
@@ -246,7 +246,7 @@ pub struct Shm {
           value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
     pub cycles_between: Vec<u64>,
 
-    /// Cycles that a critical section lasts longer
+    /// Cycles by which each critical section is longer
     #[arg(long, value_name = "CYCLES", value_delimiter = ',', default_value = "0",
           value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
     pub section_cycles: Vec<u64>,
@@ -256,7 +256,7 @@ pub struct Shm {
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub lines: Vec<u32>,
 
-    /// Locks, of which a thread takes one at random for each section
+    /// Number of locks; a thread takes one at random for each section
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub lock_count: Vec<u32>,
@@ -291,7 +291,7 @@ pub struct Hashtable {
     #[command(flatten)]
     pub contention: Contention,
 
-    /// Buckets, each with a lock of its own
+    /// Number of buckets, each with a lock
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "100",
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub buckets: Vec<u32>,
@@ -421,23 +421,23 @@ impl From<Exec> for exec::Exec {
 
 #[derive(Debug, Args)]
 pub struct Paper {
-    /// Small: at most ten minutes on two hardware contexts
+    /// Run a short version: at most ten minutes on two hardware contexts
     #[arg(long)]
     pub quick: bool,
 
-    /// Where everything goes
+    /// Directory for records, figures and the report
     #[arg(short, long, value_name = "DIR", default_value = "flexguard-paper", value_hint = ValueHint::DirPath)]
     pub output: PathBuf,
 
-    /// Start over instead of continuing what DIR has begun
+    /// Start over instead of continuing the run in DIR
     #[arg(long)]
     pub fresh: bool,
 
-    /// These locks instead of the paper's
+    /// Measure these locks instead of the paper's
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub locks: Vec<String>,
 
-    /// These experiments only; --plan lists them
+    /// Run these experiments only; --plan lists them
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     pub only: Vec<String>,
 
@@ -483,11 +483,11 @@ pub struct Compare {
     #[arg(long, value_name = "NAME")]
     pub measure: Option<String>,
 
-    /// Judge although the machines differ
+    /// Give verdicts although the machines differ
     #[arg(long)]
     pub across_machines: bool,
 
-    /// End with 1 if anything got worse
+    /// End with exit status 1 if a result got worse
     #[arg(long)]
     pub check: bool,
 
@@ -511,11 +511,11 @@ impl From<Compare> for compare::Compare {
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Results, as `-o` wrote them
+    /// Results that `-o` wrote
     #[arg(required = true, value_name = "RESULT", value_hint = ValueHint::FilePath)]
     pub results: Vec<PathBuf>,
 
-    /// The page
+    /// The HTML page to write
     #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "plots")]
     pub html: Option<PathBuf>,
 
@@ -540,7 +540,7 @@ pub struct Load {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: u32,
 
-    /// How long to load it
+    /// How long to put load on it
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub seconds: u32,
 }

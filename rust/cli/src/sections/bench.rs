@@ -11,35 +11,35 @@ pub const BENCH: &[Section] = &[
         items: &[
             (
                 "rounds",
-                "Every round runs everything once, in an order that rotates, so that what disturbs the machine hits all alike.",
+                "Every round runs each subject once, in an order that rotates, so that a disturbance of the machine affects all alike.",
             ),
             (
                 "median (low-high)",
-                "The interval holds the true median with at least 95 % confidence. It is made of order statistics (7 rounds: all \
-                 of them, 98 %; fewer than 6 never reach 95 %), and assumes nothing about the distribution.",
+                "The interval holds the true median with at least 95 % confidence. It is made of order statistics (of 7 rounds the \
+                 least and the most, 98 %; fewer than 6 never reach 95 %), and assumes nothing about the distribution.",
             ),
             (
                 "ratio",
-                "How many times as good as the first one in the same round: above 1 is better, whatever is measured.",
+                "How many times as good as the first subject in the same round: above 1 is better, whatever is measured.",
             ),
             (
                 "noise",
-                "With --noise the first one runs twice in every round, as if it were two. Their difference is the noise: at a \
-                 point its own, or the median over all points if that is larger.",
+                "With --noise the first subject runs twice in every round. The difference between the two is the noise: the \
+                 difference at that point, or the median over all points if that is larger.",
             ),
             (
                 "better, worse",
-                "The intervals do not overlap, and the medians differ by more than the noise. Else: unclear (they overlap), within \
-                 noise, or too few rounds. A winner is better than everybody.",
+                "The intervals do not overlap, and the medians differ by more than the noise. Otherwise the verdict is unclear (the \
+                 intervals overlap), within noise, or too few rounds. A winner is better than every other subject.",
             ),
             (
                 "round N stands apart",
-                "An outlier: over 3.5 robust standard deviations from the median. It counts like the others.",
+                "That round is an outlier: over 3.5 robust standard deviations from the median. It counts like the others.",
             ),
             (
                 "two modes",
-                "The rounds fall into two groups of two or more, four times as far apart as the wider is wide, with medians 10 % or \
-                 more apart. Of values with one mode fewer than 1 in 100 draws of seven look so.",
+                "The rounds fall into two groups of two or more. The gap between them is four times as wide as the wider group, and \
+                 their medians are 10 % or more apart. Of seven values with one mode, fewer than 1 in 100 draws look so.",
             ),
         ],
     },
@@ -48,11 +48,11 @@ pub const BENCH: &[Section] = &[
         items: &[
             (
                 "flexguard bench shm --locks all --threads 1x,4x --noise",
-                "All locks on one contended lock.",
+                "Every lock, contended by all threads.",
             ),
             (
                 "flexguard bench exec --locks posix,flexguard -- ./job",
-                "A program of yours.",
+                "Your program.",
             ),
             (
                 "flexguard bench paper --quick",
@@ -65,17 +65,17 @@ pub const BENCH: &[Section] = &[
 const BENCH_EXIT: Section = Section {
     title: "EXIT STATUS",
     items: &[
-        ("0", "Every run went well."),
+        ("0", "Every run succeeded."),
         ("1", "A run failed; the results so far were printed."),
         (
             "126, 127",
-            "The program cannot be executed, or is not there.",
+            "The program cannot be executed, or does not exist.",
         ),
         OWN_EXIT[0],
         OWN_EXIT[1],
         (
             "interrupted",
-            "Ends by the signal, after printing the results so far, marked incomplete.",
+            "The command prints the results so far, marked incomplete, and ends by the signal.",
         ),
     ],
 };
@@ -85,12 +85,12 @@ const JSON: Section = Section {
     items: &[
         (
             "schema",
-            "flexguard-bench/1; docs/design/bench-json.md of the source tree describes every field. It has every measure, the values of \
-             every round, and all that the worker said.",
+            "flexguard-bench/1; docs/design/bench-json.md of the source tree describes every field. It holds every measure, the values of \
+             every round, and everything that the worker reported.",
         ),
         (
             "-o FILE",
-            "Is written anew after every run, whole: also a kill leaves the results so far, with complete: false.",
+            "The file is rewritten after every run. If the command is killed, the results so far remain, with complete: false.",
         ),
     ],
 };
@@ -113,20 +113,20 @@ const MICRO_COLUMNS: Section = Section {
         ),
         (
             "wait_p99_ns, longest_wait_ns",
-            "Time to get the lock; of the longest the table shows the longest of all rounds.",
+            "Time to get the lock. longest_wait_ns is the longest of all rounds.",
         ),
         (
             "fairness_factor, fairness_normalised",
-            "Dice's factor, the share of the busier half of the threads: 0.5 is fair, 1 unfair; normalised so that odd thread \
-             counts compare. Over the whole run, whose length is --seconds.",
+            "Dice's factor, the share of the busier half of the threads: 0.5 is fair, 1 unfair. The normalised factor compares \
+             odd thread counts with even ones. Over the whole run, whose length is --seconds.",
         ),
         (
             "fairness_1s, fairness_1s_worst, fairness_10s",
-            "The same over each second (mean and worst), and over ten; of runs that last as long.",
+            "The same over each second (mean and worst) and over ten seconds, if the run is that long.",
         ),
         (
             "share_nice_N",
-            "With --nice: the part of all operations that the threads of level N did.",
+            "With --nice: the share of all operations that the threads of nice level N did.",
         ),
         (
             "cpu_us_per_op, cpu_seconds",
@@ -134,19 +134,19 @@ const MICRO_COLUMNS: Section = Section {
         ),
         (
             "spins_per_op, spins_per_s, parks_per_s",
-            "Turns of the busy-waiting loops, and sleeps.",
+            "Iterations of the busy-waiting loops; sleeps.",
         ),
         (
             "preempted_per_s, transitions_per_s",
-            "Critical sections whose thread lost its CPU, and turns from spinning to blocking; machine-wide, with a monitor.",
+            "Preempted critical sections, and changes from spinning to blocking. Machine-wide; they need a monitor.",
         ),
         (
             "runnable_mean",
-            "Threads that were not asleep, with --trace-us.",
+            "With --trace-us: threads that were not asleep.",
         ),
         (
             "lock_bytes, per_lock_bytes, per_thread_bytes, rss_growth_bytes",
-            "Memory: the object, what a used lock takes in all, what each thread adds; and how much the process grew.",
+            "Memory: the lock object, all that a used lock takes, what each thread adds, and the growth of the process.",
         ),
         (
             "ratio",
@@ -185,11 +185,11 @@ pub const BENCH_SHM: &[Section] = &[
             ),
             (
                 "flexguard bench shm --threads 4x --cycles-between 100,1000,10000 --html report.html",
-                "More and less contention, as a page.",
+                "More and less contention, as an HTML page.",
             ),
             (
                 "flexguard bench shm -o result.json",
-                "Keep what was measured.",
+                "Keep the results in a file.",
             ),
         ],
     },
@@ -206,11 +206,11 @@ pub const BENCH_HASHTABLE: &[Section] = &[
         items: &[
             (
                 "flexguard bench hashtable --threads 0.5x --hogs 0,1x,2x",
-                "Beside busy processes (the paper's Fig. 3b).",
+                "Beside 0, 1 and 2 busy processes a context (the paper's Fig. 3b).",
             ),
             (
                 "flexguard bench hashtable --locks flexguard,peers",
-                "Against locks of others that were built in.",
+                "Compare with the locks of other libraries that this build includes.",
             ),
         ],
     },
@@ -222,12 +222,12 @@ pub const BENCH_OVERHEAD: &[Section] = &[
         items: &[
             (
                 "monitor",
-                "without: none is loaded. bystander: hackbench has nothing to do with it. registered: hackbench is registered, and \
-                 each of its preemptions examined. timed: the kernel clocks the monitor's program, which costs time itself.",
+                "without: no monitor is loaded. bystander: a monitor runs, and hackbench is not registered. registered: hackbench is \
+                 registered, and each of its preemptions is examined. timed: the kernel also times the monitor's program.",
             ),
             (
                 "hackbench_seconds",
-                "The time that hackbench prints; of timed runs it is timed_seconds, and not compared.",
+                "The time that hackbench prints. Timed runs report it as timed_seconds, which is not compared.",
             ),
             (
                 "ns_per_switch",
@@ -271,11 +271,11 @@ pub const BENCH_EXEC: &[Section] = &[
             ),
             (
                 "ratio",
-                "Of the first lock's time to this one's, or of this one's score to the first lock's: above 1 is better.",
+                "The first lock's time over this lock's, or this lock's score over the first lock's: above 1 is better.",
             ),
             (
                 "preempted, transitions",
-                "Critical sections whose thread lost its CPU, and turns from spinning to blocking, a run; machine-wide, with a \
+                "Preempted critical sections, and changes from spinning to blocking, for each run. Machine-wide; they need a \
                  monitor.",
             ),
             (
@@ -300,7 +300,7 @@ pub const BENCH_EXEC: &[Section] = &[
             ),
             (
                 "flexguard bench exec --score 'number of events: *([0-9]+)' -- sysbench threads run",
-                "Compare what the program says of itself.",
+                "Compare a score that the program prints.",
             ),
         ],
     },
@@ -310,11 +310,14 @@ pub const BENCH_PAPER: &[Section] = &[
     Section {
         title: "RESULTS",
         items: &[
-            ("DIR/report.html", "Everything, for any browser."),
+            (
+                "DIR/report.html",
+                "All tables and figures, as one HTML page.",
+            ),
             ("DIR/plots/", "The figures, as SVG and PNG."),
             (
                 "DIR/NAME.json",
-                "The record of an experiment, written anew after every run. A later call with the same plan, locks, machine and \
+                "The record of one experiment, rewritten after every run. A later call with the same plan, locks, machine and \
                  kernel continues there.",
             ),
         ],
@@ -327,7 +330,7 @@ pub const BENCH_PAPER: &[Section] = &[
         items: &[
             (
                 "flexguard bench paper --plan",
-                "What would run, and for how long.",
+                "Show what would run, and for how long.",
             ),
             (
                 "flexguard bench paper --quick -o results",
@@ -335,7 +338,7 @@ pub const BENCH_PAPER: &[Section] = &[
             ),
             (
                 "flexguard bench paper --quick -o results --only shm,overhead",
-                "Some of it.",
+                "Run two of the experiments.",
             ),
         ],
     },
@@ -347,7 +350,7 @@ pub const BENCH_COMPARE: &[Section] = &[
         items: &[
             (
                 "ratio",
-                "How many times as good it is after: above 1 is better.",
+                "How many times as good the result is after the change: above 1 is better.",
             ),
             (
                 "noise",
@@ -355,14 +358,14 @@ pub const BENCH_COMPARE: &[Section] = &[
             ),
             (
                 "verdict",
-                "As `flexguard bench` says it. None between different machines, unless --across-machines asks for it.",
+                "The verdict of `flexguard bench`. There is none between different machines, unless --across-machines is given.",
             ),
         ],
     },
     Section {
         title: "EXIT STATUS",
         items: &[
-            ("0", "They were compared."),
+            ("0", "The results were compared."),
             ("1", "With --check: something got worse."),
             OWN_EXIT[0],
             OWN_EXIT[1],
@@ -380,7 +383,7 @@ pub const BENCH_COMPARE: &[Section] = &[
 pub const BENCH_REPORT: &[Section] = &[
     Section {
         title: "EXIT STATUS",
-        items: &[("0", "It was written."), OWN_EXIT[0], OWN_EXIT[1]],
+        items: &[("0", "The report was written."), OWN_EXIT[0], OWN_EXIT[1]],
     },
     Section {
         title: "EXAMPLES",

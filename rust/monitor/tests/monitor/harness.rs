@@ -22,9 +22,9 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 pub const ROLE_ENV: &str = "FLEXGUARD_TEST_ROLE";
 /// Far beyond what anything here takes on a busy machine: reaching it is a failure, not a slow run.
-pub const PATIENCE: Duration = Duration::from_secs(150);
+pub const TIMEOUT: Duration = Duration::from_secs(150);
 /// The same for one answer of the monitor: less than the seconds it would take to wait for a crowd one by one.
-pub const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A monitor that serves in a thread of this process.
 pub struct Running {
@@ -110,7 +110,7 @@ impl Running {
 
     /// Waits until the statistics are as wanted.
     pub fn wait_until(&self, what: &str, wanted: impl Fn(&Stats) -> bool) -> Stats {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let stats = self.stats();
             if wanted(&stats) {
@@ -143,7 +143,7 @@ impl Drop for Running {
 pub fn connect(name: &str) -> UnixStream {
     let address = SocketAddr::from_abstract_name(&name[1..]).unwrap();
     let stream = UnixStream::connect_addr(&address).unwrap();
-    stream.set_read_timeout(Some(ANSWER_PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
     stream
 }
 

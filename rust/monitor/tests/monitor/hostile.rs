@@ -24,7 +24,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg, setsockopt, 
 use nix::unistd::{ForkResult, Uid, fork, getppid};
 
 use crate::harness::{
-    ANSWER_PATIENCE, Running, connect, pidfd, register, registration, reply, start,
+    ANSWER_TIMEOUT, Running, connect, pidfd, register, registration, reply, start,
 };
 use crate::lifecycle::{map_page, read_page};
 use crate::privileges::become_nobody;
@@ -93,7 +93,7 @@ fn page_of(running: &Running) -> NonNull<fg_shared> {
 }
 
 fn assert_that_it_beats(page: NonNull<fg_shared>) {
-    let deadline = Instant::now() + ANSWER_PATIENCE;
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
     for _ in 0..3 {
         let last = read_page(page).heartbeat_ns;
         while read_page(page).heartbeat_ns == last {
@@ -132,7 +132,7 @@ fn a_descriptor_that_is_slow_to_close_does_not_stop_the_heart() {
     let Some(running) = start() else { return };
     let page = page_of(&running);
     let (slow, deaf) = unheard();
-    set_linger(&slow, Some(2 * ANSWER_PATIENCE));
+    set_linger(&slow, Some(2 * ANSWER_TIMEOUT));
     let client = running.connect();
     let sent = sendmsg::<UnixAddr>(
         client.as_raw_fd(),

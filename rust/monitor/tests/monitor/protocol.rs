@@ -104,7 +104,7 @@ fn a_message_may_come_in_pieces() {
     assert_eq!(reply(&mut stream).status, 0);
 }
 
-/// The server gives each a second. Did it serve one after the other, the honest one would lose patience.
+/// The server gives each a second. Did it serve one after the other, the honest client would time out.
 #[test]
 fn slow_clients_stall_nobody() {
     let Some(running) = start() else { return };

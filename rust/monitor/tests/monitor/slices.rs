@@ -11,7 +11,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::harness::{PATIENCE, register_asking, start};
+use crate::harness::{TIMEOUT, register_asking, start};
 use crate::victim::{block_offset, pin, say};
 
 /// Switches back to the victim that are waited for.
@@ -66,7 +66,7 @@ pub fn play(socket: &str, flags: u64) {
     let end = || unsafe { ptr::read_volatile(&raw const (*page.as_ptr()).slice_end_ns[cpu]) };
     let (mut ends, mut absurd, mut lost, mut last) = (0, 0, 0, 0);
     let (started, mut before) = (Instant::now(), now());
-    while ends < SLICES && (flags != 0 || lost < SLICES) && started.elapsed() < PATIENCE {
+    while ends < SLICES && (flags != 0 || lost < SLICES) && started.elapsed() < TIMEOUT {
         let now = now();
         lost += u32::from(now - before > Duration::from_millis(1).as_nanos() as i64);
         before = now;

@@ -69,7 +69,7 @@ struct {
 	__type(value, struct oracle_worker);
 } workers SEC(".maps");
 
-/* Room for a burst of the victim: the reader may be off its CPU for as long as the machine likes. */
+/* Space for a burst of the victim: the reader may be off its CPU for as long as the machine likes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 64 << 20);

@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::session::{self, Session};
 use super::sink::{self, Sink};
 use super::workload::Workload;
-use super::{html, plot, table, words};
+use super::{html, plot, prose, table};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::output;
@@ -159,9 +159,9 @@ fn columns(names: &[String], workload: &dyn Workload) -> Result<Vec<String>> {
     match names.iter().find(|n| !known.contains(n)) {
         None => Ok(names.to_vec()),
         Some(name) => Err(Failure::new(format_args!(
-            "--columns: nothing called '{name}' is measured here"
+            "--columns: this benchmark has no measure called '{name}'"
         ))
-        .advice(format_args!("there are: all, {}", known.join(", ")))),
+        .advice(format_args!("its measures are: all, {}", known.join(", ")))),
     }
 }
 
@@ -179,16 +179,16 @@ fn show(document: &Document) -> String {
         }
     }
     if document.subjects.len() > 1 || document.noise.is_some() {
-        text.push_str(&format!("{}\n", words::noise(document)));
+        text.push_str(&format!("{}\n", prose::noise(document)));
     }
     for missing in &document.unavailable {
         text.push_str(&format!(
-            "not here: {}: {}\n",
+            "cannot run here: {}: {}\n",
             missing.subject, missing.reason
         ));
     }
     if !document.complete {
-        text.push_str("INCOMPLETE: not every round of everything is in.\n");
+        text.push_str("INCOMPLETE: some rounds are missing.\n");
     }
     text
 }
@@ -200,7 +200,7 @@ fn heading(document: &Document) -> String {
         .before
         .map_or("?".into(), |l| format!("{:.2}", l[0]));
     let busy = if document.load.is_disturbed() {
-        " (busy: others disturb this)"
+        " (busy: other work disturbs the measurement)"
     } else {
         ""
     };

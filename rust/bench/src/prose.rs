@@ -77,7 +77,7 @@ pub fn difference(difference: Difference) -> &'static str {
 pub fn modes(modes: &Modes, write: impl Fn(f64) -> String) -> String {
     let (few, many) = (modes.low_rounds.len(), modes.high_rounds.len());
     let note = if modes.in_sequence {
-        "; it changed once, so rather the machine than the lock"
+        "; it changed once, so the cause is probably the machine"
     } else {
         ""
     };
