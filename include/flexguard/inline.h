@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* fg_mutex_lock and fg_mutex_unlock without a call where nobody waits. Include it instead of <flexguard/mutex.h>:
+/* fg_mutex_lock and fg_mutex_unlock without a call where no thread waits. Include it instead of <flexguard/mutex.h>:
  *
  *   #include <flexguard/inline.h>
  *   fg_mutex_lock(&m);      one compare-and-swap, inlined; a call only if the mutex is not free
  *   ...
- *   fg_mutex_unlock(&m);    one AND, inlined; a call only if somebody sleeps
+ *   fg_mutex_unlock(&m);    one AND, inlined; a call only if a waiter sleeps
  *
  * The price: the object file has the layout of the mutex and of the library's thread block in it. It names both by a
  * version, FG_INLINE_VERSION, in the functions that it calls when it must wait or wake. A libflexguard in which they
@@ -53,7 +53,7 @@ extern __thread struct fg_inline_thread fg_inline_thread __asm__("fg_thread")
 	__attribute__((__tls_model__("initial-exec")));
 
 /* The library's: lock, perhaps after an attempt that failed; unlock; and what is left to do after the word was
- * released, if `pending` did not lead to it any more or somebody sleeps. The last does not touch the mutex, which may
+ * released, if `pending` did not lead to it any more or a waiter sleeps. The last does not touch the mutex, which may
  * be gone. */
 void fg_inline_slow_lock(struct fg_mutex *m, int attempted);
 void fg_inline_slow_unlock(struct fg_mutex *m);
@@ -81,9 +81,9 @@ FG_INLINE void fg_mutex_lock(struct fg_mutex *m)
 	fg_inline_slow_lock(m, attempted);
 }
 
-/* release: x86 keeps the order of stores. The AND is not locked: it need only be atomic against interrupts, since who
- * goes to sleep has every CPU interrupted after it has set its flag. So is the subtraction that leaves 0 in `pending`,
- * unless a signal handler that locks has changed it. */
+/* release: x86 keeps the order of stores. The AND is not locked: it need only be atomic against interrupts, since a
+ * waiter that goes to sleep first sets its flag and then interrupts every CPU of the process. The same holds for the
+ * subtraction that leaves 0 in `pending`, unless a signal handler that locks has changed it. */
 FG_INLINE void fg_mutex_unlock(struct fg_mutex *m)
 {
 	struct fg_inline_word *word = (struct fg_inline_word *)(void *)m;

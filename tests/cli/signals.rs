@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard run` between the program and whoever sends signals: other processes, and the terminal.
+//! `flexguard run` between the program and the senders of signals: other processes, and the terminal.
 
 mod common;
 
@@ -206,7 +206,7 @@ fn ctrl_c_reaches_the_program_once_and_the_command_outlives_it() {
 
 #[test]
 fn ctrl_z_stops_the_job_and_fg_continues_it() {
-    // It must not fork: a stop that hits a vfork child before its exec leaves the parent unstoppable, whoever runs it.
+    // It must not fork: a stop that hits a vfork child before its exec leaves the parent unstoppable, with or without this command.
     let mut terminal =
         Terminal::start("trap 'echo continued; exit 6' CONT; echo ready; read line; exit 1");
     terminal.until("ready");

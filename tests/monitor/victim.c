@@ -152,7 +152,7 @@ static void visit(struct worker *me, uint32_t dice)
 	}
 }
 
-/* At the end of a burst nobody is in a call on the lock, and all sleep. */
+/* At the end of a burst no worker is in a call on the lock, and all sleep. */
 static void await_burst(void)
 {
 	pthread_barrier_wait(&between_bursts);

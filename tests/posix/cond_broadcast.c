@@ -12,7 +12,7 @@ static pthread_cond_t *c;
 static int waiting, released;
 static long deadline_ns; /* 0: none */
 
-/* Overwrites the stack of the wait that has just ended: whoever still looked there would stumble. */
+/* Overwrites the stack of the wait that has just ended, so that a late access to it shows. */
 __attribute__((noinline)) static void scribble(void)
 {
 	volatile char stack[2048];

@@ -98,7 +98,7 @@ static void broadcast(int round)
 	ok((long)check_join(successor));
 }
 
-/* Somebody who waits elsewhere, and has no business with any of it. */
+/* A thread that waits on another condition variable and must not notice anything. */
 static pthread_mutex_t bystander_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t bystander_cond = PTHREAD_COND_INITIALIZER;
 static int bystander_waits, bystander_may_go;

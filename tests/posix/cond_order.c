@@ -8,7 +8,7 @@ static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 static int arrived, woken, order[WAITERS];
 
-/* Whoever sees `arrived` raised and gets the mutex knows that the thread waits. */
+/* A thread that sees `arrived` raised and then gets the mutex knows that the other thread waits. */
 static void *queue_up(void *arg)
 {
 	ok(pthread_mutex_lock(&m));

@@ -32,7 +32,7 @@ static void *take(size_t size, size_t align)
 	ok(pthread_mutex_lock(&plain));
 	prepare();
 	ok(pthread_mutex_lock(&recursive));
-	ok(pthread_mutex_lock(&recursive)); /* locked by who locks it: a second level, were it recursive into here */
+	ok(pthread_mutex_lock(&recursive)); /* would be a second level if the call recursed into this function */
 	ok(pthread_mutex_lock(&shared));
 	used = (used + sizeof(size_t) + align - 1) / align * align;
 	block = (size_t *)(void *)(arena + used);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Holders out of the ordinary: of very many mutexes, of one very often, gone, or other than who unlocks. */
+/* Unusual holders: of very many mutexes, of one many times, one that has exited, one whose mutex another unlocks. */
 #include "tests/posix/posix.h"
 
 static void *lock_it(void *m)

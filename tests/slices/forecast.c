@@ -3,7 +3,7 @@
  *
  *   forecast SECONDS HOGS [CPU]
  *
- * An observer shares its CPU with hogs and reads the clock and the forecast all the time. A gap between two readings in
+ * This thread shares its CPU with hogs and reads the clock and the forecast all the time. A gap between two readings in
  * which the published value changed was a switch: the slice ended when the gap began. Prints a histogram of forecast
  * minus end. A slice that went on in silence (locks/parts/slice_forecast.h) counts as one that ended ticks after its forecast.
  *

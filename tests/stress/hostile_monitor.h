@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Stands in for the Preemption Monitor, as an adversary: the counter goes up and down at random, for moments shorter
  * than a hand-over and for longer than a slice; now and then the heartbeat stops, as if the monitor had died. What it
- * says of the ends of slices is unknown, past, near and far, in turns. Whom it says to sleep, runs, or not. */
+ * says of the ends of slices is unknown, past, near and far, in turns. Threads that it calls asleep may run. */
 #ifndef FG_TESTS_HOSTILE_MONITOR_H
 #define FG_TESTS_HOSTILE_MONITOR_H
 

@@ -240,7 +240,7 @@ static void test_fork(void)
 		CHECK(pid >= 0);
 		if (pid == 0)
 			child(before);
-		CHECK(counter == before, "somebody is in beside the parent");
+		CHECK(counter == before, "another thread is in the section beside the parent");
 		fgi_unlock(&lock);
 		CHECK(waitpid(pid, &status, 0) == pid);
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed: %x", (unsigned int)status);

@@ -75,7 +75,7 @@ static void abandoned(void)
 	hung_up(fd);
 }
 
-/* Nobody answers: one attempt a second, which is given up. */
+/* No monitor answers: one attempt a second, which is given up. */
 static void unanswered(void)
 {
 	int before = descriptors(), fd;

@@ -40,7 +40,7 @@ done
 kill_monitor
 wait "$worker" || { echo "the worker failed after its monitor was killed: $?"; exit 1; }
 
-load 2 > "$scratch/never" # nobody listens there any more
+load 2 > "$scratch/never" # no monitor listens there any more
 killed=$(throughput "$scratch/killed") never=$(throughput "$scratch/never")
 echo "$lock: killed under load $killed ops/ms, never a monitor $never ops/ms"
 awk -v k="$killed" -v n="$never" 'BEGIN { exit !(n > 0 && k > n / 20) }'

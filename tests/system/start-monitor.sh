@@ -21,7 +21,7 @@ start_monitor() {
 	esac
 }
 
-kill_monitor() { # -9, and nobody is left to answer when this returns
+kill_monitor() { # -9; when this returns, no monitor answers any more
 	kill -9 "$monitor"
 	wait "$monitor" 2> "$scratch/ignored" || true
 	monitor=

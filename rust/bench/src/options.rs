@@ -16,7 +16,7 @@ pub struct Plan {
     /// Rounds that run first and are not recorded
     pub warmup_rounds: u32,
 
-    /// Measure the first one twice, as if it were two: what it differs from itself is the noise
+    /// Measure the first subject twice in each round: the difference between the two is the noise
     pub noise: bool,
 }
 

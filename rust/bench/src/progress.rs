@@ -11,7 +11,7 @@ pub struct Progress {
     bar: ProgressBar,
     runs: usize,
     run: Cell<usize>,
-    /// Something has really run: until then nobody knows how long it takes.
+    /// A run has ended: until then the remaining time is unknown.
     measured: Cell<bool>,
 }
 

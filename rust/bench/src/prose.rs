@@ -4,10 +4,10 @@
 use super::document::{Document, Entry};
 use super::stats::{Difference, Estimate, Leader, Modes};
 
-/// How many of those who are level are named.
+/// How many subjects that cannot be told apart are named.
 const NAMED: usize = 4;
 
-/// Who is best at a point, or why nobody is.
+/// Which subject is best at a point, or why none is.
 pub fn verdict(leader: &Leader, noise_known: bool) -> String {
     let name = &leader.leader;
     let lead = times(leader.lead);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! One run of one program, measured from outside, its output kept back.
+//! One run of one program, measured from outside. Its output is shown only if it fails.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -70,7 +70,7 @@ pub fn run(mut command: Command, capture: Capture, limit: Duration) -> Result<Ou
         .stdout(duplicate(&stdout)?)
         .stderr(duplicate(stderr.as_ref().unwrap_or(&stdout))?);
     command.process_group(0);
-    // Were we killed, nobody would be left to end it.
+    // If this process is killed, the kernel ends the program.
     // SAFETY: prctl is async-signal-safe, and nothing else happens between fork and exec.
     unsafe {
         command.pre_exec(|| {

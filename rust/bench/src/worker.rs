@@ -239,7 +239,7 @@ fn values(object: &Value) -> BTreeMap<String, f64> {
     derive("spins_per_op", over(number("/spins"), ops));
     derive("spins_per_s", over(number("/spins"), seconds));
     derive("parks_per_s", over(number("/parks"), seconds));
-    // Without a monitor nobody has counted, and its zeros mean nothing.
+    // Without a monitor nothing is counted, and the worker's zeros mean nothing.
     if object["monitor"] == Value::Bool(true) {
         let preempted = number("/preempted_holders")
             .zip(number("/preempted_next_waiters"))

@@ -38,7 +38,7 @@ pub fn run(args: args::Run) -> Result<Status> {
     Ok(end.status)
 }
 
-/// Nobody asked for a summary: stay only if the program needs a monitor of ours.
+/// Without a summary the command stays only if it has to serve a monitor for the program.
 fn run_quietly(args: &args::Run, mut command: Command) -> Result<Status> {
     if let Some(monitor) = Attachment::find_without_loading(args.monitor.mode())? {
         return Err(become_program(command, &monitor));

@@ -146,7 +146,7 @@ impl Served {
         })
     }
 
-    /// A monitor for one run, which nobody else finds. Signals must be held: it starts threads.
+    /// A monitor for one run, which other programs cannot find. Signals must be held: it starts threads.
     pub fn for_a_run(run_time_stats: bool) -> Result<Self> {
         Self::load(Options {
             socket: unguessable_name()?,
@@ -154,7 +154,7 @@ impl Served {
         })
     }
 
-    /// Serving has ended although nobody asked for it.
+    /// Serving has ended by itself.
     pub fn has_stopped(&self) -> bool {
         self.server.as_ref().is_none_or(JoinHandle::is_finished)
     }

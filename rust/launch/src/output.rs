@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Writing to stdout and stderr without panics, whoever has closed them.
+//! Writing to stdout and stderr without panics, also where the reader has closed them.
 
 use std::io::{self, Write};
 
@@ -32,7 +32,7 @@ pub fn to_json(value: &impl serde::Serialize) -> Result<String> {
     Ok(text)
 }
 
-/// Writes `text` to stderr. There is nobody left to tell if that fails.
+/// Writes `text` to stderr. A failure has nowhere to be reported.
 pub fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -112,7 +112,7 @@ impl Kernel {
             .expect("the object defines this program")
     }
 
-    /// The descriptor that clients map. Its map is frozen: whoever holds the descriptor, nobody can write through it.
+    /// The descriptor that clients map. Its map is frozen: no holder of the descriptor can write through it.
     pub fn shared_fd(&self) -> BorrowedFd<'_> {
         self.shared.as_fd()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Who is at the other end of a connection: a pidfd of its thread-group leader, never a number from a message.
+//! The process at the other end of a connection: a pidfd of its thread-group leader, never a number from a message.
 //!
 //! A pidfd means the same process in every PID namespace and cannot come to mean another one.
 
@@ -30,7 +30,7 @@ pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
 /// him its registers bit by bit. Credentials change before the exec hook runs. So if they are as they were after the
 /// record has been written, a hook that is to delete it is still to come.
 ///
-/// A socket does not tell the capabilities of who connected. Those of a program that has them from its file make the
+/// A socket does not tell the capabilities of the process that connected. Those of a program that has them from its file make the
 /// process untraceable for its user: the files of /proc/PID then belong to root.
 pub fn speaks_for_itself(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let connected = getsockopt(stream, sockopt::PeerCredentials)?;

@@ -126,7 +126,7 @@ impl Server<'_> {
     /// Reads what there is; true when the conversation is over.
     fn finished(&self, client: &mut Client) -> bool {
         let parsed = match client.read() {
-            Ok(true) if client.received.is_empty() => return true, // somebody looked whether we live
+            Ok(true) if client.received.is_empty() => return true, // a client that only checks whether the server lives
             Ok(end) => match message::parse(&client.received) {
                 Parsed::Incomplete if end => Parsed::Invalid(Errno::EINVAL),
                 parsed => parsed,

@@ -146,7 +146,7 @@ impl SocketName {
             Err(_) => {}
         }
         let socket = UnixListener::bind(path)?;
-        // Every user may register: whoever connects can only speak for its own process.
+        // Every user may register: a client can speak only for its own process.
         fs::set_permissions(path, Permissions::from_mode(0o666))?;
         let file = fs::symlink_metadata(path)?;
         let file = SocketFile {
@@ -272,7 +272,7 @@ mod tests {
         let live = name.listen().unwrap();
         assert!(matches!(name.listen(), Err(Error::AlreadyListening(_))));
         name.connect().unwrap();
-        // What kill -9 leaves: the file, and nobody behind it.
+        // What kill -9 leaves: the file, without a server.
         let mut dead = live;
         dead.file = None;
         drop(dead);

@@ -26,7 +26,7 @@ pub fn prefix() -> PathBuf {
     prefix.canonicalize().expect("the prefix is a directory")
 }
 
-/// The signals that whoever runs the tests may have set to be ignored (nohup, a shell's background job): a shell cannot
+/// The signals that the tests' parent may have set to be ignored (nohup, a shell's background job): a shell cannot
 /// trap those, and the tests are about what the command does with them.
 fn signals_as_in_a_login(command: &mut Command) {
     // SAFETY: between fork and exec, signal(2) is async-signal-safe.
@@ -107,7 +107,7 @@ pub fn as_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The command without any capability, whoever runs the test.
+/// The command without any capability, also when root runs the test.
 pub fn unprivileged() -> Command {
     if !as_root() {
         return flexguard();

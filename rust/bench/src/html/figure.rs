@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! A figure in a page: the drawing, and for whoever cannot see it, or wants the numbers, a table.
+//! A figure in a page: the drawing, and a table for readers who cannot see it or want the numbers.
 
 use super::text::escape;
 use crate::plot::{self, Figure, Shape};

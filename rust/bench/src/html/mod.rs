@@ -103,7 +103,7 @@ fn contents(documents: &[&Document]) -> String {
     )
 }
 
-/// Who won where, benchmark by benchmark.
+/// The winner at each point, benchmark by benchmark.
 fn summary(documents: &[&Document]) -> String {
     let judged = documents
         .iter()

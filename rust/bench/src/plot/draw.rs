@@ -97,7 +97,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         } else {
             FontStyle::Normal
         };
-        // Sizes are of the line here, and of the letters to whom we call.
+        // The size given here is the line's height; plotters takes that of the letters.
         FontDesc::new(FontFamily::SansSerif, size * self.pixels * 1.24, weight)
     }
 

@@ -13,7 +13,7 @@ use super::estimate::median;
 /// How much wider than either group the gap between them must be.
 const DISTINCT: f64 = 4.0;
 
-/// By how much the medians of the groups must differ: nobody cares for two modes 2 % apart.
+/// By how much the medians of the groups must differ: two modes 2 % apart do not matter.
 const NOTABLE: f64 = 0.1;
 
 /// Fewer values have no shape.

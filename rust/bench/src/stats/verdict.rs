@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Who is better, if that can be said at all.
+//! Which subject is better, if the rounds can tell.
 //!
 //! One thing is called better than another iff both medians are known with CONFIDENCE, their intervals do not overlap, and the
 //! medians differ by more than the noise: what the same lock differed from itself when it was measured as two.
@@ -61,18 +61,18 @@ pub fn differ(better: Better, a: &Estimate, b: &Estimate, noise: f64) -> Differe
     }
 }
 
-/// Who leads among several, and whether that makes a winner.
+/// Which of several subjects leads, and whether that makes it the winner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Leader {
     /// The one with the best median.
     pub leader: String,
-    /// Nobody else may be as good.
+    /// No other subject may be as good.
     pub wins: bool,
-    /// Those who may be, best first.
+    /// The subjects that may be as good, best first.
     pub level: Vec<String>,
     /// How many times as good as the next best median.
     pub lead: f64,
-    /// Why nobody wins, where it is for want of rounds.
+    /// No subject wins because there are too few rounds.
     pub too_few_rounds: bool,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Who is counted, and as what. A victim spins in a known state on the CPU of a hog, so every switch away from it is a
+//! Which threads are counted, and as what. A victim spins in a known state on the CPU of a hog, so every switch away from it is a
 //! preemption in that state.
 
 use flexguard_monitor::Stats;

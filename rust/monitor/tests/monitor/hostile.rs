@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Clients that mean harm: to another user's program, and to everybody who listens to the heartbeat.
+//! Clients that mean harm: to another user's program, and to all that watch the heartbeat.
 
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, IoSlice, Read, Write, pipe};

@@ -56,7 +56,7 @@ pub fn play_unprivileged(socket: &str) {
     ));
 }
 
-/// In a process that is nobody but for the two capabilities: everything a monitor does.
+/// Everything that a monitor does, in a process of user nobody with the two capabilities.
 pub fn play_least_privilege() {
     // SAFETY: no pointers are passed.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Who sleeps with a lock is named on the page until it runs again, and nobody else is.
+//! A thread that sleeps with a lock is named on the page until it runs again, and no other thread is.
 
 use std::fs;
 use std::ptr::NonNull;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Ends of slices: published to those who ask, and to nobody else.
+//! Ends of slices: published for the processes that ask, and for no other.
 
 use std::num::NonZeroUsize;
 use std::ptr;

@@ -2,7 +2,7 @@
 //! Measures the Preemption Monitor's detection against an oracle that shares neither code nor idea with it.
 //!
 //! Runs victims (tests/monitor/victim.c) under a monitor of its own, hears every context switch of their workers from
-//! a second BPF program (`witness`), derives from the locks' memory who is critical (`truth`), and compares that with
+//! a second BPF program (`witness`), derives from the locks' memory which threads are critical (`truth`), and compares that with
 //! the monitor's verdict and counter at each switch (`judge`).
 
 mod judge;

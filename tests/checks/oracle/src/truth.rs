@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-//! Who is critical, from the lock's memory and its history alone.
+//! Which worker is critical, from the lock's memory and its history alone.
 //!
 //! All workers run on one CPU and nobody else touches the locks. So between a worker's switch-in and its switch-out
 //! the lock changed by this worker's hand only, and what it found is what the previous worker left. Step by step
 //! follows the whole state of the lock, with its order of waiters:
 //!
-//! - A word that is not 0 belongs to whom it belonged before, or, if it was free or this worker's, to this worker.
+//! - A word that is not 0 belongs to the worker that it belonged to before, or, if it was free or this worker's, to this worker.
 //! - Only this worker can have joined the queue, at its end: the tail is then its node. It stands behind the node
 //!   that was last, and the queue is cut there until that node's `next` says otherwise.
-//! - Only the head can take itself and those who left out of the queue: the tail is then 0, or a successor has become
+//! - Only the head can take itself, and waiters that have left, out of the queue: the tail is then 0, or a successor has become
 //!   GRANTED by its hand, or the tail is a node that it joined with afterwards.
 //!
 //! Whatever contradicts this is undecided, and fails the test: then the lock or this model is wrong.
@@ -64,7 +64,7 @@ pub struct Truth {
     lock: usize,
     nodes_address: u64,
     owner: Option<u32>,
-    /// From the head to the tail. Who left and was not skipped yet is in it.
+    /// From the head to the tail, with waiters that have left and were not skipped yet.
     queue: Vec<Place>,
 }
 
@@ -72,7 +72,7 @@ pub struct Truth {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Standing {
     pub owner: bool,
-    /// Of the queue: the next to get the lock, or, where the queue is all there is, the one who has it.
+    /// Of the queue: the next to get the lock, or, in a lock that is only a queue, its owner.
     pub head: bool,
     /// It has joined the queue and not linked itself yet.
     pub cut: bool,
