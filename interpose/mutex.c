@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "interpose/real.h"
+#include "locks/lock.h"
 #include "runtime/node.h"
 #include "runtime/thread.h"
 #include FGI_LOCK_FILE
@@ -25,6 +26,7 @@ struct fgi_mutex {
 _Static_assert(offsetof(struct fgi_mutex, kind) == FGI_GLIBC_KIND_AT, "the kind stays glibc's");
 _Static_assert(offsetof(struct fgi_mutex, owner) == FGI_GLIBC_OWNER_AT, "debuggers look here");
 _Static_assert(offsetof(struct fgi_mutex, count) == FGI_GLIBC_COUNT_AT, "debuggers look here");
+_Static_assert(sizeof(struct fg_lock) <= FGI_LOCK_BYTES, "the contract of a lock (locks/lock.h)");
 _Static_assert(sizeof(struct fgi_mutex) <= sizeof(pthread_mutex_t), "a lock must fit");
 _Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock must fit");
 

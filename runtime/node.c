@@ -264,7 +264,7 @@ void fgi_node_put(struct fg_queue_node *node)
 	mine.free = node;
 }
 
-void fgi_node_surrender(struct fg_queue_node *node)
+void fgi_node_put_in_pool(struct fg_queue_node *node)
 {
 	fg_store_relaxed(&node->state, FG_NODE_FREE); /* push releases it */
 	push(node);
@@ -303,7 +303,7 @@ void fgi_nodes_forget(const void *start, size_t size)
 
 		if (fg_load_relaxed(&node->state) == FG_NODE_OWNED && fg_load_relaxed(&node->owner) == me &&
 		    fg_load_relaxed(&node->tail) - from < size)
-			fgi_node_surrender(node);
+			fgi_node_put_in_pool(node);
 	}
 }
 

@@ -34,8 +34,9 @@ struct fg_queue_node *fgi_node_left_at(const uint64_t *tail);
 /* Gives back a node that is in no queue. */
 void fgi_node_put(struct fg_queue_node *node);
 
-/* The same, for any thread to take: by a thread that gets more nodes from others than it gives (locks/published/clh.c). */
-void fgi_node_surrender(struct fg_queue_node *node);
+/* The same, but into the pool, from which every thread takes: for a thread that gets more nodes from other threads than
+ * it gives (locks/published/clh.c). */
+void fgi_node_put_in_pool(struct fg_queue_node *node);
 
 /* Keeps a node for later that this thread has left in a queue. */
 void fgi_node_set_aside(struct fg_queue_node *node);

@@ -34,12 +34,20 @@ bool fgi_spin_budget_look(struct fgi_spin_budget *p)
 {
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
-	fg_thread.spins += FGI_TURNS_PER_LOOK;
 	if (p->until_ns == 0)
 		p->until_ns = now + (fgi_monitor_alive(now) ? FGI_SPIN_SLICE_NS : FGI_SPIN_UNMONITORED_NS);
 	else if (now >= p->until_ns || fgi_past_deadline(p))
 		p->out = true;
 	return p->out;
+}
+
+bool fgi_spin_bound_look(struct fgi_spin_budget *p, uint64_t ns)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+	if (p->until_ns == 0)
+		p->until_ns = now + ns;
+	return now >= p->until_ns;
 }
 
 int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p, uint64_t until_ns, uint32_t as)
@@ -57,7 +65,8 @@ int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_bud
 
 int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p)
 {
-	/* A counter that a dead monitor left above 0 would have every waiter park at once for ever. */
+	/* Detaches from a dead monitor, which may have left its counter above 0: then every waiter would park at once,
+	 * for ever. */
 	fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
 	fg_thread.parks++;
 	return fgi_futex_wait(word, expected, p->clock, p->deadline);

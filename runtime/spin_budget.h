@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How long a waiter may busy-wait, and when it must park (section 3.2; design invariant I7).
+/* The spin budget of a waiter: how long it may busy-wait before it must park (section 3.2; design invariant I7).
  *
- * With a living monitor the counter of preempted critical sections decides, and nothing else: a waiter spins while it
- * is 0 and parks when it is not. But no lock may depend on the monitor for progress, so there is a bound behind it:
- * longer than a scheduler time slice nobody spins. Without a monitor the bound is short and the lock is a
- * spin-then-park lock. A waiter with a deadline parks when it is reached, and the futex then says ETIMEDOUT. */
+ * FlexGuard's locks ask the monitor (fgi_must_park): a waiter spins while the counter of preempted critical sections is
+ * 0 and parks when it is not. No lock may depend on the monitor for its progress, so there is a bound as well: with a
+ * living monitor about a time slice of the scheduler, without one about the price of parking, which makes the lock a
+ * spin-then-park lock. The other locks have a fixed bound (fgi_spun_for).
+ *
+ * A waiter with a deadline parks when the deadline is reached; its futex call then returns ETIMEDOUT. */
 #ifndef FGI_SPIN_BUDGET_H
 #define FGI_SPIN_BUDGET_H
 
@@ -17,27 +19,29 @@
 #include "runtime/monitor.h"
 
 struct fgi_spin_budget {
-	uint32_t turns;
-	bool out;
-	uint64_t until_ns; /* CLOCK_MONOTONIC; 0: the clock has not been read yet */
-	clockid_t clock;   /* of the deadline */
-	const struct timespec *deadline;
+	uint32_t turns;                  /* of busy-waiting so far; fgi_spin_turn counts them for the statistics */
+	bool out;                        /* the bound has passed */
+	uint64_t until_ns;               /* the bound: CLOCK_MONOTONIC; 0: the clock has not been read yet */
+	clockid_t clock;                 /* of the deadline */
+	const struct timespec *deadline; /* NULL: none */
 };
 
 #define FGI_SPIN_BUDGET(clock_, deadline_) ((struct fgi_spin_budget){.clock = (clock_), .deadline = (deadline_)})
+#define FGI_NO_DEADLINE FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL)
 
-/* How many turns go by between looks at the clock. A turn is a PAUSE and a load, 15 to 50 ns. */
+/* How many turns a waiter takes between two readings of the clock: about 2 us. */
 #define FGI_TURNS_PER_LOOK 64u
 
-/* The bounds. A slice: EEVDF's base slice is 2.8 ms with 8 or more CPUs, 1.4 ms with 2. Without a monitor: about what
- * a park and a wake-up cost (section 2.2; docs/design/locks.md, Constants). */
+/* The bound with a living monitor: longer than EEVDF's base slice, which is 2.8 ms with 8 or more CPUs and 1.4 ms with
+ * 2. The bound without one: about the price of a park and a wake-up (section 2.2; docs/design/locks.md, Constants). */
 #define FGI_SPIN_SLICE_NS 4000000u
 #define FGI_SPIN_UNMONITORED_NS 10000u
 
 bool fgi_spin_budget_look(struct fgi_spin_budget *p);
-bool fgi_past_deadline(const struct fgi_spin_budget *p); /* false where there is none */
+bool fgi_spin_bound_look(struct fgi_spin_budget *p, uint64_t ns);
+bool fgi_past_deadline(const struct fgi_spin_budget *p); /* false without a deadline */
 
-/* So many turns of busy-waiting are over: must this waiter park now? */
+/* The waiter has busy-waited for `turns` more. Returns whether it must park now. Asks the monitor. */
 static inline bool fgi_must_park_after(struct fgi_spin_budget *p, uint32_t turns)
 {
 	uint32_t before = p->turns;
@@ -55,27 +59,36 @@ static inline bool fgi_must_park(struct fgi_spin_budget *p)
 	return fgi_must_park_after(p, 1);
 }
 
-/* For pure spinlocks: one turn is over; has the deadline passed? Looks at the clock on the first turn, then now and
- * then. */
+/* For locks that do not ask the monitor: one more turn is over. Returns whether `ns` have passed since the budget was
+ * fresh; reads the clock, and so may return true, at every FGI_TURNS_PER_LOOK-th turn only. */
+static inline bool fgi_spun_for(struct fgi_spin_budget *p, uint64_t ns)
+{
+	return fg_unlikely(++p->turns % FGI_TURNS_PER_LOOK == 0) && fgi_spin_bound_look(p, ns);
+}
+
+/* For waiters that never park: one more turn is over. Returns whether the deadline has passed; reads the clock at the
+ * first turn, then at every FGI_TURNS_PER_LOOK-th. */
 static inline bool fgi_deadline_reached(struct fgi_spin_budget *p)
 {
 	return p->turns++ % FGI_TURNS_PER_LOOK == 0 && fgi_past_deadline(p);
 }
 
-/* Busy-waiting begins anew, after having slept. */
+/* The waiter has slept: its bound begins anew. */
 static inline void fgi_spin_budget_renew(struct fgi_spin_budget *p)
 {
 	p->out = false;
 	p->until_ns = 0;
 }
 
-/* Parks on `word` while it is `expected`, and counts it. Returns what fgi_futex_wait returns. */
+/* Parks on `word` while it is `expected`, until the deadline at the latest, and counts it. Returns what fgi_futex_wait
+ * returns. */
 int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p);
 
-/* Sleeps on `word` while it is `expected`, as one of `as`, until about `until_ns` (CLOCK_MONOTONIC) or the deadline,
- * whichever comes first. Returns what fgi_futex_wait returns. */
+/* Sleeps on `word` while it is `expected`, as one of the group `as` (fgi_futex_wait_as), until about `until_ns`
+ * (CLOCK_MONOTONIC) or the deadline, whichever comes first. Returns what fgi_futex_wait returns. */
 int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p, uint64_t until_ns, uint32_t as);
 
-uint64_t fgi_remaining_ns(const struct fgi_spin_budget *p); /* until the deadline, that there is; 0: it has passed */
+/* The time left until the deadline, which must exist; 0: it has passed. */
+uint64_t fgi_remaining_ns(const struct fgi_spin_budget *p);
 
 #endif

@@ -36,6 +36,7 @@
 #include "locks/default/ledger.h"
 #include "locks/default/room.h"
 #include "locks/default/tune.h"
+#include "locks/lock.h"
 #include "runtime/arch/arch.h"
 #include "runtime/futex.h"
 #include "runtime/membarrier.h"
@@ -145,9 +146,7 @@ static void rest(const struct watch *w)
 		return;
 	}
 	do {
-		for (int i = 0; i < 8; i++)
-			fg_pause();
-		fg_thread.spins += 8;
+		fgi_spin_turns(8);
 	} while (fgi_now_ns(CLOCK_MONOTONIC) - w->now < w->rest_ns);
 }
 
@@ -208,7 +207,7 @@ static void bear(struct fg_lock *l, struct watch *w, const struct fgi_spin_budge
 		sleep_on_word(l, p);
 		fgi_ledger_slept(l, fgi_now_ns(CLOCK_MONOTONIC) - w->moved);
 	} else if (still > fgi_tune.yield_ns) {
-		sched_yield();
+		fgi_spin_yield();
 	}
 }
 
@@ -302,8 +301,7 @@ static bool take_reserved(struct fg_lock *l)
 static inline __attribute__((always_inline)) bool grab(struct fg_lock *l, uint32_t from, uint32_t to)
 {
 	for (uint32_t pauses = from; pauses <= to; pauses *= 2) {
-		for (uint32_t i = 0; i < pauses; i++)
-			fg_pause();
+		fgi_spin_turns(pauses);
 		if (take(l, 0, 0))
 			return true;
 	}
@@ -323,7 +321,7 @@ static void stand_back(const struct fg_lock *l)
 	int turns = fgi_ledger_pace_ns(l) <= fgi_tune.lease_ns ? 100 : 1;
 
 	while (turns-- && (fg_load_relaxed(&l->word) & DEMAND) && (fg_load_relaxed(&l->room.seats) & FGI_SEAT))
-		fg_pause();
+		fgi_spin_turn();
 }
 
 /* With a place at the gate. Returns 0 with the lock, ETIMEDOUT at the deadline. If its clock wakes it twice and finds

@@ -55,7 +55,7 @@ static uint32_t pop(enum fgi_extended_size size)
 
 	while (top & UINT32_MAX) {
 		uint32_t *word = first_word(size, (uint32_t)top - 1);
-		uint32_t below = fg_load_relaxed(word); /* nonsense if we lose the race */
+		uint32_t below = fg_load_relaxed(word); /* meaningless if another thread pops first */
 
 		found = fg_cas_acquire(&pools[size].stack, top, ((top >> 32) + 1) << 32 | below);
 		if (found == top) {
@@ -94,7 +94,7 @@ static void push(enum fgi_extended_size size, uint32_t name)
 
 	for (;;) {
 		fg_store_relaxed(first_word(size, name - 1), (uint32_t)top);
-		/* release: pairs with pop's acquire; whoever pops it finds the rest zero */
+		/* release: pairs with pop's acquire; the thread that pops it finds the rest zero */
 		found = fg_cas_release(&pools[size].stack, top, ((top >> 32) + 1) << 32 | name);
 		if (found == top)
 			return;
@@ -117,7 +117,7 @@ void *fgi_extended_attach(uint32_t *link, enum fgi_extended_size size)
 	if (!name)
 		return NULL;
 	if (fg_cas_acq_rel(link, 0, name) != 0)
-		push(size, name); /* another thread was first; nobody has written to ours */
+		push(size, name); /* another thread was first; this object is still zero */
 	return fgi_extended_of(link, size);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* More state for a lock than its 16 bytes hold, in type-stable memory.
  *
- * A lock asks for it when it first needs it (most locks are never contended, and never do), and is linked to it by one
- * CAS on 32 bits of its own. The objects come from reserved address space that is made usable step by step and, like
- * queue nodes (runtime/node.h), never given back to the system; nothing is allocated. An object is zeroed when it is given
- * back, so a lock finds it all zero. A lock that is destroyed gives its object back (fgi_lock_destroy); one that is
- * merely forgotten keeps it. When a pool is exhausted a lock must go on without. */
-#ifndef FGI_EXTENDED_H
-#define FGI_EXTENDED_H
+ * A lock asks for an object when it first needs one (most locks are never contended, and never do), and is linked to it
+ * by one compare-and-swap on 32 bits of its own. The objects come from reserved address space, which is made usable
+ * step by step and, like queue nodes (runtime/node.h), never given back to the system; nothing is allocated. An object
+ * is zeroed when it is given back, so a lock gets a zeroed one. A lock that is destroyed gives its object back
+ * (fgi_lock_destroy); a lock that is merely forgotten keeps it. When a pool is exhausted a lock must go on without. */
+#ifndef FGI_PARTS_EXTENDED_H
+#define FGI_PARTS_EXTENDED_H
 
 #include <stdint.h>
 
@@ -21,11 +21,11 @@ enum fgi_extended_size { FGI_EXTENDED_SMALL = 0, FGI_EXTENDED_LARGE = 1 };
 #define FGI_EXTENDED_SMALL_COUNT (1u << 18) /* 16 MiB of address space */
 #define FGI_EXTENDED_LARGE_COUNT (1u << 15) /* the same */
 
-/* The object that *link names, 0 naming none: attaches one first. NULL: none is to be had. A lock always asks for the
+/* The object that *link names; if *link is 0, attaches one first. NULL: none is to be had. A lock always asks for the
  * same size. Async-signal-safe, keeps errno. */
 void *fgi_extended_attach(uint32_t *link, enum fgi_extended_size size);
 
-/* Gives back what *link names. Nobody uses the lock any more. */
+/* Gives back the object that *link names. The lock must not be in use any more. */
 void fgi_extended_detach(uint32_t *link, enum fgi_extended_size size);
 
 /* How many objects of this size were ever in use at once. */

@@ -15,8 +15,8 @@
 
 #include "runtime/futex.h"
 
-/* Observers of this image; written by constructors only. */
-static struct fgi_load_sampler *observers;
+/* The samplers of this image; written by constructors only. */
+static struct fgi_load_sampler *samplers;
 
 #define TICKS_PER_SECOND 10000u
 #define STACK_BYTES (128u * 1024)
@@ -29,7 +29,7 @@ static uint32_t count_contexts(void)
 	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : CPU_SETSIZE;
 }
 
-/* High up among the descriptors, where no program expects one of its own. */
+/* Uses a high descriptor number, which no program expects for one of its own. */
 static int open_loadavg(void)
 {
 	struct rlimit limit = {0};
@@ -47,7 +47,7 @@ static int open_loadavg(void)
 }
 
 /* "0.42 0.31 0.20 4/143 2512\n": the number before the slash, or -1 if the text is something else: the program closed
- * our descriptor, and another file has its number. */
+ * the descriptor, and another file has its number. */
 static int runnable_in(const char *text)
 {
 	unsigned int runnable = 0;
@@ -64,50 +64,50 @@ static int runnable_in(const char *text)
 	return *text == '/' ? (int)runnable : -1;
 }
 
-static int look(const struct fgi_load_sampler *o)
+static int sample(const struct fgi_load_sampler *s)
 {
 	char text[64];
-	ssize_t n = pread(o->fd, text, sizeof(text) - 1, 0);
+	ssize_t n = pread(s->fd, text, sizeof(text) - 1, 0);
 	int runnable;
 
 	if (n <= 0)
 		return FGI_LOAD_UNKNOWN;
 	text[n] = '\0';
 	runnable = runnable_in(text);
-	return runnable < 0 ? FGI_LOAD_UNKNOWN : runnable - 1 - (int)o->contexts; /* 1: this thread */
+	return runnable < 0 ? FGI_LOAD_UNKNOWN : runnable - 1 - (int)s->contexts; /* 1: this thread */
 }
 
-static void *observe_for_ever(void *argument)
+static void *sample_for_ever(void *argument)
 {
-	struct fgi_load_sampler *o = argument;
+	struct fgi_load_sampler *s = argument;
 
-	prctl(PR_SET_NAME, "fg-observer");
+	prctl(PR_SET_NAME, "fg-sampler");
 	prctl(PR_SET_TIMERSLACK, 1000ul); /* the default, 50 us, is half a period */
 	for (uint32_t tick = TICKS_PER_SECOND / 2;; tick++) {
 		int excess;
 
 		if (tick % TICKS_PER_SECOND == 0) {
-			o->contexts = count_contexts();
-			fg_store_relaxed(&o->wanted, 0); /* waiters have half a second to object */
+			s->contexts = count_contexts();
+			fg_store_relaxed(&s->wanted, 0); /* waiters have half a second to set it again */
 		} else if (tick % TICKS_PER_SECOND == TICKS_PER_SECOND / 2) {
-			while (!fg_load_relaxed(&o->wanted))
-				fgi_futex_wait(&o->wanted, 0, CLOCK_MONOTONIC, NULL);
+			while (!fg_load_relaxed(&s->wanted))
+				fgi_futex_wait(&s->wanted, 0, CLOCK_MONOTONIC, NULL);
 		}
-		excess = look(o);
-		o->observe(excess);
+		excess = sample(s);
+		s->on_sample(excess);
 		fgi_nap(excess == FGI_LOAD_UNKNOWN ? TICKS_PER_SECOND * FGI_LOAD_SAMPLER_PERIOD_NS
 						   : FGI_LOAD_SAMPLER_PERIOD_NS);
 	}
 	return NULL;
 }
 
-void fgi_load_sampler_wake(struct fgi_load_sampler *o)
+void fgi_load_sampler_wake(struct fgi_load_sampler *s)
 {
-	if (fg_xchg_relaxed(&o->wanted, 1) == 0)
-		fgi_futex_wake(&o->wanted, 1);
+	if (fg_xchg_relaxed(&s->wanted, 1) == 0)
+		fgi_futex_wake(&s->wanted, 1);
 }
 
-static void start_thread(struct fgi_load_sampler *o)
+static void start_thread(struct fgi_load_sampler *s)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
@@ -115,44 +115,44 @@ static void start_thread(struct fgi_load_sampler *o)
 	bool started;
 
 	if (pthread_attr_init(&attr) != 0) {
-		o->observe(FGI_LOAD_UNKNOWN);
+		s->on_sample(FGI_LOAD_UNKNOWN);
 		return;
 	}
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&thread, &attr, observe_for_ever, o) == 0;
+	started = pthread_create(&thread, &attr, sample_for_ever, s) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	if (!started)
-		o->observe(FGI_LOAD_UNKNOWN);
+		s->on_sample(FGI_LOAD_UNKNOWN);
 }
 
 static void fork_child(void)
 {
 	int saved = errno;
 
-	for (struct fgi_load_sampler *o = observers; o; o = o->next) {
-		o->wanted = 0;
-		if (o->fork_child)
-			o->fork_child();
-		start_thread(o);
+	for (struct fgi_load_sampler *s = samplers; s; s = s->next) {
+		s->wanted = 0;
+		if (s->fork_child)
+			s->fork_child();
+		start_thread(s);
 	}
 	errno = saved;
 }
 
-void fgi_load_sampler_start(struct fgi_load_sampler *o)
+void fgi_load_sampler_start(struct fgi_load_sampler *s)
 {
-	bool first = !observers;
+	bool first = !samplers;
 
-	o->contexts = count_contexts();
-	o->fd = open_loadavg();
-	o->next = observers;
-	observers = o;
-	start_thread(o);
-	/* After the thread, which had the allocator set itself up: so that in a child the allocator's handler runs
-	 * before ours, which allocates. */
+	s->contexts = count_contexts();
+	s->fd = open_loadavg();
+	s->next = samplers;
+	samplers = s;
+	start_thread(s);
+	/* After the thread was started: its creation has made the allocator register its own handler, which in a child
+	 * then runs before this one, which allocates. */
 	if (first)
 		pthread_atfork(NULL, NULL, fork_child);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* A background thread that looks every 100 us how loaded the machine is, for the locks that decide by that (glk,
+/* A background thread that samples every 100 us how loaded the machine is, for the locks that decide by that (glk,
  * load-control; section 2.2). FlexGuard's own locks have no use for it.
  *
- * What is counted: the threads of the whole machine that run or would like to, from the kernel's /proc/loadavg
- * ("4/143": 4 runnable of 143), against the hardware contexts that this process may use. The papers read the operating
- * system's count of runnable threads as well; this one costs 0.7 us a look through a descriptor that stays open, where
- * /proc/stat costs 4 us and /proc/self/task/ a file for each thread. In a container it still counts the host.
+ * It counts the threads of the whole machine that run or would like to, by the kernel's /proc/loadavg ("4/143": 4
+ * runnable of 143), against the hardware contexts that this process may use. The papers read the operating system's
+ * count of runnable threads, too. A sample costs 0.7 us through a descriptor that stays open; /proc/stat would cost 4
+ * us and /proc/self/task/ a file for each thread. In a container it still counts the host's threads.
  *
- * The thread is detached, blocks all signals and sleeps while no lock of its kind has been waited for in the last
- * second. It is started by a constructor, since no lock path may allocate, and anew in the child of a fork. It keeps a
- * descriptor open, and its process is never single-threaded to the kernel (unshare and setns refuse some flags). */
-#ifndef FGI_LOAD_SAMPLER_H
-#define FGI_LOAD_SAMPLER_H
+ * The thread is detached, blocks all signals, and sleeps while no thread has waited for a lock of its kind for a
+ * second. A constructor starts it, since no lock path may allocate, and the child of a fork starts it anew. It keeps a
+ * descriptor open, and the kernel never sees its process as single-threaded (unshare and setns refuse some flags). */
+#ifndef FGI_PARTS_LOAD_SAMPLER_H
+#define FGI_PARTS_LOAD_SAMPLER_H
 
 #include <limits.h>
 #include <stdint.h>
@@ -19,10 +19,11 @@
 #include "runtime/atomic.h"
 
 struct fgi_load_sampler {
-	/* Called by the thread. `excess`: runnable threads, without the observer, minus hardware contexts; may be
-	 * negative. FGI_LOAD_UNKNOWN: it cannot be told (no thread, no /proc, or the program closed the descriptor). */
-	void (*observe)(int excess);
-	void (*fork_child)(void); /* in the child, before the thread is there again; may be NULL */
+	/* The thread calls it with each sample. `excess`: runnable threads, without the sampler, minus hardware
+	 * contexts; may be negative. FGI_LOAD_UNKNOWN: there is no thread, no /proc, or the program closed the
+	 * descriptor. */
+	void (*on_sample)(int excess);
+	void (*fork_child)(void); /* in the child, before the thread is started anew; may be NULL */
 	uint32_t wanted;          /* futex; 0: the thread sleeps */
 	uint32_t contexts;
 	int fd;
@@ -32,16 +33,16 @@ struct fgi_load_sampler {
 #define FGI_LOAD_UNKNOWN INT_MAX
 #define FGI_LOAD_SAMPLER_PERIOD_NS 100000u
 
-/* Once for each observer, from a constructor. */
-void fgi_load_sampler_start(struct fgi_load_sampler *o);
+/* Once for each sampler, from a constructor. */
+void fgi_load_sampler_start(struct fgi_load_sampler *s);
 
-void fgi_load_sampler_wake(struct fgi_load_sampler *o);
+void fgi_load_sampler_wake(struct fgi_load_sampler *s);
 
-/* By each waiter, on its slow path: somebody cares. */
-static inline void fgi_load_sampler_want(struct fgi_load_sampler *o)
+/* Each waiter calls it on its slow path: it keeps the thread awake. */
+static inline void fgi_load_sampler_want(struct fgi_load_sampler *s)
 {
-	if (fg_unlikely(fg_load_relaxed(&o->wanted) == 0))
-		fgi_load_sampler_wake(o);
+	if (fg_unlikely(fg_load_relaxed(&s->wanted) == 0))
+		fgi_load_sampler_wake(s);
 }
 
 #endif

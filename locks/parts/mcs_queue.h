@@ -1,48 +1,64 @@
 /* SPDX-License-Identifier: MIT */
-/* The MCS queue of waiters that a waiter may leave at any time (section 3.2.1, with the exit made safe).
+/* The MCS queue of waiters (Mellor-Crummey and Scott 1991), and how a waiter leaves it at any time (section 3.2.1).
  *
- * As published, a waiter that leaves out of order tells its successor that it is the head, and its predecessor later
- * writes into a node that is by then in another queue, or gone. Here nobody but the head passes the head on:
+ * In the published lock a waiter that leaves out of order tells its successor that it is the head. Its predecessor may
+ * later write into the node that it left, which by then is in another queue. Here only the head passes the head on:
  *
- *   state     the node's thread                     who moves it on
- *   FREE      does not use it                       its thread, when it queues: -> WAITING
- *   WAITING   waits behind the head                 the head before it: -> GRANTED;  its thread, leaving: -> LEFT
- *   GRANTED   is the head, the next to get the lock its thread, passing the head on: -> FREE
- *   LEFT      waits elsewhere, or not at all        its thread, coming back: -> WAITING;  the head: -> PASSED
- *   PASSED    the same, its place is gone           the head: -> FREE, its last write to it
+ *   state     the node's thread                     what moves the state on
+ *   FREE      does not use it                       its thread queues: -> WAITING
+ *   WAITING   waits behind the head                 the head leaves: -> GRANTED;  its thread leaves: -> LEFT
+ *   GRANTED   is the head, the next to get the lock its thread passes the head on: -> FREE
+ *   LEFT      waits elsewhere, or not at all        its thread comes back: -> WAITING;  the head skips it: -> PASSED
+ *   PASSED    the same; its place is gone           the head: -> FREE, its last write to the node
  *
- * Leaving is one CAS, whatever the other threads do; a node that was left stays linked until the head skips it. All
- * moves out of WAITING and LEFT are CASes, so leaving, granting, skipping and coming back exclude one another.
+ * A waiter leaves by one compare-and-swap. A node that was left stays linked until the head skips it. All moves out of
+ * WAITING and LEFT are compare-and-swaps, so leaving, granting, skipping and coming back exclude one another.
  *
- * I3  A node is in one queue at most, and nobody writes to it once it is FREE: the successor's link is the one write
- *     from behind, and the head is passed on (or the tail reset) only after that link was seen (or cannot come).
- * I5  The head is critical. Before it passes the head on, its thread raises `held`, and the passing store lowers it
- *     within its window: so the head counts until the very store, and not after.
- * Each queue that is not empty has a thread in it that is the head or will be told so, and every head leaves before its
- * lock call returns: when no thread is in a call on the lock, the queue is empty, and the lock may be destroyed. */
+ * I3  A node is in one queue at most, and no thread but its own writes to it once it is FREE: the only write from
+ *     behind is the successor's link, and the head is passed on (or the tail reset) only after that link was seen, or
+ *     cannot come any more.
+ * I5  The head is critical. Before its thread passes the head on it raises `held`, and the passing store lowers `held`
+ *     within its window: the head counts until that store and not after it.
+ *
+ * A queue that is not empty has a head, and every head leaves before its lock call returns. So when no thread is in a
+ * call on the lock the queue is empty, and the lock's memory may go. */
 #ifndef FGI_PARTS_MCS_QUEUE_H
 #define FGI_PARTS_MCS_QUEUE_H
 
-#include <stdbool.h>
-
-#include "runtime/arch/arch.h"
-#include "runtime/futex.h"
+#include "locks/lock.h"
 #include "runtime/node.h"
-#include "runtime/thread.h"
 
 static inline uint64_t fgi_node_word(const struct fg_queue_node *node)
 {
 	return (uint64_t)(uintptr_t)node;
 }
 
-/* acquire: pairs with the head's release when it granted, so that a new head sees what the old one did. */
+static inline struct fg_queue_node *fgi_node_at(uint64_t address)
+{
+	return (struct fg_queue_node *)(uintptr_t)address;
+}
+
+/* acquire: pairs with the link that the successor stores in fgi_enqueue, after it has filled in its node. */
+static inline struct fg_queue_node *fgi_node_next(const struct fg_queue_node *node)
+{
+	return fgi_node_at(fg_load_acquire(&node->next));
+}
+
+/* acquire: pairs with the release of the thread that granted, so that a new head sees what the old one did. */
 static inline uint32_t fgi_queue_state(const struct fg_queue_node *node)
 {
 	return fg_load_acquire(&node->state);
 }
 
+/* Spins until the node is granted, for locks whose waiters never park or leave. */
+static inline void fgi_node_spin(struct fg_queue_node *node)
+{
+	while (fgi_queue_state(node) == FG_NODE_WAITING)
+		fgi_spin_turn();
+}
+
 /* Joins the queue at `tail`, or takes up again the place in it that this thread left. Returns the node, WAITING or
- * GRANTED; NULL: no node is to be had, wait without. */
+ * GRANTED; NULL if no node is to be had: then the caller waits without a queue. */
 static inline struct fg_queue_node *fgi_queue_join(uint64_t *tail)
 {
 	struct fg_queue_node *node = fgi_node_left_at(tail);
@@ -62,20 +78,37 @@ static inline struct fg_queue_node *fgi_queue_join(uint64_t *tail)
 	return node;
 }
 
-/* The successor has swung the tail but not linked itself yet. It is critical while it is there, so if it was preempted
- * the mode is blocking by now; the paper measured that blocking here gains nothing, and it cannot be waited for by a
- * futex. But a real-time head may have taken its CPU away: so after a slice's worth of turns, sleep a little. */
+#define FGI_LINK_TURNS 100000u /* 1.5 to 5 ms, about a time slice */
+#define FGI_LINK_NAP_NS 50000u /* Linux's default timer slack: a shorter sleep would not be one */
+
+/* Waits for the link of a successor that has swung the tail. The successor is critical until it has linked itself, so
+ * if it is preempted there the mode is blocking. The paper found that blocking here as well gains nothing (section
+ * 3.2.1), and a link is no futex. But a head with real-time priority may have taken the successor's CPU: after about a
+ * time slice the head naps between looks. */
 __attribute__((noinline, cold)) static struct fg_queue_node *fgi_queue_await_link(struct fg_queue_node *node)
 {
-	uint64_t next;
+	struct fg_queue_node *next;
 
-	for (unsigned int turn = 0; !(next = fg_load_acquire(&node->next)); turn++) {
-		if (turn < 100000)
-			fg_pause();
+	for (unsigned int turn = 0; !(next = fgi_node_next(node)); turn++) {
+		if (turn < FGI_LINK_TURNS)
+			fgi_spin_turn();
 		else
-			fgi_nap(50000);
+			fgi_nap(FGI_LINK_NAP_NS);
 	}
-	return (struct fg_queue_node *)(uintptr_t)next;
+	return next;
+}
+
+/* The head goes. Returns its successor, which is still to be granted; or NULL if the queue is empty now: then `held`
+ * has been lowered, as a grant would have done. */
+static inline struct fg_queue_node *fgi_queue_retire(uint64_t *tail, struct fg_queue_node *node)
+{
+	struct fg_queue_node *next = fgi_node_next(node);
+
+	if (next)
+		return next;
+	if (fgi_drop_cas64(tail, fgi_node_word(node), 0) == fgi_node_word(node))
+		return NULL;
+	return fgi_queue_await_link(node);
 }
 
 /* Passes the head on to the first successor that still waits, or empties the queue. The caller is the head and has
@@ -86,29 +119,23 @@ __attribute__((noinline)) static void fgi_queue_pass(uint64_t *tail, struct fg_q
 	uint32_t found;
 
 	for (;;) {
-		next = (struct fg_queue_node *)(uintptr_t)fg_load_acquire(&node->next);
-		if (!next && fgi_drop_cas64(tail, fgi_node_word(node), 0) == fgi_node_word(node))
-			break;
-		if (!next)
-			next = fgi_queue_await_link(node);
+		next = fgi_queue_retire(tail, node);
 		if (node != mine)
 			fg_store_release(&node->state, FG_NODE_FREE); /* pairs with recover() in runtime/node.c */
+		if (!next)
+			break;
 		node = next;
 		found = fgi_drop_cas32(&node->state, FG_NODE_WAITING, FG_NODE_GRANTED);
 		while (found == FG_NODE_LEFT &&
 		       fg_cas_acq_rel(&node->state, FG_NODE_LEFT, FG_NODE_PASSED) != FG_NODE_LEFT)
 			found = fgi_drop_cas32(&node->state, FG_NODE_WAITING, FG_NODE_GRANTED); /* it came back */
-		if (found == FG_NODE_WAITING) {
-			node = mine;
+		if (found == FG_NODE_WAITING)
 			break;
-		}
 	}
-	if (node != mine)
-		fg_store_release(&node->state, FG_NODE_FREE);
 	fgi_node_put(mine);
 }
 
-/* Leaves the queue, from whatever place in it. */
+/* Leaves the queue from whatever place in it. */
 static inline void fgi_queue_leave(uint64_t *tail, struct fg_queue_node *node)
 {
 	if (fg_cas_acq_rel(&node->state, FG_NODE_WAITING, FG_NODE_LEFT) == FG_NODE_WAITING) {
@@ -116,7 +143,7 @@ static inline void fgi_queue_leave(uint64_t *tail, struct fg_queue_node *node)
 		fgi_node_set_aside(node);
 		return;
 	}
-	fgi_held_raise(); /* the head's criticality goes from the node's state to `held` */
+	fgi_held_raise(); /* from here on `held` says that the head is critical, no longer the node's state */
 	fgi_publish_node(NULL);
 	fgi_queue_pass(tail, node);
 }

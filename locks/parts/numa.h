@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The NUMA node that this thread runs on, for locks that hand over within a node. Through the vDSO: some 10 ns, no
- * system call. A hint: the thread may be elsewhere a moment later.
+ * system call. A hint: the thread may move to another node at once.
  *
- * FGI_NUMA_PRETEND=n (tests only) deals the CPUs out to n nodes, so that a one-node machine runs all of the code. */
-#ifndef FGI_NUMA_H
-#define FGI_NUMA_H
+ * FGI_NUMA_PRETEND=n (tests only) spreads the CPUs over n nodes, so that a machine with one node runs all of the
+ * code. */
+#ifndef FGI_PARTS_NUMA_H
+#define FGI_PARTS_NUMA_H
 
 #include <sched.h>
 #include <stdint.h>

@@ -1,28 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* An owner's word: the 32 bits that decide who owns a lock, for the locks that keep it apart from their queue.
+/* An owner word: the 32 bits that alone decide who owns a lock, for locks that keep their queue apart from it.
  *
  *   word              meaning
  *   0                 free
- *   tid               held by tid, nobody sleeps on the word
- *   tid | SLEEPERS    held by tid, somebody may sleep on the word
+ *   tid               held by tid; no thread sleeps on the word
+ *   tid | SLEEPERS    held by tid; a thread may sleep on the word
  *
- * The word names its owner, so the monitor sees a holder by published intent, exactly, without windows.
- * I1  The word alone. I2  A waiter sleeps on the word only while SLEEPERS is set; the release clears it and wakes one.
- * Where several may sleep on it, a waiter that has slept takes the word with SLEEPERS set. I5  By published intent
- * (runtime/thread.h). */
+ * I1  The word alone decides. I2  A waiter sleeps on the word only while SLEEPERS is set. The release clears SLEEPERS
+ * and wakes one sleeper. Where several waiters may sleep, one that has slept takes the word with SLEEPERS set, so that
+ * its release wakes the next. I5  By published intent (runtime/thread.h): the word names its owner, so the monitor sees
+ * a holder exactly, without windows. */
 #ifndef FGI_PARTS_OWNER_WORD_H
 #define FGI_PARTS_OWNER_WORD_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
-#include "runtime/arch/arch.h"
-#include "runtime/futex.h"
-#include "runtime/thread.h"
+#include "locks/lock.h"
 
 #define FGI_WORD_SLEEPERS 0x80000000u
-_Static_assert((FGI_WORD_SLEEPERS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
+_Static_assert((FGI_WORD_SLEEPERS & FG_OWNER_MASK) == 0, "the flag must not be one of the owner's bits");
 
 /* Takes the word if it is free, with `flags` set. acquire: pairs with the release in fgi_word_drop. */
 static inline bool fgi_word_try(uint32_t *word, uint32_t flags)
@@ -38,8 +32,9 @@ static inline bool fgi_word_try(uint32_t *word, uint32_t flags)
 	return false;
 }
 
-/* Sleeps until the word is released, or not at all if it is free or just changed. Returns what fgi_futex_wait does. */
-__attribute__((noinline, cold)) static int fgi_word_park(uint32_t *word, clockid_t clock, const struct timespec *abs)
+/* Sleeps until the word is released or the deadline is reached. Returns 0 at once if the word is free or was changed by
+ * another thread meanwhile, otherwise what fgi_park returns. */
+__attribute__((noinline, cold)) static int fgi_word_park(uint32_t *word, const struct fgi_spin_budget *p)
 {
 	uint32_t found = fg_load_relaxed(word);
 
@@ -47,8 +42,7 @@ __attribute__((noinline, cold)) static int fgi_word_park(uint32_t *word, clockid
 		return 0;
 	if (!(found & FGI_WORD_SLEEPERS) && fg_cas_relaxed(word, found, found | FGI_WORD_SLEEPERS) != found)
 		return 0;
-	fg_thread.parks++;
-	return fgi_futex_wait(word, found | FGI_WORD_SLEEPERS, clock, abs);
+	return fgi_park(word, found | FGI_WORD_SLEEPERS, p);
 }
 
 static inline void fgi_word_drop(uint32_t *word)

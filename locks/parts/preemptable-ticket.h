@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What both preemptable ticket locks share (Ouyang and Lange, VEE'13, section 4 and Fig. 3, 4): the tickets, which only
+/* What both preemptable ticket locks share (Ouyang and Lange, VEE'13, section 4 and Fig. 3, 4): tickets, which only
  * order the waiters, beside a lock word, which alone decides.
  *
  *   num_request - num_grant   threads that have drawn a ticket and not released the lock yet, the holder among them
@@ -7,13 +7,13 @@
  *   forks                     for which process the tickets are good (locks/parts/tickets.h)
  *
  * A waiter's position is n = ticket - num_grant. It may try the lock word when n <= 0, or when it has waited n * tau
- * since the last grant: then somebody before it is taken for preempted, and overtaken. Overtaken threads find n < 0
- * when they run again, and try at once. Nobody waits for a particular thread, so no waiter holds up the others. */
-#ifndef FGI_LOCKS_PREEMPTABLE_TICKET_H
-#define FGI_LOCKS_PREEMPTABLE_TICKET_H
-
-#include <stdbool.h>
-#include <stdint.h>
+ * since the last grant: then it takes a thread before it for preempted, and overtakes it. A thread that was overtaken
+ * finds n < 0 when it runs again, and tries at once. No waiter waits for a particular thread, so none holds up others.
+ *
+ * Deviations: tickets have 32 bits where the paper's have 8 or 16, so the two of Fig. 4 and the lock word do not fit
+ * one compare-and-swap (fgi_trylock). tau is counted in PAUSEs, which take 15 to 50 ns by CPU, without calibration. */
+#ifndef FGI_PARTS_PREEMPTABLE_TICKET_H
+#define FGI_PARTS_PREEMPTABLE_TICKET_H
 
 #include "locks/parts/tickets.h"
 
@@ -24,8 +24,8 @@ struct fg_lock {
 	uint32_t forks;
 };
 
-/* tau, in turns of 15 to 50 ns: section 4.2 wants slightly more than a section usually lasts, about 2 us. (Fig. 3 has
- * 2^14 turns, a hundred times that: there a waiter that is off its CPU holds the others up for a slice after all.) */
+/* tau, 1 to 3 us: section 4.2 wants slightly more than a section usually lasts, about 2 us. (Fig. 3 has 2^14 turns, a
+ * hundred times that: then a waiter that is off CPU holds the others up for a time slice after all.) */
 #define TAU_TURNS 64u
 
 static inline void check_fork(struct fg_lock *l)
@@ -50,12 +50,11 @@ static inline void draw_and_wait(struct fg_lock *l)
 		}
 		if (timeout-- == 0)
 			break;
-		fg_thread.spins++;
-		fg_pause();
+		fgi_spin_turn();
 	}
 }
 
-/* One ticket less to wait for. By the holder, who releases; or by a waiter, who gives up: those behind move up. */
+/* One ticket less to wait for: by the holder, which releases, or by a waiter that gives up. Those behind move up. */
 static inline void grant_one(struct fg_lock *l)
 {
 	fg_fetch_add_relaxed(&l->num_grant, 1);
@@ -67,8 +66,8 @@ static inline bool fgi_is_locked(struct fg_lock *l)
 	return fg_load_relaxed(&l->num_request) != fg_load_relaxed(&l->num_grant) || fg_load_relaxed(&l->lock) != 0;
 }
 
-/* Fig. 4, lines 6 to 22; but three 32-bit words do not fit one compare-and-swap, so the word is taken first and the
- * ticket drawn after it: whoever draws one in between is overtaken once. */
+/* Fig. 4, lines 6 to 22. The word is taken first and the ticket drawn after it: a thread that draws one in between is
+ * overtaken once. */
 static inline bool fgi_trylock(struct fg_lock *l)
 {
 	check_fork(l);

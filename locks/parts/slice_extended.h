@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock whose holders ask the kernel for more time instead of being preempted (locks/parts/slice_extension.h; section 2.4).
+/* A lock whose holders ask the kernel for more time instead of being preempted (locks/parts/slice_extension.h; section
+ * 2.4).
  *
- *   #define FGI_EXTENDED_LOCK "locks/NAME.c"
+ *   #define FGI_EXTENDED_LOCK "locks/published/NAME.c"
  *   #include "locks/parts/slice_extended.h"
  *
- * The request is made as soon as the lock is taken and withdrawn as soon as the last lock is released; in the few
- * instructions between the thread is as any other. Waiters ask for nothing: the time of a spinning waiter is no good
- * to anybody. Between the grant and its end the thread has not lost its CPU, so the monitor counts it only if the
- * extension (5 us unless the machine's owner sets more, 50 at most) was too short. A system call in the section ends
- * the extension.
- * Without the kernel's help this is the lock itself, and two stores.
- * All invariants are the lock's own. */
-#ifndef FGI_LOCKS_SLICE_EXTENDED_H
-#define FGI_LOCKS_SLICE_EXTENDED_H
+ * The request is made as soon as the lock is taken and withdrawn as soon as the thread's last lock is released. In the
+ * few instructions between taking and requesting the thread is as any other. Waiters request nothing. Between the grant
+ * and its end the thread has not lost its CPU, so the monitor counts it only if the extension (5 us unless the
+ * machine's owner sets more, 50 at most) was too short. A system call in the section ends the extension.
+ *
+ * A release that wakes a waiter withdraws the request first: release, withdraw, wake. The wake-up is a system call, and
+ * would end an extension by force.
+ *
+ * Without the kernel's help this is the lock itself, and two stores. All invariants are the lock's own.
+ * Deviation: the authors' spinlock requests before it takes the lock and withdraws if it fails. */
+#ifndef FGI_PARTS_SLICE_EXTENDED_H
+#define FGI_PARTS_SLICE_EXTENDED_H
 
-#include <errno.h>
-#include <stddef.h>
-
-#include "locks/parts/slice_extension.h"
-#include "runtime/thread.h"
-
-/* Nobody should compare with this lock where it is merely the lock itself. */
 #define FGI_LOCK_HAS_REFUSAL
+#include "locks/lock.h"
+#include "locks/parts/slice_extension.h"
+
+/* On a machine without the extension a measurement of this lock would be one of the lock itself. */
 static inline const char *fgi_lock_refusal(void)
 {
 	switch (fgi_slice_extension_start()) {
@@ -38,11 +39,26 @@ static inline const char *fgi_lock_refusal(void)
 	}
 }
 
+static inline void withdraw_if_free(void)
+{
+	if (fgi_sections() <= 0)
+		fgi_slice_withdraw();
+}
+
+/* The wake-ups of the lock's own code. */
+static inline int wake_withdrawn(uint32_t *word, int n)
+{
+	withdraw_if_free();
+	return fgi_futex_wake(word, n);
+}
+
+#define fgi_futex_wake wake_withdrawn
 #define fgi_lock plain_lock
 #define fgi_trylock plain_trylock
 #define fgi_timedlock plain_timedlock
 #define fgi_unlock plain_unlock
 #include FGI_EXTENDED_LOCK
+#undef fgi_futex_wake
 #undef fgi_lock
 #undef fgi_trylock
 #undef fgi_timedlock
@@ -75,8 +91,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 static inline void fgi_unlock(struct fg_lock *l)
 {
 	plain_unlock(l);
-	if (fgi_sections() <= 0)
-		fgi_slice_withdraw();
+	withdraw_if_free();
 }
 
 #endif

@@ -32,7 +32,7 @@ __thread struct fgi_slice_control *fgi_slice_control;
 
 static __thread struct {
 	_Alignas(AREA_BYTES) char area[AREA_BYTES]; /* the kernel wants it aligned to its length, rounded up to 2^n */
-	struct fgi_slice_control nobody;
+	struct fgi_slice_control unknown;           /* to the kernel */
 } own __attribute__((tls_model("initial-exec")));
 
 /* The registered area of this thread, or NULL with errno. A thread's end undoes its registration: the kernel does not
@@ -45,7 +45,7 @@ static char *find_area(void)
 		errno = EINVAL;
 		return NULL;
 	}
-	/* EBUSY: it is ours already, from an earlier call, or (then the kernel says EINVAL) somebody else's. */
+	/* EBUSY: an earlier call has registered this area. An area of another library gives EINVAL. */
 	if (syscall(SYS_rseq, own.area, AREA_BYTES, 0, SIGNATURE) == 0 || errno == EBUSY)
 		return own.area;
 	return NULL;
@@ -58,7 +58,7 @@ int fgi_slice_extension_start(void)
 
 	if (!area || prctl(PR_RSEQ_SLICE_EXTENSION, PR_RSEQ_SLICE_EXTENSION_SET, PR_RSEQ_SLICE_EXT_ENABLE, 0, 0))
 		error = errno;
-	fgi_slice_control = error ? &own.nobody : (struct fgi_slice_control *)(area + CONTROL_OFFSET);
+	fgi_slice_control = error ? &own.unknown : (struct fgi_slice_control *)(area + CONTROL_OFFSET);
 	errno = saved;
 	return error;
 }

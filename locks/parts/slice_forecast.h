@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* When does the slice of the thread that asks end? From the monitor's page, for locks that ask for it.
+/* When the time slice of the calling thread ends, for locks that ask the monitor for it: a forecast.
  *
- * The monitor publishes a forecast for each CPU when it switches to a thread (bpf/slice.h says of what). A forecast
- * that has passed by without a switch was renewed in silence: nobody else was to run. Then any tick may end the slice,
- * and the next one counts. A thread that moves to another CPU between finding its number and reading reads another
- * thread's forecast; so nothing but speed may hang on it. */
+ * The monitor publishes a forecast for each CPU when the CPU switches to a thread (bpf/slice.h says how it is made). If
+ * the forecast time passes without a switch, no other thread wanted the CPU and the slice was renewed. Then any tick
+ * may end the slice, and the next tick counts. A thread that moves to another CPU between finding the CPU's number and
+ * reading reads another thread's forecast, so only speed may depend on it. */
 #ifndef FGI_PARTS_SLICE_FORECAST_H
 #define FGI_PARTS_SLICE_FORECAST_H
 
@@ -19,12 +19,12 @@
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* A lock file that says this once makes its process ask for the ends of its slices. */
+/* A lock file with this line makes its process ask the monitor for the forecasts. */
 #define FGI_WANT_SLICE_FORECAST                                                                                        \
 	static const uint64_t fgi_want_slice __attribute__((section("fg_wants"), used)) = FG_WANT_SLICE_FORECAST
 
-/* The CPU this thread runs on: a load where glibc has registered a restartable-sequences area, which the kernel keeps
- * up to date; otherwise through the vDSO. */
+/* The CPU that this thread runs on: a load if glibc has registered a restartable-sequences area, which the kernel keeps
+ * up to date; otherwise a call into the vDSO. */
 static inline uint32_t fgi_cpu(void)
 {
 	if (fg_likely(&__rseq_size && __rseq_size)) {
@@ -35,7 +35,7 @@ static inline uint32_t fgi_cpu(void)
 	return (uint32_t)sched_getcpu();
 }
 
-/* What is published for this CPU; changes with each slice. 0: nothing is known. */
+/* What is published for this CPU; it changes with each slice. 0: unknown. */
 static inline uint64_t fgi_slice_published(void)
 {
 	uint32_t cpu = fgi_cpu();
@@ -43,8 +43,8 @@ static inline uint64_t fgi_slice_published(void)
 	return cpu < FG_SLICE_CPUS ? fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->slice_end_ns[cpu]) : 0;
 }
 
-/* The interrupt comes, and takes effect, this much after its time at most (docs/results/slice-forecast.md): until then
- * the end has not passed by without a switch. */
+/* The interrupt that ends a slice comes, and takes effect, at most this much after its time
+ * (docs/results/slice-forecast.md). Before that a slice whose end has passed may still end there. */
 #define FGI_TICK_LATE_NS 10000u
 
 /* The end of the slice, at most FGI_TICK_LATE_NS before `now`, given what was published; 0: unknown. All times are

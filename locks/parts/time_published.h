@@ -1,38 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* What the time-published locks share (He, Scherer and Scott 2005; section 2.2): waiters publish the time in their
- * queue nodes again and again, the holder once when it takes the lock. An old time stamp means, probably, that its
- * thread is off CPU:
+/* What the time-published locks share (He, Scherer and Scott 2005; section 2.2). A waiter publishes the time in its
+ * queue node in every turn; the holder publishes it once, when it takes the lock. An old time stamp means that the
+ * thread is probably off CPU:
  *
- *   whose stamp           older than     then
- *   a waiter's            TP_STALE_NS    it is taken out of the queue instead of being given the lock, and queues anew
- *   the holder's          TP_SECTION_NS  whoever has waited for TP_PATIENCE_NS yields its CPU, and has patience again
+ *   whose stamp           older than       consequence
+ *   a waiter's            TP_STALE_NS      the waiter is taken out of the queue and queues anew
+ *   the holder's          TP_SECTION_NS    a waiter that has spun for TP_YIELD_NS yields its CPU, then spins anew
  *
- * Both are heuristics, as the paper says: a wrong guess costs a waiter its place, or a yield, never correctness. The
- * clock is CLOCK_MONOTONIC, which is one for all CPUs. */
-#ifndef FGI_LOCKS_TIME_PUBLISHED_H
-#define FGI_LOCKS_TIME_PUBLISHED_H
+ * Both are heuristics, as the paper says: a wrong guess costs a waiter its place or a yield, never correctness. The
+ * clock is CLOCK_MONOTONIC, which is the same on all CPUs.
+ *
+ * Deviation from LiTL, whose versions the FlexGuard paper measured: a waiter yields while it is in state WAITING;
+ * LiTL's marks itself TIMED_OUT first. So here a waiter that yields for long may be skipped as if it had been
+ * preempted. */
+#ifndef FGI_PARTS_TIME_PUBLISHED_H
+#define FGI_PARTS_TIME_PUBLISHED_H
 
-#include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
+#include "locks/parts/mcs_queue.h"
 
-#include "runtime/arch/arch.h"
-#include "runtime/node.h"
-#include "runtime/spin_budget.h"
-#include "runtime/thread.h"
-
-/* Microseconds in the source of these numbers (docs/design/locks.md). How long a running waiter may go without
- * publishing: it does so in each turn, of about 0.1 us. How long a section lasts at most, unless its thread is off CPU:
- * longer than most time slices, so yielding is for the worst cases. And a waiter's patience. */
+/* LiTL's numbers (docs/design/locks.md): UPDATE_DELAY, how long a running waiter may go without publishing, of which a
+ * turn takes some 0.1 us; MAX_CS_TIME, how long a section lasts at most unless its thread is off CPU, longer than most
+ * time slices, so that yielding is for the worst cases; and PATIENCE. */
 #define TP_STALE_NS 10000
 #define TP_SECTION_NS 10000000
-#define TP_PATIENCE_NS 50000
+#define TP_YIELD_NS 50000
 
 struct fg_lock {
-	uint64_t tail; /* the last node of the queue; NULL: free */
-	uint64_t
-		holder; /* the holder's node, or a former holder's: nodes stay nodes, so the stamp may always be read */
+	uint64_t tail;   /* the last node of the queue; NULL: free */
+	uint64_t holder; /* the holder's node or a former holder's; its stamp may be read, since nodes stay nodes */
 };
 
 struct tp_node {
@@ -56,30 +51,30 @@ static inline bool tp_stale(struct fg_queue_node *node, uint64_t now, int64_t bo
 
 static inline struct fg_queue_node *tp_holder(struct fg_lock *l)
 {
-	return (struct fg_queue_node *)(uintptr_t)fg_load_relaxed(&l->holder);
+	return fgi_node_at(fg_load_relaxed(&l->holder));
 }
 
-/* By the owner of the lock alone: itself, or the one it gives the lock to. */
+/* Only the owner of the lock calls this: for itself, or for the thread that it gives the lock to. */
 static inline void tp_set_holder(struct fg_lock *l, struct fg_queue_node *node)
 {
-	fg_store_relaxed(&l->holder, (uint64_t)(uintptr_t)node);
+	fg_store_relaxed(&l->holder, fgi_node_word(node));
 }
 
-/* One turn of waiting with `node`. Returns the time. `since`: when its patience began, 0 at first. */
+/* One turn of waiting with `node`. Returns the time. `since`: when the waiter began to spin or last yielded; 0 at
+ * first. */
 static inline uint64_t tp_turn(struct fg_lock *l, struct fg_queue_node *node, uint64_t *since)
 {
 	struct fg_queue_node *holder = tp_holder(l);
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
 	tp_publish(node, now);
-	fg_thread.spins++;
 	if (*since == 0)
 		*since = now;
-	if (now - *since <= TP_PATIENCE_NS) {
-		fg_pause();
+	if (now - *since <= TP_YIELD_NS) {
+		fgi_spin_turn();
 	} else {
 		if (holder && tp_stale(holder, now, TP_SECTION_NS))
-			sched_yield();
+			fgi_spin_yield();
 		*since = 0;
 	}
 	return now;

@@ -1,35 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* The BPF Hybrid Lock (Laforet, Lozi, Lawall, SOSP 2023 poster): an abortable MCS lock that turns into a futex lock
- * when a critical section is preempted, and back when it is quiet. The predecessor of FlexGuard.
+/* The BPF Hybrid Lock (Laforet, Lozi, Lawall, SOSP 2023 poster): an abortable MCS lock that becomes a futex lock when a
+ * critical section is preempted, and an MCS lock again when none is. The predecessor of FlexGuard.
  *
  *   word              meaning                                      left by
  *   0                 free, of type MCS
  *   tid               held, of type MCS                            its owner
- *   FUTEX             free, of type futex                          whoever takes it
+ *   FUTEX             free, of type futex                          the thread that takes it
  *   FUTEX | tid       held, of type futex                          its owner: -> 0 if all is quiet, else -> FUTEX
- *   ... | SLEEPERS    held, and somebody may sleep on the word     its owner, who wakes one
+ *   ... | SLEEPERS    held, and a thread may sleep on the word     its owner, which wakes one
  *
- * Who turns it: the first waiter that sees a preempted critical section (the poster's kernel half writes into the lock;
- * our page is read-only for a good reason) sets FUTEX, and all waiters leave the queue at once. Who turns it back,
- * which the poster leaves open: the owner that releases it while nobody sleeps and no critical section is preempted.
- * After a change of type acquirers wait for the holder of the previous type: both types take the same word, so that
- * wait is the wait for the word, and two changes in a row need no further care.
+ * To type futex: the first waiter that sees a preempted critical section sets FUTEX, and all waiters leave the queue at
+ * once. To type MCS: the owner that releases the lock while no thread sleeps and no critical section is preempted.
+ * After a change of type an arriving thread must wait for the holder of the previous type; both types take the same
+ * word, so that wait is the wait for the word, and two changes in a row need no further care.
  *
- * Waiting policy: type MCS, spin in the queue (locks/parts/mcs_queue.h), the head on the word; type futex, sleep at once. Behind
- * a dead or absent monitor the bounds of runtime/spin_budget.h turn the lock.
- * I1  the word alone. I2  a waiter sleeps only while the word has SLEEPERS; the release that clears it wakes one, and
- *     who has slept takes the word with SLEEPERS. I3  locks/parts/mcs_queue.h. I4  the queue and the futex are in order of
- *     arrival; an arrival may take the free word before them. I5  exactly: the owner by intent, the head by its node's
- *     state.
- * Memory: 16 bytes; one node (64 bytes) a thread, and up to 8 more in queues that it left. */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
+ * Waiting policy: type MCS, spin in the queue (locks/parts/mcs_queue.h), the head on the word; type futex, sleep at
+ * once. With a dead or absent monitor the bounds of runtime/spin_budget.h change the type.
+ * I1  The word alone. I2  A waiter sleeps only while the word has SLEEPERS; the release that clears it wakes one, and a
+ *     thread that has slept takes the word with SLEEPERS. I3  locks/parts/mcs_queue.h. I4  The queue and the futex are
+ *     in order of arrival; an arriving thread may take the free word before them. I5  Exactly: the owner by intent, the
+ *     head by its node's state.
+ * Memory: 16 bytes; one node (64 bytes) a thread, and up to 8 more in queues that it left.
+ * Deviations from the poster: one word, where it has two locks and a state of the transition. Any preempted holder or
+ * next waiter on the machine changes the type, seen in one count; the poster's kernel half writes into the lock whose
+ * own holder was preempted, and here the shared page is read-only for every process. When the lock goes back to MCS the
+ * poster leaves open. The poster's switching condition variable is not part of a lock file (interpose/). */
 #include "locks/parts/mcs_queue.h"
-#include "runtime/futex.h"
-#include "runtime/spin_budget.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -39,9 +35,9 @@ struct fg_lock {
 
 #define SLEEPERS 0x80000000u
 #define FUTEX 0x40000000u
-_Static_assert(((SLEEPERS | FUTEX) & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
+_Static_assert(((SLEEPERS | FUTEX) & FG_OWNER_MASK) == 0, "the flags must not be the owner's bits");
 
-/* Takes the word, that was found free, with `flags`. acquire: pairs with the release in fgi_unlock. */
+/* Takes the word, which was found free, with `flags`. acquire: pairs with the release in fgi_unlock. */
 static inline bool take(struct fg_lock *l, uint32_t found, uint32_t flags)
 {
 	uint32_t self = fgi_self();
@@ -65,8 +61,8 @@ static inline bool is_futex(const struct fg_lock *l)
 	return fg_load_relaxed(&l->word) & FUTEX;
 }
 
-/* A free lock stays as it is: whoever comes may take it. */
-static void turn_to_futex(struct fg_lock *l)
+/* A free lock stays as it is: the next thread takes it. */
+static void make_futex(struct fg_lock *l)
 {
 	uint32_t word = fg_load_relaxed(&l->word), found;
 
@@ -78,7 +74,7 @@ static void turn_to_futex(struct fg_lock *l)
 	}
 }
 
-/* Sleeps until the lock may be had. */
+/* Sleeps until the lock is free, and takes it. */
 static int wait_asleep(struct fg_lock *l, const struct fgi_spin_budget *p)
 {
 	uint32_t flags = 0, word;
@@ -114,7 +110,7 @@ static int wait_spinning(struct fg_lock *l, struct fgi_spin_budget *p)
 		else if (p->out || fgi_preempted_cs() || (p->turns % FGI_TURNS_PER_LOOK == 0 && is_futex(l)))
 			break;
 		else
-			fg_pause();
+			fgi_spin_turn();
 	}
 	if (node)
 		fgi_queue_leave(&l->queue, node);
@@ -128,7 +124,7 @@ __attribute__((noinline)) static int wait_for_lock(struct fg_lock *l, struct fgi
 
 		if (result != EAGAIN)
 			return result;
-		turn_to_futex(l);
+		make_futex(l);
 	}
 	return wait_asleep(l, p);
 }
@@ -136,7 +132,7 @@ __attribute__((noinline)) static int wait_for_lock(struct fg_lock *l, struct fgi
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		wait_for_lock(l, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
+		wait_for_lock(l, &FGI_NO_DEADLINE);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)

@@ -1,49 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /* CLH-TP, the time-published CLH lock (He, Scherer and Scott 2005; section 2.2). The heuristics and their constants:
- * locks/parts/time_published.h. As in clh.c a waiter watches its predecessor's node, and NULL stands for the dummy.
+ * locks/parts/time_published.h. As in clh.c a waiter watches its predecessor's node, and NULL stands for the dummy
+ * node.
  *
- *   node->state  the node's thread           who moves it on
- *   WAITING      waits                       itself: -> OWNED, once its predecessor is GRANTED;  its successor, if the
- *                                            stamp is old, or itself, timed out and last in the queue: -> out, FREE;
- *                                            itself, timed out: -> LEFT
- *   OWNED        holds the lock              itself, releasing: -> GRANTED, or -> out if nobody waits
+ *   node->state  the node's thread           what moves the state on
+ *   WAITING      waits                       its thread: -> OWNED, once its predecessor is GRANTED;  its successor, if
+ *                                            the stamp is old, or its thread, timed out and last in the queue: -> out,
+ *                                            FREE;  its thread, timed out: -> LEFT
+ *   OWNED        holds the lock              its thread, releasing: -> GRANTED, or -> out if no thread waits
  *   GRANTED      has released the lock       its successor, taking the lock: -> out, and the node is the successor's
  *   LEFT         timed out                   its successor: -> out, FREE
- *   + BUSY       the same, but nobody else may change its state or its place in the queue
+ *   + BUSY       the same; only the thread that set BUSY may change the node's state and its place in the queue
  *
- * Nobody is skipped by a release, as in mcs-tp: each waiter takes those before it out of the queue that left or seem to
- * be off CPU, until it watches one that runs, or the holder.
- * Taking a node out is an affair of two, who are neighbours only as long as neither is taken out itself: whoever does
- * it makes its own node BUSY, then its predecessor's (in this order always, so nobody waits in a circle). A thread that
- * is preempted in there, for some ten instructions, holds up its neighbours; they yield.
+ * Unlike in mcs-tp a release skips no waiter: each waiter takes the nodes before it out of the queue that left or whose
+ * threads seem to be off CPU, until it watches one whose thread runs, or the holder's.
+ * Taking a node out concerns two nodes, which are neighbours only as long as neither is taken out itself. The thread
+ * that does it makes its own node BUSY, then its predecessor's, always in this order, so that no threads wait in a
+ * circle. A thread that is preempted between the two, some ten instructions, holds up its neighbours; they yield.
  * Waiting policy: spin, publishing the time; yield while the holder's stamp is old. Degrades as mcs-tp does.
- * I1  a node that is GRANTED has one successor, and this one takes the lock by a CAS on its own node that fails if it
- *     has been taken out. I2  LEFT is never the last of the queue, so its place has somebody who takes it out.
- * I3  FREE is the last write of whoever takes a node out. I4  not kept, as in mcs-tp.
- * I5  as clh.c: not in the few instructions between the exchange of the tail and the publication of the predecessor.
- *     And a thread that was taken out may be counted by mistake until it sees that: it still publishes the old node.
+ * I1  A GRANTED node has one successor, which takes the lock by a compare-and-swap of its own node that fails if that
+ *     has been taken out. I2  The last node of the queue is never LEFT, so a LEFT node has a successor that takes it
+ *     out. I3  FREE is the last write of the thread that takes a node out. I4  Not kept, as in mcs-tp.
+ * I5  As clh.c, but for the few instructions between the exchange of the tail and the publication of the predecessor. A
+ *     thread that was taken out may be counted by mistake until it notices: it still publishes the old node.
  * Memory: 16 bytes; a node (64 bytes) for each lock that a thread holds or waits for, or whose wait timed out and
- * whose place has not been taken out yet. */
-#include <errno.h>
-
-#include "locks/parts/mcs_queue.h"
+ * whose place has not been taken out yet.
+ * Deviations: those of locks/parts/time_published.h, and BUSY, by which also a release excludes a leaving successor. */
 #include "locks/parts/time_published.h"
 
 #define BUSY FGI_NODE_BUSY
 
 static inline struct fg_queue_node *pred_of(struct fg_queue_node *node)
 {
-	return (struct fg_queue_node *)(uintptr_t)fg_load_relaxed(&node_private(node)->pred);
+	return fgi_node_at(fg_load_relaxed(&node_private(node)->pred));
 }
 
-/* By the node's thread, while the node is BUSY: who finds it otherwise may follow the pointer. */
+/* Only the node's thread calls this, while the node is BUSY: a neighbour that finds it not BUSY may follow `pred`. */
 static inline void set_pred(struct fg_queue_node *node, struct fg_queue_node *pred)
 {
-	fg_store_relaxed(&node_private(node)->pred, (uint64_t)(uintptr_t)pred);
+	fg_store_relaxed(&node_private(node)->pred, fgi_node_word(pred));
 	fgi_publish_node(pred); /* GRANTED there is what makes this thread critical */
 }
 
-/* acquire: pairs with the release of whoever made the node free of BUSY. */
+/* acquire: pairs with the release of the thread that took BUSY away. */
 static inline bool seize(struct fg_queue_node *node, uint32_t state)
 {
 	return fg_cas_acquire(&node->state, state, state | BUSY) == state;
@@ -79,7 +78,7 @@ static inline bool take_free(struct fg_lock *l, struct fg_queue_node *node)
 	return true;
 }
 
-/* Takes the predecessor out of the queue, if its state is still `state` and nobody is busy with either node. */
+/* Takes the predecessor out of the queue, if its state is still `state` and neither node is BUSY. */
 static inline void take_out(struct fg_queue_node *node, struct fg_queue_node *pred, uint32_t state)
 {
 	if (!seize(node, FG_NODE_WAITING))
@@ -91,8 +90,8 @@ static inline void take_out(struct fg_queue_node *node, struct fg_queue_node *pr
 	release(node, FG_NODE_WAITING);
 }
 
-/* Leaves the queue at the deadline. True: it is out, in one way or another. False: try again (or take the lock, which
- * has just been granted). */
+/* Leaves the queue at the deadline. True: the thread is out. False: it must try again, or take the lock, which has just
+ * been granted. */
 static bool leave(struct fg_lock *l, struct fg_queue_node *node)
 {
 	struct fg_queue_node *pred;
@@ -120,8 +119,8 @@ static bool leave(struct fg_lock *l, struct fg_queue_node *node)
 }
 
 /* Returns 0 with the lock, ETIMEDOUT, or EAGAIN: this thread was taken out and has no node any more.
- * Once taken out it may look at a predecessor that is by now somebody else's; but it acts on none, for that begins with
- * a CAS of its own node from WAITING. */
+ * A thread that was taken out may look at a predecessor that is by now in another queue; it acts on none, since that
+ * begins with a compare-and-swap of its own node from WAITING. */
 static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
 {
 	uint64_t since = 0;
@@ -150,13 +149,13 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 }
 
 /* Joins the queue, BUSY until the predecessor is known. */
-static int queue_up(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
+static int queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
 {
 	struct fg_queue_node *pred;
 
 	fg_store_relaxed(&node->state, FG_NODE_WAITING | BUSY);
 	tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));
-	pred = (struct fg_queue_node *)(uintptr_t)fg_xchg_acq_rel(&l->tail, fgi_node_word(node));
+	pred = fgi_node_at(fg_xchg_acq_rel(&l->tail, fgi_node_word(node)));
 	if (!pred) {
 		fgi_held_raise();
 		own(l, node, false);
@@ -190,11 +189,11 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 		struct fg_queue_node *node = p->deadline ? fgi_node_get(&l->tail) : fgi_node_need(&l->tail);
 
 		if (node) {
-			result = queue_up(l, node, p);
-		} else if (fgi_trylock(l)) { /* who may time out, and has no place aside, polls */
+			result = queue(l, node, p);
+		} else if (fgi_trylock(l)) { /* without a node a waiter that may time out polls */
 			result = 0;
 		} else {
-			fg_pause();
+			fgi_spin_turn();
 			result = fgi_past_deadline(p) ? ETIMEDOUT : EAGAIN;
 		}
 	} while (result == EAGAIN);
@@ -204,7 +203,7 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fgi_trylock(l))
-		acquire(l, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
+		acquire(l, &FGI_NO_DEADLINE);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
@@ -212,21 +211,21 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 	return fgi_trylock(l) ? 0 : acquire(l, &FGI_SPIN_BUDGET(clock, abs));
 }
 
-/* BUSY first: from here on no successor may leave, so a queue that is not empty has one who takes the lock. */
+/* BUSY comes first: from then on no successor may leave, so a queue that is not empty has one that takes the lock. */
 static inline void fgi_unlock(struct fg_lock *l)
 {
 	struct fg_queue_node *node = tp_holder(l);
 
 	for (unsigned int turn = 1; !seize(node, FG_NODE_OWNED); turn++) {
 		if (turn % FGI_TURNS_PER_LOOK)
-			fg_pause();
+			fgi_spin_turn();
 		else
-			sched_yield();
+			fgi_spin_yield();
 	}
 	if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) != fgi_node_word(node))
 		fgi_drop_store32(&node->state, FG_NODE_GRANTED);
 	else if (node_private(node)->got_another)
-		fgi_node_surrender(node);
+		fgi_node_put_in_pool(node);
 	else
 		fgi_node_put(node);
 }

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* FlexGuard as published: section 3.2, Listing 2. The line numbers are the listing's.
  *
- * A single-variable lock that decides ownership alone, and an MCS queue of those who busy-wait for it, of whom only the
- * head looks at the variable. The mode is the monitor's counter: 0 spin, otherwise leave the queue and block.
+ * A single-variable lock, which alone decides ownership, and an MCS queue of the threads that busy-wait for it, of
+ * which only the head looks at the variable. The mode is the monitor's counter: at 0 waiters spin, otherwise they leave
+ * the queue and block.
  *
- *   val          meaning                                     taken by            released by
- *   UNLOCKED     free                                        CAS -> LOCKED
- *   LOCKED       held, nobody is blocked                                         XCHG -> UNLOCKED
- *   BLOCKED      held, somebody may be blocked on val        XCHG -> BLOCKED     XCHG -> UNLOCKED, wake one
+ *   val          meaning                                 taken by                     released by
+ *   UNLOCKED     free                                    compare-and-swap -> LOCKED
+ *   LOCKED       held, no thread is blocked                                           exchange -> UNLOCKED
+ *   BLOCKED      held, a thread may be blocked on val    exchange -> BLOCKED          exchange -> UNLOCKED, wake one
  *
- * I1  Ownership is val's alone: the queue and the mode only order and park the waiters.
- * I2  A waiter sleeps only while val is BLOCKED. Only an unlock ends that state, and it wakes a sleeper; whoever was
- *     woken makes val BLOCKED again before it sleeps, or holds the lock with it, so the next sleeper's wake follows.
- * I4  Bypass: in spinning mode by arrivals on the fast path only (the queue is in order of arrival); in blocking mode
- *     the futex wakes first come, first served. Neither bounds a stream of fast-path arrivals by itself.
- * I5  val is taken and released inside windows; `held` falls before the release (line 22).
+ * I1  Ownership is decided by val alone: the queue and the mode only order and park the waiters.
+ * I2  A waiter sleeps only while val is BLOCKED. Only an unlock ends that state, and it wakes a sleeper. A thread that
+ *     was woken makes val BLOCKED again before it sleeps, or holds the lock with it, so the next sleeper is woken, too.
+ * I4  Bypass: in spinning mode only by arrivals on the fast path (the queue is in order of arrival); in blocking mode
+ *     the futex wakes first come, first served. Neither bounds a stream of arrivals on the fast path.
+ * I5  val is taken and released inside windows; `held` is lowered before the release (line 22).
+ * Memory: 16 bytes; one node (64 bytes) a thread, and up to 8 more in queues that it left.
  *
- * Two departures from the listing, both repairs. The queue can be left safely (locks/parts/mcs_queue.h). And a waiter that finds
- * itself in spinning mode outside the queue joins it (lines 49-51 would spin on val beside the head). */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
+ * Deviations from the listing:
+ * - A waiter leaves the queue safely (locks/parts/mcs_queue.h).
+ * - A waiter that is in spinning mode and outside the queue joins it (lines 49-51 would spin on val beside the head).
+ * - The fast path tests val before it tries the compare-and-swap (so does the authors' code).
+ * - The head takes HEAD_PAUSES PAUSEs between two tries (line 51 has one).
+ * - A waiter blocks after FGI_SPIN_SLICE_NS although the monitor lives and counts nothing, and after
+ *   FGI_SPIN_UNMONITORED_NS without a monitor (runtime/spin_budget.h): no lock may depend on the monitor for progress.
+ * - A waiter blocks if no queue node is to be had. */
 #include "locks/parts/mcs_queue.h"
-#include "runtime/futex.h"
-#include "runtime/spin_budget.h"
 
 struct fg_lock {
 	uint32_t val;
@@ -35,7 +36,7 @@ struct fg_lock {
 
 enum { UNLOCKED = 0, LOCKED = 1, BLOCKED = 2 /* LOCKED_WITH_BLOCKED_WAITERS */ };
 
-/* Phase 1, lines 36-45: wait in the queue until being its head, or until the mode is blocking. */
+/* Phase 1, lines 36-45: waits in the queue until this thread is its head, or until the mode is blocking. */
 static inline struct fg_queue_node *phase1(struct fg_lock *l, struct fgi_spin_budget *p)
 {
 	struct fg_queue_node *node;
@@ -44,14 +45,15 @@ static inline struct fg_queue_node *phase1(struct fg_lock *l, struct fgi_spin_bu
 		return NULL;
 	node = fgi_queue_join(&l->queue);
 	if (!node)
-		p->out = true; /* nowhere to spin: block */
+		p->out = true; /* no place in which to spin: block */
 	else
 		while (fgi_queue_state(node) == FG_NODE_WAITING && !fgi_must_park(p))
-			fg_pause();
+			fgi_spin_turn();
 	return node;
 }
 
-/* Blocking mode, lines 52-61: sleeps until val may be had. Returns what val was: UNLOCKED means that it is ours. */
+/* Blocking mode, lines 52-61: sleeps until val is released, and tries it. Returns what val was: UNLOCKED means that
+ * this thread has the lock. */
 static inline uint32_t block(struct fg_lock *l, uint32_t state, struct fgi_spin_budget *p, int *woken)
 {
 	if (state != BLOCKED)
@@ -64,9 +66,9 @@ static inline uint32_t block(struct fg_lock *l, uint32_t state, struct fgi_spin_
 	return state;
 }
 
-/* The head's PAUSEs between two tries (line 51, where the paper has one). Each try takes val's line away from its
- * owner: where a line travels far, trying all the time makes every section wait for it. 8 threads on two contexts
- * 220 ns apart: 0.80 of futex's throughput with one PAUSE, 1.16 with 16 (docs/results/published-lock.md). */
+/* The head's PAUSEs between two tries. Each try takes val's cache line away from its owner, which has to fetch it back.
+ * Measured with 8 threads on two contexts 220 ns apart: 0.80 of futex's throughput with one PAUSE, 1.16 with 16
+ * (docs/results/published-lock.md). */
 #define HEAD_PAUSES 16u
 
 /* Phase 2, lines 47-65. Returns 0 with the lock, ETIMEDOUT at the deadline, EAGAIN: go through the queue (line 62). */
@@ -80,8 +82,7 @@ static inline int phase2(struct fg_lock *l, struct fg_queue_node *node, struct f
 		if (!fgi_must_park_after(p, HEAD_PAUSES)) { /* busy-waiting mode */
 			if (!node)
 				return EAGAIN;
-			for (uint32_t i = 0; i < HEAD_PAUSES; i++)
-				fg_pause();
+			fgi_spin_turns(HEAD_PAUSES);
 			if (fgi_queue_state(node) != FG_NODE_WAITING) /* only the head looks at val */
 				state = fgi_take_cas32(&l->val, LOCKED);
 			continue;
@@ -119,7 +120,7 @@ static inline void fgi_lock(struct fg_lock *l) /* lines 27-33 */
 {
 	if (fg_likely(fgi_trylock(l)))
 		return;
-	slow_path(l, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
+	slow_path(l, &FGI_NO_DEADLINE);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)

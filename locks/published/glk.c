@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /* GLK, the adaptive lock of Antic et al. (Middleware 2016; section 2.2): ticket lock, MCS or blocking, by the load.
  *
- *   word     locks/parts/owner_word.h: 0 free, or the owner's tid. Queues and modes only order and park those who wait for it.
- *   control  mode: TICKET, MCS, BLOCK; count: acquisitions since it was last considered; length: the sum of the samples
- *   queue    0                    nobody queues
+ *   word     locks/parts/owner_word.h: 0 free, or the owner's tid. Queues and modes only order and park its waiters.
+ *   control  mode: TICKET, MCS, BLOCK; count: acquisitions since the mode was last considered; length: the sum of the
+ *            samples
+ *   queue    0                    no thread queues
  *            next, serving, 1     a ticket queue: serving is the head's ticket, next the one to be drawn
  *            address of a node    an MCS queue: its tail
  *
- * `control` is written by the owner only. Every 128th acquisition is a sample of the queue's length, the owner
- * included, and every 4,096th considers their mean: 3 or more, MCS; less than 2, tickets (one word is cheaper than a
- * node while few look at it). At each acquisition it asks the observer (locks/parts/load_sampler.h), which looks every 100 us,
- * whether more threads are runnable than there are contexts: then BLOCK. How many calm looks in a row end that, is four
- * times as many with each turn to BLOCK, 0.8 s at most, and one fewer with each calm look while there is no overload.
- * These numbers are the authors' (docs/design/locks.md).
+ * Only the owner writes `control`. Every 128th acquisition is a sample of the queue's length, the owner included, and
+ * every 4,096th considers their mean: 3 or more, MCS; less than 2, tickets (one word is cheaper than a node while few
+ * threads look at it). At each acquisition the owner asks the sampler (locks/parts/load_sampler.h), which looks every
+ * 100 us, whether more threads are runnable than there are contexts: then BLOCK. How many calm samples in a row end
+ * BLOCK is four times as many after each change to BLOCK, 0.8 s at most, and one fewer with each calm sample while
+ * there is no overload. These numbers are the authors' (docs/design/locks.md).
  *
- * All waiters go through each transition: whoever is the head of a queue of another mode, or awake from a sleep in it,
- * passes its place on and starts again in the new mode. The queue word changes its kind only through 0.
- * Waiting policy: TICKET, spin on the queue word; MCS, on its node; the head, on the word; BLOCK: sleep on the word.
- * While the observer sees overload, spinners yield (without it a transition would take a slice for each waiter in the
- * queue).
- * I1  the word alone. I2  locks/parts/owner_word.h; whoever wakes into another mode wakes all sleepers. I3  nodes are type-stable.
- * I4  the queues are in order of arrival, and arrivals overtake them only in mode BLOCK. I5  the owner by intent,
- *     exactly; the head by its node's state, in TICKET from when it has seen its turn on.
- * Memory: 16 bytes; one node (64 bytes) a thread. A timed wait polls without queueing. */
+ * All waiters go through each change of mode: a thread that is the head of a queue of another mode, or that wakes up in
+ * another mode, passes its place on and starts again in the new mode. The queue word changes its kind only through 0.
+ *
+ * Waiting policy: TICKET, spin on the queue word; MCS, spin on the node; the head, on the word; BLOCK, sleep on the
+ * word. While the sampler sees overload, spinning threads yield: without that a change of mode would take a time slice
+ * for each waiter in the queue.
+ * I1  The word alone. I2  locks/parts/owner_word.h; a thread that wakes into another mode wakes all sleepers. I3  Nodes
+ *     are type-stable. I4  The queues are in order of arrival, and arrivals overtake them only in mode BLOCK. I5  The
+ *     owner by intent, exactly; the head by its node's state, in TICKET from when it has seen its ticket served.
+ * Memory: 16 bytes; one node (64 bytes) a thread.
+ * Deviations from the authors' code: one owner word for all modes; overload is looked at in each acquisition instead of
+ * every 4,096th; it begins and ends at the number of contexts (theirs begins two above and ends five below); changes of
+ * mode are not limited in number (theirs blocks for seconds after eight). A timed wait polls without queueing. */
 #include <limits.h>
-#include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
 
 #include "locks/parts/load_sampler.h"
+#include "locks/parts/mcs_queue.h"
 #include "locks/parts/owner_word.h"
-#include "locks/parts/spin_then_park.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -46,12 +47,12 @@ struct fg_lock {
 
 static struct {
 	uint32_t overloaded;
-	uint32_t quiet; /* looks in a row without overload, since the turn to BLOCK */
+	uint32_t quiet; /* samples in a row without overload, since the change to BLOCK */
 	uint32_t evidence;
 } load = {.evidence = EVIDENCE_MIN};
 
-/* Where the load cannot be told, blocking is the safe choice. */
-static void observe(int excess)
+/* An unknown load is FGI_LOAD_UNKNOWN, the greatest: then blocking is the safe choice. */
+static void on_sample(int excess)
 {
 	if (excess > 0) {
 		load.quiet = 0;
@@ -67,21 +68,20 @@ static void observe(int excess)
 	}
 }
 
-static struct fgi_load_sampler observer = {.observe = observe};
+static struct fgi_load_sampler sampler = {.on_sample = on_sample};
 
-__attribute__((constructor)) static void start_observer(void)
+__attribute__((constructor)) static void start_sampler(void)
 {
-	fgi_load_sampler_start(&observer);
+	fgi_load_sampler_start(&sampler);
 }
 
-static inline void spin_politely(void)
+static inline void spin_or_yield(void)
 {
-	fg_thread.spins++;
-	fgi_load_sampler_want(&observer);
+	fgi_load_sampler_want(&sampler);
 	if (fg_unlikely(fg_load_relaxed(&load.overloaded)))
-		sched_yield();
+		fgi_spin_yield();
 	else
-		fg_pause();
+		fgi_spin_turn();
 }
 
 /* ---- the mode ---- */
@@ -127,7 +127,7 @@ static inline void consider(struct fg_lock *l, uint32_t waiters)
 
 /* ---- the ticket queue: bit 0 is 1, bits 1 to 31 serving, bits 33 to 63 next ---- */
 
-#define TICKETS 0x7fffffffu /* tickets go round after as many */
+#define TICKETS 0x7fffffffu /* tickets are counted modulo 2^31 */
 
 static inline uint32_t serving_of(uint64_t queue)
 {
@@ -144,7 +144,7 @@ static inline uint64_t tickets(uint32_t serving, uint32_t next)
 	return (uint64_t)(next & TICKETS) << 33 | (uint64_t)(serving & TICKETS) << 1 | 1;
 }
 
-/* Waits for its turn. */
+/* Waits until its ticket is served. */
 static void queue_with_ticket(struct fg_lock *l, struct fg_queue_node *node)
 {
 	uint64_t queue = fg_load_relaxed(&l->queue), found;
@@ -160,17 +160,17 @@ static void queue_with_ticket(struct fg_lock *l, struct fg_queue_node *node)
 			if (found == queue)
 				break;
 		} else {
-			spin_politely();
+			spin_or_yield();
 			found = fg_load_relaxed(&l->queue);
 		}
 	}
 	/* acquire: pairs with the head's release in leave_tickets */
 	while (serving_of(fg_load_acquire(&l->queue)) != ticket)
-		spin_politely();
-	fg_store_relaxed(&node->state, FG_NODE_GRANTED); /* to the monitor */
+		spin_or_yield();
+	fg_store_relaxed(&node->state, FG_NODE_GRANTED); /* tells the monitor */
 }
 
-/* Returns how many are left behind. Lowers `held`. */
+/* The head leaves. Returns how many threads stay in the queue. Lowers `held`. */
 static uint32_t leave_tickets(struct fg_lock *l)
 {
 	uint64_t queue = fg_load_relaxed(&l->queue), found;
@@ -186,8 +186,8 @@ static uint32_t leave_tickets(struct fg_lock *l)
 
 /* ---- the MCS queue ---- */
 
-/* Not fgi_enqueue, since the tail may be of the other kind. The queue is cut between the CAS and the link, so the
- * thread is critical there; it says so from before the CAS on. */
+/* fgi_enqueue does not serve, since the queue word may be of the other kind. The queue is cut between the
+ * compare-and-swap and the link, so the thread is critical there, and says so from before the compare-and-swap on. */
 static void queue_with_node(struct fg_lock *l, struct fg_queue_node *node)
 {
 	uint64_t queue = fg_load_relaxed(&l->queue), found;
@@ -200,7 +200,7 @@ static void queue_with_node(struct fg_lock *l, struct fg_queue_node *node)
 				break;
 			fgi_held_lower();
 		} else {
-			spin_politely();
+			spin_or_yield();
 			found = fg_load_relaxed(&l->queue);
 		}
 	}
@@ -210,10 +210,10 @@ static void queue_with_node(struct fg_lock *l, struct fg_queue_node *node)
 		fg_store_relaxed(&node->state, FG_NODE_GRANTED);
 	fgi_held_lower();
 	while (fgi_queue_state(node) == FG_NODE_WAITING)
-		spin_politely();
+		spin_or_yield();
 }
 
-/* The same; counts to 4 at most. The links may change as it looks: only the first cannot. */
+/* The same for nodes; counts to 4 at most. All links but the first may change meanwhile. */
 static uint32_t leave_nodes(struct fg_lock *l, struct fg_queue_node *node)
 {
 	struct fg_queue_node *next = fgi_queue_retire(&l->queue, node), *after = next;
@@ -242,8 +242,8 @@ static bool wait_in_queue(struct fg_lock *l, enum mode mode)
 	else
 		queue_with_node(l, node);
 	while (!(mine = fgi_word_try(&l->word, 0)) && mode_of(l) == mode)
-		spin_politely();
-	fgi_held_raise(); /* the head's criticality goes from the node's state to `held`, until it is passed on */
+		spin_or_yield();
+	fgi_held_raise(); /* from here on `held` says that the head is critical, no longer the node's state */
 	fgi_publish_node(NULL);
 	waiters = mode == TICKET ? leave_tickets(l) : leave_nodes(l, node);
 	fgi_node_put(node);
@@ -254,6 +254,7 @@ static bool wait_in_queue(struct fg_lock *l, enum mode mode)
 
 static bool wait_asleep(struct fg_lock *l)
 {
+	const struct fgi_spin_budget p = FGI_NO_DEADLINE;
 	uint32_t flags = 0;
 
 	for (;;) {
@@ -263,12 +264,12 @@ static bool wait_asleep(struct fg_lock *l)
 		}
 		if (mode_of(l) != BLOCK)
 			break;
-		fgi_load_sampler_want(&observer);
-		fgi_word_park(&l->word, CLOCK_MONOTONIC, NULL);
+		fgi_load_sampler_want(&sampler);
+		fgi_word_park(&l->word, &p);
 		flags = FGI_WORD_SLEEPERS;
 	}
 	if (flags)
-		fgi_futex_wake(&l->word, INT_MAX); /* our wake-up was for all who wait in the old mode */
+		fgi_futex_wake(&l->word, INT_MAX); /* the wake-up was for all that wait in the old mode */
 	return false;
 }
 
@@ -302,7 +303,7 @@ static inline void fgi_lock(struct fg_lock *l)
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	return fgi_poll(l, fgi_trylock, clock, abs);
+	return fgi_poll(l, clock, abs);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

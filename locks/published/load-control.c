@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /* Load control (Johnson et al., ASPLOS 2010; section 2.2): contention is managed by spinning, load by a controller that
- * decides how many of all the spinners, whatever they wait for, should rather sleep.
+ * decides how many of all the spinning threads, whatever lock they wait for, should rather sleep.
  *
- * Every 100 us the controller (locks/parts/load_sampler.h) compares the runnable threads with the hardware contexts, and sizes the
- * sleep-slot buffer by the difference: so many threads should sleep. A spinner that finds room takes a slot, leaves its
- * queue and sleeps in the slot. When the load falls the controller empties the slots that are too many, eldest first.
+ * Every 100 us the controller (locks/parts/load_sampler.h) compares the runnable threads with the hardware contexts,
+ * and sets the size of the sleep-slot buffer to the difference: so many threads should sleep. A spinning thread that
+ * finds the buffer not full takes a slot, leaves its queue and sleeps in the slot. When the load falls the controller
+ * wakes the threads in the slots that are too many, eldest first.
  *
  *   word    locks/parts/owner_word.h: 0 free, or the owner's tid
- *   queue   the MCS tail of those who spin (locks/parts/mcs_queue.h), of whom only the head looks at the word
+ *   queue   the MCS tail of the threads that spin (locks/parts/mcs_queue.h), of which only the head looks at the word
  *
  *   slot         meaning                            left by
- *   EMPTY        free                               a spinner: -> TAKEN
- *   TAKEN        its thread sleeps or is about to   the controller: -> CALLED and a wake-up;  its thread: -> EMPTY
- *   CALLED       its thread is to come back         its thread: -> EMPTY
+ *   EMPTY        free                               a spinning thread: -> TAKEN
+ *   TAKEN        its thread sleeps or is about to   the controller: -> WOKEN and a wake-up;  its thread: -> EMPTY
+ *   WOKEN        its thread is to come back         its thread: -> EMPTY
  *
- * A release wakes nobody: that is the point, and why the head never takes a slot (a free lock always has an heir awake;
- * the paper relies on there being spinners). No sleep in a slot is longer than 100 ms, whatever becomes of the
- * controller.
- * Waiting policy: spin in the queue until there is room among the sleepers; the head spins on the word for up to a time
- * slice, then sleeps on it (a holder that sleeps would burn its CPU).
- * I1  the word alone. I2  a slot's thread is called or its sleep ends. I3  locks/parts/mcs_queue.h. I4  the queue is in order of
- *     arrival, but a sleeper queues anew, and arrivals may take the free word. I5  exactly: the owner by intent, the
- *     head by its node's state.
- * Memory: 16 bytes; one node (64 bytes) a thread, and up to 8 more in queues that it left; 1 KiB of slots. */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
+ * A release wakes no thread in a slot, as published. So the head never takes a slot: a free lock always has a successor
+ * that is awake. (The paper relies on there being spinning threads.) No sleep in a slot is longer than 100 ms, whatever
+ * becomes of the controller.
+ *
+ * Waiting policy: spin in the queue until a slot is to be had; the head spins on the word for up to a time slice, then
+ * sleeps on it, since beside a holder that sleeps it would burn its CPU.
+ * I1  The word alone. I2  The controller wakes the thread in a slot, or its sleep ends. I3  locks/parts/mcs_queue.h.
+ * I4  The queue is in order of arrival; a thread that slept queues anew, and arrivals may take the free word.
+ *     I5  Exactly: the owner by intent, the head by its node's state.
+ * Memory: 16 bytes; one node (64 bytes) a thread, and up to 8 more in queues that it left; 1 KiB of slots.
+ * Deviations: the head, as above; the spinlock below is this queue, the paper's is a time-published lock; the
+ * controller counts the threads of all processes as load, so beside enough of them all waiters but the heads sleep. */
 #include <string.h>
-#include <time.h>
 
 #include "locks/parts/load_sampler.h"
+#include "locks/parts/mcs_queue.h"
 #include "locks/parts/owner_word.h"
-#include "locks/parts/spin_then_park.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -41,43 +41,44 @@ struct fg_lock {
 
 /* ---- the sleep-slot buffer ---- */
 
-enum { EMPTY = 0, TAKEN = 1, CALLED = 2 };
+enum { EMPTY = 0, TAKEN = 1, WOKEN = 2 };
 
+/* Ours; not verified against the paper (docs/design/locks.md). */
 #define SLOTS 256u
 #define LONGEST_SLEEP_NS 100000000u
 
 static struct {
 	uint32_t target;   /* how many should sleep; the controller writes it */
 	uint32_t sleepers; /* how many do, or are about to */
-	uint32_t newest;   /* where to look for room: slots are taken in turn */
-	uint32_t eldest;   /* where to look for the next to call; the controller's */
+	uint32_t newest;   /* where to look for an empty slot: slots are taken round-robin */
+	uint32_t eldest;   /* where to look for the next thread to wake; only the controller uses it */
 	uint32_t slot[SLOTS];
 } buffer;
 
-static void call_eldest(void)
+static void wake_eldest(void)
 {
 	for (uint32_t i = 0; i < SLOTS; i++) {
 		uint32_t *slot = &buffer.slot[buffer.eldest++ % SLOTS];
 
-		if (fg_load_relaxed(slot) == TAKEN && fg_cas_relaxed(slot, TAKEN, CALLED) == TAKEN) {
+		if (fg_load_relaxed(slot) == TAKEN && fg_cas_relaxed(slot, TAKEN, WOKEN) == TAKEN) {
 			fgi_futex_wake(slot, 1);
 			return;
 		}
 	}
 }
 
-static void observe(int excess)
+static void on_sample(int excess)
 {
 	int sleepers = (int)fg_load_relaxed(&buffer.sleepers), target;
 
 	if (excess == FGI_LOAD_UNKNOWN)
-		excess = -sleepers; /* nothing to go by: nobody sleeps */
+		excess = -sleepers; /* the load is unknown: no thread sleeps */
 	target = sleepers + excess;
 	if (target > (int)SLOTS)
 		target = (int)SLOTS;
 	fg_store_relaxed(&buffer.target, target > 0 ? (uint32_t)target : 0);
 	for (; sleepers > target && sleepers > 0; sleepers--)
-		call_eldest();
+		wake_eldest();
 }
 
 /* The sleepers stayed in the parent. */
@@ -86,14 +87,14 @@ static void fork_child(void)
 	memset(&buffer, 0, sizeof(buffer));
 }
 
-static struct fgi_load_sampler controller = {.observe = observe, .fork_child = fork_child};
+static struct fgi_load_sampler controller = {.on_sample = on_sample, .fork_child = fork_child};
 
 __attribute__((constructor)) static void start_controller(void)
 {
 	fgi_load_sampler_start(&controller);
 }
 
-static inline bool has_room(void)
+static inline bool has_slot(void)
 {
 	return fg_load_relaxed(&buffer.sleepers) < fg_load_relaxed(&buffer.target);
 }
@@ -140,30 +141,30 @@ static bool may_sleep(const struct fgi_spin_budget *p)
 	       fgi_now_ns(p->clock) + 2 * (uint64_t)LONGEST_SLEEP_NS;
 }
 
-/* Spins until it has the lock (0), the deadline has passed (ETIMEDOUT) or there is room among the sleepers (EAGAIN).
- * Where there is no node to queue with, it spins on the word with the head. */
+/* Spins until it has the lock (0), the deadline has passed (ETIMEDOUT) or a slot is to be had (EAGAIN). Without a node
+ * to queue with, the thread spins on the word as the head does. */
 static int spin(struct fg_lock *l, const struct fgi_spin_budget *p)
 {
 	struct fg_queue_node *node = fgi_queue_join(&l->queue);
-	struct fgi_bound bound = {0};
+	struct fgi_spin_budget budget = FGI_NO_DEADLINE;
 	int result = -1;
 
 	while (result < 0) {
 		bool head = node && fgi_queue_state(node) == FG_NODE_GRANTED;
-		bool slice_over = fgi_bound_passed(&bound, FGI_SPIN_SLICE_NS);
+		bool slice_over = fgi_spun_for(&budget, FGI_SPIN_SLICE_NS);
 
 		fgi_load_sampler_want(&controller);
 		if ((head || !node) && fgi_word_try(&l->word, 0)) {
 			result = 0;
-		} else if (bound.turns % FGI_TURNS_PER_LOOK != 0) {
-			fg_pause();
+		} else if (budget.turns % FGI_TURNS_PER_LOOK != 0) {
+			fgi_spin_turn();
 		} else if (fgi_past_deadline(p)) {
 			result = ETIMEDOUT;
-		} else if (!head && has_room() && may_sleep(p)) {
+		} else if (!head && has_slot() && may_sleep(p)) {
 			result = EAGAIN;
 		} else if (slice_over && head) {
-			fgi_word_park(&l->word, p->clock, p->deadline);
-			bound = (struct fgi_bound){0};
+			fgi_word_park(&l->word, p);
+			budget = FGI_NO_DEADLINE;
 		}
 	}
 	if (node)
@@ -195,7 +196,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		wait_for_lock(l, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
+		wait_for_lock(l, &FGI_NO_DEADLINE);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)

@@ -12,19 +12,20 @@
  *                               PASSED       is being skipped             the release: -> FREE, its last write to it
  *                               FREE         was skipped: queues anew
  *
- * Waiting policy: spin on one's own node, publishing the time; yield while the holder's stamp is old. A release walks
- * down the queue and gives the lock to the first waiter that seems to run; if none does, to nobody: then they come and
- * queue anew. So a preempted waiter delays nobody. But the walk is as long as the queue, a waiter that yields looks
- * like one that was preempted, and all of them go on running: it degrades when there are many more threads than
- * hardware contexts (Fig. 1), later than mcs does.
- * I1  the tail's exchange and the release's grant, a CAS from WAITING that excludes leaving: one owner.
- * I3  nodes are type-stable; after FREE nobody writes to one. I4  not kept: a waiter may be skipped time and again.
- * I5  windows around the enqueueing, the grants and the final CAS; in between the node's state tells: exact.
- * Memory: 16 bytes; a node (64 bytes) for each lock that a thread holds or waits for, or whose wait timed out and
- * that has not been released since. */
-#include <errno.h>
-
-#include "locks/parts/mcs_queue.h"
+ * Waiting policy: spin on the own node, publishing the time; yield while the holder's stamp is old. A release walks
+ * down the queue and gives the lock to the first waiter that seems to run. If none does, the lock becomes free and the
+ * waiters queue anew. So a preempted waiter delays no other. But the walk is as long as the queue, a waiter that yields
+ * looks like one that was preempted, and all of them go on running: the lock degrades when there are many more threads
+ * than hardware contexts (Fig. 1), later than mcs does.
+ * I1  By the exchange of the tail and the release's grant, a compare-and-swap from WAITING that excludes leaving, there
+ *     is one owner. I3  Nodes are type-stable; no thread writes to another's node once it is FREE. I4  Not kept: a
+ *     waiter may be skipped again and again. I5  Exactly: windows around the enqueueing, the grants and the last
+ *     compare-and-swap; between them the node's state.
+ * Memory: 16 bytes; a node (64 bytes) for each lock that a thread holds or waits for, or whose wait timed out and that
+ * has not been released since.
+ * Deviations from LiTL's version: a release reads the clock once for its whole walk, and the walk has no limit (LiTL:
+ * 1,000 nodes); a waiter that was skipped queues again at once (LiTL's yields first); a waiter that times out keeps its
+ * place until a release skips it; locks/parts/time_published.h has another. */
 #include "locks/parts/time_published.h"
 
 static inline void own(struct fg_lock *l, struct fg_queue_node *node)
@@ -35,7 +36,8 @@ static inline void own(struct fg_lock *l, struct fg_queue_node *node)
 }
 
 /* Queues, or takes up again the place that this thread left when it timed out. The stamp comes first: a node in the
- * queue with the stamp of its former use would be skipped. NULL: a waiter who may time out gets no node now. */
+ * queue with the stamp of its former use would be skipped. NULL: no node is to be had now for a waiter that may time
+ * out. */
 static struct fg_queue_node *join(struct fg_lock *l, bool may_leave)
 {
 	struct fg_queue_node *node = fgi_node_left_at(&l->tail);
@@ -111,7 +113,7 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 		} else if (fgi_trylock(l)) {
 			result = 0;
 		} else {
-			fg_pause();
+			fgi_spin_turn();
 			result = fgi_past_deadline(p) ? ETIMEDOUT : EAGAIN;
 		}
 	} while (result == EAGAIN);
@@ -120,7 +122,7 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	acquire(l, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
+	acquire(l, &FGI_NO_DEADLINE);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
@@ -128,8 +130,8 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 	return acquire(l, &FGI_SPIN_BUDGET(clock, abs));
 }
 
-/* Grants the lock to the thread of `node`, or makes the node one to be skipped. The holder is named first, so that its
- * age counts from the grant: if it was preempted just now, the others soon see that. */
+/* Grants the lock to the thread of `node`, or makes the node one to be skipped. The new holder is named before the
+ * grant: its stamp is that of its last turn, so if it was preempted since, the others soon see that. */
 static bool grant(struct fg_lock *l, struct fg_queue_node *node, uint64_t now)
 {
 	for (;;) {
@@ -145,7 +147,7 @@ static bool grant(struct fg_lock *l, struct fg_queue_node *node, uint64_t now)
 	}
 }
 
-/* Walks down the queue. Raises nothing: until a grant or the end of the queue, `held` is the caller's. */
+/* Walks down the queue. `held` stays the caller's until a grant or the end of the queue lowers it. */
 __attribute__((noinline)) static void pass_on(struct fg_lock *l, struct fg_queue_node *mine)
 {
 	struct fg_queue_node *node = mine, *next;
@@ -153,18 +155,14 @@ __attribute__((noinline)) static void pass_on(struct fg_lock *l, struct fg_queue
 	bool granted = false;
 
 	while (!granted) {
-		next = (struct fg_queue_node *)(uintptr_t)fg_load_acquire(&node->next);
-		if (!next && fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) == fgi_node_word(node))
-			break;
-		if (!next)
-			next = fgi_queue_await_link(node);
+		next = fgi_queue_retire(&l->tail, node);
 		if (node != mine)
 			fg_store_release(&node->state, FG_NODE_FREE); /* pairs with the acquire in wait_in_queue */
+		if (!next)
+			break;
 		node = next;
 		granted = grant(l, node, now);
 	}
-	if (node != mine && !granted)
-		fg_store_release(&node->state, FG_NODE_FREE);
 	fgi_node_put(mine);
 }
 

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* The paravirtual preemptable ticket lock (Ouyang and Lange, VEE'13, section 5.2): as locks/published/preemptable-ticket.c, but
- * who spins for too long halts. Halting is here a futex, and the wake-up hypercall its wake.
+/* The paravirtual preemptable ticket lock (Ouyang and Lange, VEE'13, section 5.2): as
+ * locks/published/preemptable-ticket.c, but a waiter that has spun for long halts. Here halting is a futex wait, and
+ * the wake-up hypercall a futex wake.
  *
- *   lock    meaning                        taken by      released by
- *   FREE    nobody holds it
- *   HELD    held, nobody sleeps            CAS -> HELD   XCHG -> FREE
- *   HALTED  held, somebody may sleep                     XCHG -> FREE, wake all
+ *   lock    meaning                        taken by                   released by
+ *   FREE    free
+ *   HELD    held, no thread sleeps         compare-and-swap -> HELD   exchange -> FREE
+ *   HALTED  held, threads may sleep                                   exchange -> FREE, wake all
  *
- * Waiting policy: wait for one's place or n * tau, then spin on the lock word for HALT_TURNS, then sleep until the next
- * release. That one wakes every sleeper, for any of them may be the one that the tickets would let in next, and those
- * that have been overtaken (n < 0) are nobody's successor.
- * I1  by the CAS on `lock`. (The paper's exchange would wipe out HALTED.) I2  a waiter sleeps only while the word is
- *     HALTED; only a release ends that, and it wakes them all. I4  as the spinning form. I5  exactly: windows.
- * Memory: 16 bytes; nothing per thread. A timed wait that ends hands its ticket back as granted. */
-#include <errno.h>
+ * Waiting policy: wait for one's position or n * tau, then spin on the lock word for HALT_TURNS, then sleep until the
+ * next release. A release wakes every sleeper: any of them may be the one that the tickets would let in next, and a
+ * thread that has been overtaken (n < 0) is no thread's successor.
+ * I1  By the compare-and-swap on `lock`. I2  A waiter sleeps only while the word is HALTED; only a release ends that,
+ *     and it wakes all sleepers. I4  As the spinning form. I5  Exactly: taken and released inside windows.
+ * Memory: 16 bytes; nothing per thread. A timed wait that ends hands its ticket back as granted.
+ * Deviation: the paper takes the word by an exchange, which here would wipe out HALTED. */
 #include <limits.h>
-#include <time.h>
 
 #include "locks/parts/preemptable-ticket.h"
-#include "runtime/futex.h"
-#include "runtime/spin_budget.h"
 
 enum { FREE = 0, HELD = 1, HALTED = 2 };
 
@@ -30,8 +28,7 @@ static inline bool spin(struct fg_lock *l)
 	for (unsigned int turn = 0; turn < HALT_TURNS; turn++) {
 		if (fg_load_relaxed(&l->lock) == FREE && fgi_take_cas32(&l->lock, HELD) == FREE)
 			return true;
-		fg_thread.spins++;
-		fg_pause();
+		fgi_spin_turn();
 	}
 	return false;
 }

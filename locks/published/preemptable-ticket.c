@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The preemptable ticket spinlock (Ouyang and Lange, VEE'13, section 4, Fig. 3 and 4), brought from virtual CPUs to
- * threads. Its words and tickets: locks/parts/preemptable-ticket.h.
+ * threads. Its words, its tickets and its deviations: locks/parts/preemptable-ticket.h.
  *
  *   lock   0 free, 1 held
  *
- * Waiting policy: spin, always; as in a ticket lock while everybody runs, as in a test-and-set lock among those whose
- * proportional timeout n * tau is over. So a preempted waiter costs tau, where it costs a ticket lock a slice; a
- * preempted holder costs both the same.
- * I1  by the exchange on `lock`, the tickets decide nothing. I4  in order of tickets while nobody times out; among
- *     those that have, none (section 4.3). I5  exactly: taken and released inside windows.
+ * Waiting policy: spin, always; as in a ticket lock while all threads run, as in a test-and-set lock among the waiters
+ * whose proportional timeout n * tau has passed. So a preempted waiter costs the others tau, where in a ticket lock it
+ * costs a time slice; a preempted holder costs the same in both.
+ * I1  By the exchange on `lock`; the tickets decide nothing. I4  In order of tickets while no waiter times out; no
+ *     order among those that have (section 4.3). I5  Exactly: taken and released inside windows.
  * Memory: 16 bytes; nothing per thread. A timed wait that ends hands its ticket back as granted. */
-#include <errno.h>
-#include <time.h>
-
 #include "locks/parts/preemptable-ticket.h"
-#include "runtime/spin_budget.h"
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
@@ -26,8 +22,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 			grant_one(l);
 			return ETIMEDOUT;
 		}
-		fg_thread.spins++;
-		fg_pause();
+		fgi_spin_turn();
 	}
 	return 0;
 }
@@ -41,5 +36,5 @@ static inline void fgi_unlock(struct fg_lock *l) /* lines 38 to 41 */
 {
 	check_fork(l);
 	grant_one(l);
-	fgi_drop_store32(&l->lock, 0);
+	fgi_drop_xchg32(&l->lock, 0); /* line 40 exchanges */
 }

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* The Shuffle lock, spin-then-park (Kashyap et al., SOSP 2019; sections 2.1.2 and 2.2).
  *
- * A word decides ownership; those who find it taken queue up (MCS), and only the queue's head waits for the word. It
- * uses the time to shuffle: waiters of its own NUMA node move up behind it, and those that sleep are woken ahead of
- * time, to sleep no more before they are the head.
+ * A word decides ownership. Threads that find it taken queue up (MCS), and only the queue's head waits for the word.
+ * The head uses that time to shuffle the queue: waiters of its own NUMA node move up behind it, and those that sleep
+ * are woken early, and sleep no more before they are the head.
  *
  *   word    locks/parts/owner_word.h: 0 free, or the owner's tid
  *   queue   the MCS tail; states of a node: locks/parts/spin_then_park.h
- *   in a node: numa = its NUMA node, in_a_row = how many hand-overs in a row that NUMA node has had
+ *   in a node: numa = the NUMA node of its thread, in_a_row = how many hand-overs in a row that NUMA node has had
  *
- * Waiting policy: the head spins for up to a time slice, then sleeps on the word (in the paper it goes on spinning; but
- * a holder that sleeps would burn its CPU). All others spin for about a context switch, then sleep on their nodes until
- * they are shuffled: of many threads nearly all end up awake, and that is how it degrades (Fig. 1). The free word goes
- * to whoever comes first (lock stealing): that hides the wake-up of a sleeping head.
- * I1  the word alone. I2  locks/parts/owner_word.h, locks/parts/spin_then_park.h; only the head sleeps on the word. I3  only the head changes
- *     the links of others, and only of nodes that have a successor: the tail's link is its successor's to write.
- * I4  not kept against stealing, as published. In the queue a NUMA node is favoured for BATCH hand-overs in a row.
- * I5  exactly: the owner by intent, the head by its node's state.
- * Memory: 16 bytes; one node (64 bytes) a thread, whatever the number of locks that it holds. A waiter cannot leave, so
- * a timed wait polls without queueing. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
+ * Waiting policy: the head spins for up to a time slice, then sleeps on the word. The others spin for about a context
+ * switch, then sleep on their nodes until they are shuffled. With many threads nearly all end up awake, and that is how
+ * the lock degrades (Fig. 1). A thread that arrives may take the free word before the head (lock stealing), which hides
+ * the wake-up of a sleeping head.
+ * I1  The word alone. I2  locks/parts/owner_word.h, locks/parts/spin_then_park.h; only the head sleeps on the word.
+ * I3  Only the head changes the links of other nodes, and only of nodes that have a successor: the link of the last
+ *     node is its successor's to write. I4  Not kept against stealing, as published. In the queue a NUMA node is
+ *     favoured for BATCH hand-overs in a row. I5  Exactly: the owner by intent, the head by its node's state.
+ * Memory: 16 bytes; one node (64 bytes) a thread, whatever the number of locks that it holds.
+ * Deviations: the published head goes on spinning, here it sleeps after a time slice, since beside a holder that sleeps
+ * it would burn its CPU. Only the head shuffles, the published lock passes that role on to a waiter. The authors' code
+ * closes the fast path to arriving threads while threads queue, and opens it when the queue drains; here stealing is
+ * never forbidden. A waiter cannot leave, so a timed wait polls without queueing. */
 #include "locks/parts/numa.h"
 #include "locks/parts/owner_word.h"
 #include "locks/parts/spin_then_park.h"
@@ -38,8 +37,8 @@ struct shuffle_node {
 } FGI_IN_NODE;
 FGI_NODE_PRIVATE(struct shuffle_node);
 
-#define BATCH 1024u             /* the paper's bound (docs/design/locks.md) */
-#define TURNS_PER_SHUFFLE 1024u /* a walk along the queue costs some cache misses */
+#define BATCH 1024u             /* the paper's MAX_SHUFFLES (docs/design/locks.md) */
+#define TURNS_PER_SHUFFLE 1024u /* ours: a walk along the queue costs a cache miss for each node */
 
 static inline bool is_local(const struct fg_queue_node *node, const struct fg_queue_node *head)
 {
@@ -57,29 +56,29 @@ __attribute__((noinline)) static void shuffle(struct fg_lock *l, struct fg_queue
 			before = node;
 		} else if (before == last) { /* in its place already */
 			before = last = node;
-			fgi_node_wake_ahead(node);
+			fgi_node_wake_early(node);
 		} else if (next) {
 			fg_store_relaxed(&before->next, fgi_node_word(next));
 			fg_store_relaxed(&node->next, last->next);
 			fg_store_relaxed(&last->next, fgi_node_word(node));
 			last = node;
-			fgi_node_wake_ahead(node);
+			fgi_node_wake_early(node);
 		}
 	}
 }
 
 static inline void wait_as_head(struct fg_lock *l, struct fg_queue_node *head)
 {
-	struct fgi_bound bound = {0};
+	struct fgi_spin_budget p = FGI_NO_DEADLINE;
 
 	while (!fgi_word_try(&l->word, 0)) {
-		if (bound.turns % TURNS_PER_SHUFFLE == 0 && node_private(head)->in_a_row < BATCH)
+		if (p.turns % TURNS_PER_SHUFFLE == 0 && node_private(head)->in_a_row < BATCH)
 			shuffle(l, head);
-		if (fgi_bound_passed(&bound, FGI_SPIN_SLICE_NS)) {
-			fgi_word_park(&l->word, CLOCK_MONOTONIC, NULL);
-			bound = (struct fgi_bound){0};
+		if (fgi_spun_for(&p, FGI_SPIN_SLICE_NS)) {
+			fgi_word_park(&l->word, &p);
+			p = FGI_NO_DEADLINE;
 		}
-		fg_pause();
+		fgi_spin_turn();
 	}
 }
 
@@ -88,7 +87,7 @@ static inline void pass_head(struct fg_lock *l, struct fg_queue_node *head)
 {
 	struct fg_queue_node *next;
 
-	fgi_held_raise(); /* the head's criticality goes from the node's state to `held`, until it is passed on */
+	fgi_held_raise(); /* from here on `held` says that the head is critical, no longer the node's state */
 	fgi_publish_node(NULL);
 	next = fgi_queue_retire(&l->queue, head);
 	if (next) {
@@ -123,7 +122,7 @@ static inline void fgi_lock(struct fg_lock *l)
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	return fgi_poll(l, fgi_trylock, clock, abs);
+	return fgi_poll(l, clock, abs);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

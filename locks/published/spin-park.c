@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Spin-then-park (section 2.2): busy-wait until a fixed bound, then block.
+/* Spin-then-park (section 2.2): busy-wait up to a fixed bound, then block.
  *
- *   word       meaning                          taken by        released by
- *   FREE       nobody holds it
- *   HELD       held, nobody sleeps              CAS -> HELD     XCHG -> FREE
- *   CONTENDED  held, somebody may sleep         XCHG            XCHG -> FREE, wake one
+ *   word       meaning                          taken by                 released by
+ *   FREE       free
+ *   HELD       held, no thread sleeps           compare-and-swap         exchange -> FREE
+ *   CONTENDED  held, a thread may sleep         exchange                 exchange -> FREE, wake one
  *
- * Waiting policy: SPIN_NS of test-and-test-and-set, then a futex; a thread that was woken tries once and sleeps again.
- * The bound is the heuristic that the paper objects to: too long for a preempted holder, too short for a running one.
- * I1  the word alone. I2  a waiter sleeps only while the word is CONTENDED, and takes it as such once it has slept: so
- *     each release that may leave a sleeper behind wakes one. I4  not kept: spinners and arrivals overtake sleepers,
- *     who are woken first come, first served. I5  exactly: taken and released inside windows.
+ * Waiting policy: SPIN_NS of test-and-test-and-set, then a futex. A thread that was woken tries once and sleeps again.
+ * The bound is the heuristic that the paper objects to: too long if the holder is preempted, too short if it runs.
+ * I1  The word alone. I2  A waiter sleeps only while the word is CONTENDED, and takes it as such once it has slept, so
+ *     each release that may leave a sleeper behind wakes one. I4  Not kept: spinning and arriving threads overtake
+ *     sleeping ones, which are woken first come, first served. I5  Exactly: taken and released inside windows.
  * Memory: the word; nothing per thread. */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
-#include "runtime/arch/arch.h"
-#include "runtime/futex.h"
-#include "runtime/spin_budget.h"
+#include "locks/lock.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -28,8 +21,8 @@ struct fg_lock {
 
 enum { FREE = 0, HELD = 1, CONTENDED = 2 };
 
-/* About the price of a park and a wake-up, the bound at which a wrong guess costs at most twice the right one (Karlin
- * et al. 1991). */
+/* About the price of a park and a wake-up: at this bound a wrong guess costs at most twice the right one (Karlin et al.
+ * 1991). Section 2.2 speaks of about a context switch; LiTL has 2,700 PAUSEs, "9 us". */
 #define SPIN_NS 10000u
 
 static inline bool fgi_trylock(struct fg_lock *l)
@@ -45,8 +38,7 @@ static inline bool spin(struct fg_lock *l)
 		for (unsigned int turn = 0; turn < FGI_TURNS_PER_LOOK; turn++) {
 			if (fgi_trylock(l))
 				return true;
-			fg_thread.spins++;
-			fg_pause();
+			fgi_spin_turn();
 		}
 	} while (fgi_now_ns(CLOCK_MONOTONIC) < until);
 	return false;
@@ -69,7 +61,7 @@ __attribute__((noinline)) static int spin_then_park(struct fg_lock *l, const str
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		spin_then_park(l, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
+		spin_then_park(l, &FGI_NO_DEADLINE);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)

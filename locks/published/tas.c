@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Test-and-set: the simplest spinlock (section 2.1.2), every look at the word is an XCHG.
+/* Test-and-set: the simplest spinlock (section 2.1.2). Every look at the word is an exchange.
  *
  *   word   0 free, 1 held
  *
- * Waiting policy: spin, always, writing: each waiter takes the cache line for itself in every turn, from the holder
- * too. It collapses when threads outnumber hardware contexts, and is slow before that. tatas.c reads first.
- * I1 by the XCHG. I4 not kept: no order, no bound. I5 exactly: taken and released inside windows.
+ * Waiting policy: spin, always, writing: each waiter takes the cache line for itself in every turn, from the holder as
+ * well. It is slow with two threads and collapses when threads outnumber hardware contexts. tatas.c reads first.
+ * I1  By the exchange. I4  Not kept: no order, no bound. I5  Exactly: taken and released inside windows.
  * Memory: the word; nothing per thread. */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
-#include "runtime/arch/arch.h"
-#include "runtime/spin_budget.h"
+#include "locks/lock.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -27,23 +21,13 @@ static inline bool fgi_trylock(struct fg_lock *l)
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	while (!fgi_trylock(l)) {
-		fg_thread.spins++;
-		fg_pause();
-	}
+	while (!fgi_trylock(l))
+		fgi_spin_turn();
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
-
-	while (!fgi_trylock(l)) {
-		if (fgi_deadline_reached(&p))
-			return ETIMEDOUT;
-		fg_thread.spins++;
-		fg_pause();
-	}
-	return 0;
+	return fgi_poll(l, clock, abs);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Test-and-test-and-set: the spinlock of Listing 1, with the windows that let the Preemption Monitor see its holder.
+/* Test-and-test-and-set: the spinlock of Listing 1, with the windows by which the Preemption Monitor sees its holder.
  *
  *   word   0 free, 1 held
  *
- * Waiting policy: spin, always; it collapses when threads outnumber hardware contexts. I1 by the XCHG; I4 not kept: a
- * test-and-set lock has no order. I5: taken and released inside windows (lines 8-10 and 14-15). */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
-#include "runtime/arch/arch.h"
-#include "runtime/spin_budget.h"
-#include "runtime/thread.h"
+ * Waiting policy: spin, always; it collapses when threads outnumber hardware contexts.
+ * I1  By the exchange. I4  Not kept: no order, no bound. I5  Exactly: taken and released inside windows (lines 8-10 and
+ * 14-15).
+ * Memory: the word; nothing per thread. */
+#include "locks/lock.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -26,23 +21,13 @@ static inline bool fgi_trylock(struct fg_lock *l)
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	while (!fgi_trylock(l)) {
-		fg_thread.spins++;
-		fg_pause();
-	}
+	while (!fgi_trylock(l))
+		fgi_spin_turn();
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
-
-	while (!fgi_trylock(l)) {
-		if (fgi_deadline_reached(&p))
-			return ETIMEDOUT;
-		fg_thread.spins++;
-		fg_pause();
-	}
-	return 0;
+	return fgi_poll(l, clock, abs);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

@@ -3,24 +3,18 @@
  *
  *   next, serving            meaning
  *   next == serving          free
- *   next == serving + 1      held, nobody waits
+ *   next == serving + 1      held, no thread waits
  *   next == serving + 1 + n  held, n threads wait; or about to be taken by the thread with ticket `serving`
  *   forks                    for which process the tickets are good (locks/parts/tickets.h)
  *
- * Waiting policy: spin, always, all on `serving`; strictly first come, first served (I4), so it collapses as soon as
- * one waiter is off CPU. A ticket cannot be handed back, so a timed wait polls without drawing one.
+ * Waiting policy: spin, always, all waiters on `serving`; strictly first come, first served (I4), so it collapses as
+ * soon as one waiter is off CPU. A ticket cannot be handed back, so a timed wait polls without drawing one.
  * I1  `serving` is written by the holder alone, and each ticket is drawn once (2^32 - 1 waiters at most).
- * I5  not quite: the release is a window, and exact; but a thread becomes the owner by seeing its ticket served, or by
- *     drawing a ticket that is, and says so in `held` a few instructions later. A preemption just there is missed, and
- *     so is one that comes first: a waiter that is off CPU when its turn comes counts as nothing.
+ * I5  The release is a window, and exact. A thread becomes the owner when it sees its ticket served, or draws a ticket
+ *     that is, and says so in `held` a few instructions later: the monitor misses a preemption just there. It also
+ *     misses a waiter that is off CPU when its ticket is served.
  * Memory: 12 bytes; nothing per thread. */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <time.h>
-
 #include "locks/parts/tickets.h"
-#include "runtime/spin_budget.h"
 
 struct fg_lock {
 	uint32_t next;
@@ -43,14 +37,12 @@ static inline void fgi_lock(struct fg_lock *l)
 	ticket = fg_fetch_add_relaxed(&l->next, 1);
 	FGI_TICKET_DRAWN();
 	/* acquire: pairs with the holder's release of `serving` */
-	while (fg_load_acquire(&l->serving) != ticket) {
-		fg_thread.spins++;
-		fg_pause();
-	}
+	while (fg_load_acquire(&l->serving) != ticket)
+		fgi_spin_turn();
 	FGI_TICKET_SERVED();
 }
 
-/* The next ticket is served already iff the lock is free; so draw it only if it is still the next one. */
+/* The next ticket is served already iff the lock is free; so it is drawn only if it is still the next one. */
 static inline bool fgi_trylock(struct fg_lock *l)
 {
 	uint32_t serving;
@@ -65,15 +57,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
-
-	while (!fgi_trylock(l)) {
-		if (fgi_deadline_reached(&p))
-			return ETIMEDOUT;
-		fg_thread.spins++;
-		fg_pause();
-	}
-	return 0;
+	return fgi_poll(l, clock, abs);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /* u-SCL, the scheduler-cooperative user-space lock (Patel et al., EuroSys 2020; section 2.2).
  *
- * A contended lock is lent out in slices of 2 ms. Within its slice the slice's owner takes and releases the lock as it
- * likes, undisturbed, and pays for all of it; then it is banned from the lock until those who wait have had their
- * share, in proportion to the weights that their nice values give them.
+ * A contended lock is lent out in lock slices of 2 ms. Within a lock slice its owner takes and releases the lock as it
+ * likes, undisturbed, and is charged for all of it. Then the thread is banned from the lock until the threads that wait
+ * have had their shares, in proportion to the weights of their nice values. (A lock slice has nothing to do with the
+ * scheduler's time slices.)
  *
  *   word      locks/parts/owner_word.h: 0 free, or the owner's tid
- *   extended  0: never contended, no slices yet; else the struct slice below (locks/parts/extended.h)
+ *   extended  0: never contended, no lock slices yet; else the struct lock_slice below (locks/parts/extended.h)
  *   queue     the MCS tail; states of a node: locks/parts/spin_then_park.h
  *
- *   slice_owner  slice_end   who may take the free word
- *   0            -           the head of the queue, or whoever comes while there is none
+ *   slice owner  slice end   which thread may take the free word
+ *   0            -           the head of the queue, or an arriving thread while there is no queue
  *   tid          to come     tid
- *   tid          past        the same as for 0
+ *   tid          past        as for 0
  *
- * Waiting policy: the banned sleep; those in the queue spin for about a context switch, then sleep; its head sleeps to
- * the end of the slice, then spins for about a context switch, then sleeps on the word.
- * I1  the word alone: slices and bans only decide who tries. I2  locks/parts/owner_word.h, locks/parts/spin_then_park.h; every other sleep has
- *     an end. I4  the queue is in order of arrival, and a ban ends when nobody else waits. I5  exactly: the owner by
- *     intent, the head by its node's state.
+ * Waiting policy: banned threads sleep. Threads in the queue spin for about a context switch, then sleep. The head of
+ * the queue sleeps to the end of the lock slice, then spins for about a context switch, then sleeps on the word.
+ * I1  The word alone: lock slices and bans only decide which threads try. I2  locks/parts/owner_word.h,
+ *     locks/parts/spin_then_park.h; every other sleep has an end. I4  The queue is in order of arrival, and a ban ends
+ *     when no other thread waits. I5  Exactly: the owner by intent, the head by its node's state.
  * Memory: 16 bytes, 64 more for a lock that was ever contended; a thread has one node and a table of 64 accounts (2.5
- * KiB) for all locks. Where the table overflows the least recent ban is forgotten, and where there is no object for a
- * lock (262,144 contended ones at once) it goes without slices: so any number of locks may be used.
- * Not as published: the thread is charged for its whole slice, which is what it withheld from the others; its ban runs
- * from when the slice was due, so that the lock does not stand idle while unequal weights add up; the weights
- * that count are those of the threads that wait, not of all that ever came, so nothing is kept per thread and lock
- * beyond the table, and the lock does not wait for the absent. trylock and timed waits look at the word only. */
+ * KiB) for all locks. If the table overflows, the ban that ended first is forgotten; if there is no object for a lock
+ * (262,144 contended ones at once), the lock goes without lock slices. So any number of locks may be used.
+ * Deviations: the thread is charged for its whole lock slice, used or not, since that is what it withheld from the
+ * others; the authors charge the time that it held the lock and end the slice early. A ban runs from when the slice was
+ * due, so that the lock does not idle while unequal weights add up. The weights that count are those of the threads
+ * that wait, not of all that ever came: nothing is kept per thread and lock beyond the table, and the lock does not
+ * wait for absent threads. trylock and timed waits look at the word only. */
 #define FGI_LOCK_HAS_DESTROY
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "locks/parts/extended.h"
 #include "locks/parts/owner_word.h"
@@ -42,32 +41,32 @@ struct fg_lock {
 	uint64_t queue;
 };
 
-/* All but `waiting` is written by the word's owner. */
-struct slice {
+/* Only the owner of the word writes it, except `waiting`. */
+struct lock_slice {
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
 	uint32_t owner;
 	uint32_t forks;  /* for which process `waiting` is good: fgi_forks */
-	int64_t waiting; /* the weights of all who want the lock, banned or queued */
+	int64_t waiting; /* the sum of the weights of all threads that want the lock, banned or queued */
 };
-_Static_assert(sizeof(struct slice) <= FGI_EXTENDED_SMALL_BYTES, "a slice must fit");
+_Static_assert(sizeof(struct lock_slice) <= FGI_EXTENDED_SMALL_BYTES, "must fit");
 
-#define SLICE_NS 2000000u /* the paper's */
+#define SLICE_NS 2000000u /* the authors' code (docs/design/locks.md) */
 
-/* ---- what a thread owes to which lock ---- */
+/* ---- the account of a thread with a lock ---- */
 
 #define SETS 16u
 #define WAYS 4u
 
 struct account {
 	const struct fg_lock *lock;
-	uint64_t begin_ns, end_ns; /* a slice that is not paid for; 0: all is paid */
-	uint64_t due_ns;           /* when it should have had that slice: it came, and no ban held it back */
+	uint64_t begin_ns, end_ns; /* a lock slice that it has not been charged for; 0: none */
+	uint64_t due_ns;           /* when that slice was due: the thread had come, and its ban was over */
 	uint64_t banned_until_ns;
 };
 
 static __thread struct account accounts[SETS][WAYS] __attribute__((tls_model("initial-exec")));
 
-/* This thread's account with the lock: in place of the one whose ban ended first, if there is none yet. */
+/* This thread's account with the lock. A new one takes the place of the account whose ban ended first. */
 static struct account *account_of(const struct fg_lock *l)
 {
 	uint64_t hash = ((uint64_t)(uintptr_t)l >> 3) * 0x9e3779b97f4a7c15u;
@@ -84,7 +83,7 @@ static struct account *account_of(const struct fg_lock *l)
 	return chosen;
 }
 
-/* The scheduler's rule: 1024 at nice 0, a fifth less with each step. Asked anew each time, since nice values change. */
+/* The scheduler's rule: 1024 at nice 0, a fifth less with each step. Read every time, since nice values change. */
 static int64_t my_weight(void)
 {
 	int saved = errno, nice = getpriority(PRIO_PROCESS, 0); /* 0: this thread */
@@ -98,9 +97,10 @@ static int64_t my_weight(void)
 	return weight;
 }
 
-/* The thread's slice is over: it stays away for as long as it takes to give each waiter such a slice, by weight. That
- * time runs from when its slice was due, so that what it had to wait longer is not lost to it. */
-static void pay(struct account *a, uint64_t begin_ns, uint64_t end_ns, int64_t others)
+/* The thread's lock slice is over: charges it, that is, bans the thread for as long as it takes to give each waiter
+ * such a slice, by weight. The ban runs from when the slice was due, so that a thread that got it late is not banned
+ * longer. */
+static void charge(struct account *a, uint64_t begin_ns, uint64_t end_ns, int64_t others)
 {
 	uint64_t used = end_ns - begin_ns, due = a->begin_ns && a->due_ns < begin_ns ? a->due_ns : begin_ns;
 
@@ -111,12 +111,12 @@ static void pay(struct account *a, uint64_t begin_ns, uint64_t end_ns, int64_t o
 
 /* ---- the slow path ---- */
 
-static inline struct slice *slice_of(const struct fg_lock *l)
+static inline struct lock_slice *slice_of(const struct fg_lock *l)
 {
 	return fgi_extended_of(&l->extended, FGI_EXTENDED_SMALL);
 }
 
-static inline bool reserved(const struct slice *s, uint64_t now)
+static inline bool reserved(const struct lock_slice *s, uint64_t now)
 {
 	uint32_t owner = fg_load_relaxed(&s->owner);
 
@@ -126,14 +126,14 @@ static inline bool reserved(const struct slice *s, uint64_t now)
 static void sleep_until(uint64_t ns)
 {
 	struct timespec end = fgi_timespec(ns);
-	uint32_t nobody = 0;
+	uint32_t own = 0; /* no other thread knows it, so the sleep ends by the clock */
 
 	fg_thread.parks++;
-	fgi_futex_wait(&nobody, 0, CLOCK_MONOTONIC, &end);
+	fgi_futex_wait(&own, 0, CLOCK_MONOTONIC, &end);
 }
 
-/* Sleeps until the ban is over. Looks after each slice whether anybody is there for whose sake it was imposed. */
-static void serve_ban(struct fg_lock *l, const struct slice *s, int64_t weight)
+/* Sleeps until the ban is over. Looks after each lock slice whether another thread still wants the lock. */
+static void serve_ban(struct fg_lock *l, const struct lock_slice *s, int64_t weight)
 {
 	uint64_t until = account_of(l)->banned_until_ns, now;
 
@@ -144,9 +144,9 @@ static void serve_ban(struct fg_lock *l, const struct slice *s, int64_t weight)
 	}
 }
 
-static void wait_as_head(struct fg_lock *l, const struct slice *s)
+static void wait_as_head(struct fg_lock *l, const struct lock_slice *s)
 {
-	struct fgi_bound bound = {0};
+	struct fgi_spin_budget p = FGI_NO_DEADLINE;
 
 	for (;;) {
 		if (s && reserved(s, fgi_now_ns(CLOCK_MONOTONIC))) {
@@ -155,22 +155,22 @@ static void wait_as_head(struct fg_lock *l, const struct slice *s)
 		}
 		if (fgi_word_try(&l->word, 0))
 			return;
-		if (fgi_bound_passed(&bound, FGI_SPIN_UNMONITORED_NS)) {
-			fgi_word_park(&l->word, CLOCK_MONOTONIC, NULL);
-			bound = (struct fgi_bound){0};
+		if (fgi_spun_for(&p, FGI_SPIN_UNMONITORED_NS)) {
+			fgi_word_park(&l->word, &p);
+			fgi_spin_budget_renew(&p);
 		}
-		fg_pause();
+		fgi_spin_turn();
 	}
 }
 
 /* The caller owns the word. */
-static void begin_slice(struct fg_lock *l, struct slice *s)
+static void begin_slice(struct fg_lock *l, struct lock_slice *s)
 {
 	struct account *a = account_of(l);
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
 	if (fg_load_relaxed(&s->owner) == fgi_self())
-		a->due_ns = now; /* it goes on, since nobody else waits */
+		a->due_ns = now; /* the slice goes on, since no other thread waits */
 	a->begin_ns = now;
 	a->end_ns = now + SLICE_NS;
 	fg_store_relaxed(&s->begin_ns, now);
@@ -178,7 +178,7 @@ static void begin_slice(struct fg_lock *l, struct slice *s)
 	fg_store_relaxed(&s->owner, fgi_self());
 }
 
-static void wait_in_queue(struct fg_lock *l, struct slice *s)
+static void wait_in_queue(struct fg_lock *l, struct lock_slice *s)
 {
 	struct fg_queue_node *node = fgi_node_need(&l->queue), *next;
 
@@ -188,7 +188,7 @@ static void wait_in_queue(struct fg_lock *l, struct slice *s)
 	wait_as_head(l, s);
 	if (s)
 		begin_slice(l, s);
-	fgi_held_raise(); /* the head's criticality goes from the node's state to `held`, until it is passed on */
+	fgi_held_raise(); /* from here on `held` says that the head is critical, no longer the node's state */
 	fgi_publish_node(NULL);
 	next = fgi_queue_retire(&l->queue, node);
 	if (next)
@@ -196,8 +196,8 @@ static void wait_in_queue(struct fg_lock *l, struct slice *s)
 	fgi_node_put(node);
 }
 
-/* Waiters that the parent's threads announced are not in the child. */
-static void forget_other_process(struct slice *s)
+/* The weights of the parent's waiting threads do not count in the child. */
+static void forget_other_process(struct lock_slice *s)
 {
 	uint32_t forks = fg_load_relaxed(&s->forks), now = fg_load_relaxed(&fgi_forks);
 
@@ -207,7 +207,7 @@ static void forget_other_process(struct slice *s)
 
 __attribute__((noinline)) static void compete(struct fg_lock *l)
 {
-	struct slice *s = fgi_extended_attach(&l->extended, FGI_EXTENDED_SMALL);
+	struct lock_slice *s = fgi_extended_attach(&l->extended, FGI_EXTENDED_SMALL);
 	struct account *a;
 	int64_t weight;
 	uint64_t now;
@@ -220,7 +220,7 @@ __attribute__((noinline)) static void compete(struct fg_lock *l)
 	a = account_of(l);
 	now = fgi_now_ns(CLOCK_MONOTONIC);
 	if (a->begin_ns && a->end_ns <= now)
-		pay(a, a->begin_ns, a->end_ns, fg_load_relaxed(&s->waiting));
+		charge(a, a->begin_ns, a->end_ns, fg_load_relaxed(&s->waiting));
 	a->due_ns = a->banned_until_ns > now ? a->banned_until_ns : now;
 	weight = my_weight();
 	fg_fetch_add_relaxed(&s->waiting, weight);
@@ -230,7 +230,7 @@ __attribute__((noinline)) static void compete(struct fg_lock *l)
 }
 
 /* The lock has been contended before. */
-__attribute__((noinline)) static bool take_in_slice(struct fg_lock *l, struct slice *s)
+__attribute__((noinline)) static bool take_in_slice(struct fg_lock *l, struct lock_slice *s)
 {
 	return fg_load_relaxed(&s->owner) == fgi_self() && fgi_now_ns(CLOCK_MONOTONIC) < fg_load_relaxed(&s->end_ns) &&
 	       fgi_word_try(&l->word, 0);
@@ -245,7 +245,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	struct slice *s = slice_of(l);
+	struct lock_slice *s = slice_of(l);
 
 	if (fg_likely(!s) ? fgi_trylock(l) : take_in_slice(l, s))
 		return;
@@ -254,11 +254,11 @@ static inline void fgi_lock(struct fg_lock *l)
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	return fgi_poll(l, fgi_trylock, clock, abs);
+	return fgi_poll(l, clock, abs);
 }
 
-/* A section that outlasts its slice is paid for in full. */
-__attribute__((noinline)) static void end_slice(struct fg_lock *l, struct slice *s)
+/* A section that outlasts its lock slice is charged in full. */
+__attribute__((noinline)) static void end_slice(struct fg_lock *l, struct lock_slice *s)
 {
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 	int64_t others;
@@ -268,7 +268,7 @@ __attribute__((noinline)) static void end_slice(struct fg_lock *l, struct slice 
 	others = fg_load_relaxed(&s->waiting);
 	if (others > 0) {
 		fg_store_relaxed(&s->owner, 0);
-		pay(account_of(l), fg_load_relaxed(&s->begin_ns), now, others);
+		charge(account_of(l), fg_load_relaxed(&s->begin_ns), now, others);
 	} else {
 		begin_slice(l, s);
 	}
@@ -276,7 +276,7 @@ __attribute__((noinline)) static void end_slice(struct fg_lock *l, struct slice 
 
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	struct slice *s = slice_of(l);
+	struct lock_slice *s = slice_of(l);
 
 	if (s && fg_load_relaxed(&s->owner) == fgi_self())
 		end_slice(l, s);

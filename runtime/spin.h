@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* One turn of busy-waiting. Every lock waits and counts by these functions only, so that the spin counts of different
+ * locks can be compared (tests/unit/spins.c compares them with a count of the pauses themselves).
+ *
+ * A turn is one spin hint (PAUSE on x86-64), or one sched_yield of a waiter that is going to look again. It does not
+ * include a look: a lock with back-off takes several turns between two looks. A turn lasts 15 to 50 ns. */
+#ifndef FGI_SPIN_H
+#define FGI_SPIN_H
+
+#include <sched.h>
+#include <stdint.h>
+
+#include "runtime/arch/arch.h"
+#include "runtime/block.h"
+
+static inline void fgi_spin_turns(uint32_t turns)
+{
+	fg_thread.spins += turns;
+	for (uint32_t i = 0; i < turns; i++)
+		fg_pause();
+}
+
+static inline void fgi_spin_turn(void)
+{
+	fgi_spin_turns(1);
+}
+
+/* A turn that offers the CPU to another thread. No cancellation point; never fails, so errno is kept. */
+static inline void fgi_spin_yield(void)
+{
+	fg_thread.spins++;
+	sched_yield();
+}
+
+#endif
