@@ -1,40 +1,50 @@
 # SPDX-License-Identifier: MIT
 # The front door. CMake builds C, Cargo builds Rust and BPF; both end up in build/, laid out like an installed prefix.
+# Cargo fetches crates from the network when they are not in its cache.
 PREFIX ?= /usr/local
 DESTDIR ?=
 WERROR ?= $(if $(CI),ON,OFF)
 REQUIRE_PEERS ?= $(if $(CI),ON,OFF)
-ROUNDS ?= 7
-RUN_SIZE ?= 500000
+ROUNDS ?= 3
 
 CMAKE_BUILD := build/.cmake
+CARGO := cargo build --manifest-path rust/Cargo.toml --release --locked
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/.cargo
 # rustup's toolchain need not be on the PATH of a shell that was open when it was installed.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: all c rust run check check-kernels check-slice bench install lint format clean help
-
-all: c rust ## build everything into build/ (the default)
-
-c:
+# $(call build,CMake options,CMake targets,Cargo's selection)
+define build
 	@scripts/bootstrap --check build
-	@cmake -S . -B $(CMAKE_BUILD) -G Ninja -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) --log-level=WARNING
-	@cmake --build $(CMAKE_BUILD)
+	@cmake -S . -B $(CMAKE_BUILD) -G Ninja --log-level=WARNING $(1)
+	@cmake --build $(CMAKE_BUILD) --target $(2)
 	@cmake --install $(CMAKE_BUILD) --prefix build >/dev/null
-
-rust: c
-	@cargo build --manifest-path rust/Cargo.toml --release --locked --bins
+	@$(CARGO) $(3)
 	@scripts/assemble build
+endef
+strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS)
+# A build directory that has the workers and the tests keeps them.
+first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-run: ## the main job: Kyoto Cabinet's cache test under glibc's mutexes and under FlexGuard
+.PHONY: all workers tests run check check-kernels check-slice bench install lint format clean help
+
+all: ## build what a user needs into build/: the command, the interposers, the library (the default)
+	$(call build,$(strict) $(first),all,-p flexguard)
+
+workers: ## the same, and the workers of `flexguard bench`
+	$(call build,$(strict) -DFG_TESTS=ON,all workers,-p flexguard -p flexguard-peers)
+
+tests: ## everything: the workers and the tests, too
+	$(call build,$(strict) -DFG_TESTS=ON,all workers tests,--workspace --bins --tests)
+
+run: ## the main job: real programs under glibc's mutexes, the published lock and the default lock: a table
 	@scripts/bootstrap build run
 	@$(MAKE) --no-print-directory all
-	build/bin/flexguard bench exec --locks posix,flexguard --rounds $(ROUNDS) -- \
-		kccachetest wicked -th 4 -it 2 $(RUN_SIZE)
+	build/bin/flexguard bench first --rounds $(ROUNDS)
 
 check: ## every test; ends non-zero on any failure
 	@scripts/bootstrap build check
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory tests
 	@scripts/check
 
 check-kernels: ## the monitor's tests on Linux 6.1, 6.12 and 7.3, in virtual machines (Debian; needs its mirror)
@@ -43,16 +53,16 @@ check-kernels: ## the monitor's tests on Linux 6.1, 6.12 and 7.3, in virtual mac
 check-slice: ## the locks with time-slice extension, on a kernel built for it, in a virtual machine (the same)
 	@tests/kernels/slice
 
-bench: all ## the paper's shared-memory-access microbenchmark: glibc, futex, flexguard
+bench: workers ## the paper's shared-memory-access microbenchmark: glibc, futex, flexguard
 	build/bin/flexguard bench shm
 
-install: ## copy what `make` built to $(DESTDIR)$(PREFIX)
+install: ## copy what `make` built to $(DESTDIR)$(PREFIX); after `make workers`, the workers, too
 	@test -x build/bin/flexguard || { echo "nothing to install yet: run \`make\` first" >&2; exit 1; }
 	@DESTDIR="$(DESTDIR)" cmake --install $(CMAKE_BUILD) --prefix "$(PREFIX)" >/dev/null
 	@scripts/assemble "$(DESTDIR)$(PREFIX)"
 
 lint: ## formatting, static analysis, and the rules of CONTRIBUTING.md
-	@scripts/bootstrap build lint
+	@scripts/bootstrap build check bench lint
 	@scripts/lint
 
 format: ## rewrite C and Rust in the project's format

@@ -1,19 +1,54 @@
 # SPDX-License-Identifier: MIT
-# fg_test(NAME name [TIMEOUT s] [LABELS l...] [ENVIRONMENT var=value...] COMMAND command...)
-# A test ends 0 (passed), 77 (this machine cannot run it: skipped) or otherwise (failed).
+add_custom_target(tests)
+add_custom_target(variant)
+
+# fg_test(NAME group.topic... [TIMEOUT s] [LABELS l...] [PARALLEL] [ENVIRONMENT var=value...] COMMAND command...)
+#
+# A test ends 0 (passed), 77 (this machine cannot run it: skipped) or otherwise (failed). Its group is its first label.
+# With the label `variant`, the builds with clang and with sanitizers run it, too: all unit tests have it, and the stress
+# tests of one lock of each kind. Target `variant` builds their programs.
+#
+# A test runs alone, because most tests count preemptions, or keep every CPU busy. A test that does neither says
+# PARALLEL; a folder of such tests says set(FG_PARALLEL ON).
 function(fg_test)
-	cmake_parse_arguments(T "" "NAME;TIMEOUT" "LABELS;ENVIRONMENT;COMMAND" ${ARGN})
+	cmake_parse_arguments(T "PARALLEL" "NAME;TIMEOUT" "LABELS;ENVIRONMENT;COMMAND" ${ARGN})
 	if(NOT T_TIMEOUT)
 		set(T_TIMEOUT 120)
 	endif()
-	add_test(NAME ${T_NAME} COMMAND ${T_COMMAND})
-	set_tests_properties(${T_NAME} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT})
-	if(T_LABELS)
-		set_tests_properties(${T_NAME} PROPERTIES LABELS "${T_LABELS}")
+	string(REGEX REPLACE "\\..*" "" group ${T_NAME})
+	list(PREPEND T_LABELS ${group})
+	if(T_NAME MATCHES "^unit\\.|^stress\\..*\\.(flexguard|tatas|futex|mcs)$")
+		list(APPEND T_LABELS variant)
 	endif()
+	list(REMOVE_DUPLICATES T_LABELS)
+	if("variant" IN_LIST T_LABELS)
+		foreach(word IN LISTS T_COMMAND)
+			string(REGEX REPLACE "^\\$<TARGET_FILE:(.*)>$" "\\1" word "${word}")
+			if(TARGET ${word})
+				add_dependencies(variant ${word})
+			endif()
+		endforeach()
+	endif()
+	set(alone ON)
+	if(T_PARALLEL OR FG_PARALLEL)
+		set(alone OFF)
+	endif()
+	add_test(NAME ${T_NAME} COMMAND ${T_COMMAND})
+	set_tests_properties(${T_NAME} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT} RUN_SERIAL ${alone}
+		LABELS "${T_LABELS}")
 	if(T_ENVIRONMENT)
 		set_tests_properties(${T_NAME} PROPERTIES ENVIRONMENT "${T_ENVIRONMENT}")
 	endif()
+endfunction()
+
+# fg_test_programs(folder...): target `tests` builds every program of these folders, and what it depends on.
+function(fg_test_programs)
+	foreach(folder IN LISTS ARGN)
+		get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+		if(targets)
+			add_dependencies(tests ${targets})
+		endif()
+	endforeach()
 endfunction()
 
 # Ways to run the default lock that tests try: each regime alone, and both by turns as fast as they can be changed.
