@@ -32,6 +32,7 @@ pub mod compare;
 pub mod contention;
 mod document;
 pub mod exec;
+pub mod first;
 mod html;
 mod machine;
 mod measure;

@@ -22,7 +22,7 @@ pub fn completions(args: args::Completions) -> Result<Status> {
 }
 
 /// Every page: the words of its command line, and its sections.
-const PAGES: [(&[&str], &[Section]); 14] = [
+const PAGES: [(&[&str], &[Section]); 15] = [
     (&[], sections::MAIN),
     (&["run"], sections::RUN),
     (&["list"], sections::LIST),
@@ -33,6 +33,7 @@ const PAGES: [(&[&str], &[Section]); 14] = [
     (&["bench", "hashtable"], sections::BENCH_HASHTABLE),
     (&["bench", "overhead"], sections::BENCH_OVERHEAD),
     (&["bench", "exec"], sections::BENCH_EXEC),
+    (&["bench", "first"], sections::BENCH_FIRST),
     (&["bench", "paper"], sections::BENCH_PAPER),
     (&["bench", "compare"], sections::BENCH_COMPARE),
     (&["bench", "report"], sections::BENCH_REPORT),

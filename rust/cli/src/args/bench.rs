@@ -9,7 +9,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use flexguard_bench::options::{self, factor, hogs, interval, seconds, share, threads};
 use flexguard_bench::{
-    compare, contention, exec, memcached, micro, overhead, paper, presets, report,
+    compare, contention, exec, first, memcached, micro, overhead, paper, presets, report,
 };
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
@@ -54,6 +54,13 @@ pub enum Bench {
     #[command(after_long_help = sections::help(sections::BENCH_EXEC))]
     Exec(Measured<Exec>),
 
+    /// What FlexGuard is for: a few real programs under glibc's mutexes and FlexGuard's
+    ///
+    /// Takes half a minute. Runs sysbench, kcutiltest and kccachetest (Debian: sysbench, kyotocabinet-utils) a few times under each of
+    /// three locks, and prints a table.
+    #[command(after_long_help = sections::help(sections::BENCH_FIRST))]
+    First(First),
+
     /// Every figure of the paper, on this machine
     ///
     /// A call continues where an earlier call in the same directory was interrupted.
@@ -76,6 +83,7 @@ impl Bench {
             Self::Hashtable(args) => args.run::<micro::Micro>(),
             Self::Overhead(args) => args.run::<overhead::Overhead>(),
             Self::Exec(args) => args.run::<exec::Exec>(),
+            Self::First(args) => first::run(args.into()),
             Self::Paper(args) => paper::run(args.into()),
             Self::Compare(args) => compare::run(args.into()),
             Self::Report(args) => report::run(args.into()),
@@ -416,6 +424,21 @@ impl From<Exec> for exec::Exec {
         exec.timeout = args.timeout;
         exec.monitor = args.monitor.mode();
         exec
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct First {
+    /// How often each program runs under each lock
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+}
+
+impl From<First> for first::First {
+    fn from(args: First) -> Self {
+        Self {
+            rounds: args.rounds,
+        }
     }
 }
 

@@ -306,6 +306,8 @@ pub const BENCH_EXEC: &[Section] = &[
     },
 ];
 
+pub const BENCH_FIRST: &[Section] = &[BENCH_EXIT, ENVIRONMENT];
+
 pub const BENCH_PAPER: &[Section] = &[
     Section {
         title: "RESULTS",

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench first`: what FlexGuard is for, in half a minute. A few real programs under glibc's mutexes, the published
+//! lock and the default lock, and a line on what each of them shows.
+
+use std::io::IsTerminal;
+
+use super::document::{Document, Entry};
+use super::exec::Exec;
+use super::pipeline;
+use super::options::Plan;
+use super::progress::Progress;
+use super::session::{self, Session};
+use super::table::Table;
+use super::workload::Workload;
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+use flexguard_launch::output;
+use flexguard_launch::prefix::Prefix;
+use flexguard_launch::signals;
+
+#[derive(Debug)]
+pub struct First {
+    /// How often each program runs under each lock
+    pub rounds: u32,
+}
+
+/// The first one is what the others are compared with.
+const LOCKS: [&str; 3] = ["posix", "flexguard-sosp25", "flexguard"];
+
+struct Program {
+    title: &'static str,
+    command: &'static str,
+    shows: &'static str,
+}
+
+/// Chosen by measurement (docs/results/first-run.md): two that waiting for a lock dominates, and one that it does not.
+const PROGRAMS: [Program; 3] = [
+    Program {
+        title: "sysbench threads",
+        command: "sysbench threads --threads=4 --thread-locks=1 --events=1500 --time=0 run",
+        shows: "Four threads yield their CPU while they hold the mutex. A waiter that spins meanwhile wastes the CPU, and one \
+                that sleeps must be woken.",
+    },
+    Program {
+        title: "Kyoto Cabinet, conditions",
+        command: "kcutiltest cond -th 8 4000",
+        shows: "Eight threads signal one another through a condition variable. What counts is how a woken thread gets the \
+                mutex.",
+    },
+    Program {
+        title: "Kyoto Cabinet, cache",
+        command: "kccachetest wicked -th 4 -it 1 100000",
+        shows: "Four threads work on a cache whose mutexes are seldom contended. Any lock is as good as another.",
+    },
+];
+
+impl Program {
+    fn workload(&self, prefix: &Prefix) -> Result<Exec> {
+        let argv = self.command.split(' ').map(Into::into).collect();
+        let mut exec = Exec::new(LOCKS.map(String::from).to_vec(), argv, None);
+        exec.timeout = 60.0;
+        exec.prepare(prefix)?;
+        Ok(exec)
+    }
+}
+
+pub fn run(args: First) -> Result<Status> {
+    let prefix = Prefix::find()?;
+    let plan = Plan {
+        rounds: args.rounds,
+        warmup_rounds: 0,
+        noise: false,
+    };
+    let workloads = PROGRAMS
+        .iter()
+        .map(|p| p.workload(&prefix))
+        .collect::<Result<Vec<_>>>()?;
+    signals::hold()?;
+    let monitor = session::monitor(&workloads[0])?;
+    let steps = || workloads.iter().flat_map(|w| Session::steps(w, &plan));
+    let progress = Progress::new(steps().count(), steps().map(|s| s.1).sum());
+    let (mut documents, mut interrupted) = (Vec::new(), None);
+    for (program, workload) in PROGRAMS.iter().zip(&workloads) {
+        if !std::io::stderr().is_terminal() {
+            output::note(&format!("flexguard: {}\n", program.command));
+        }
+        let mut document = session::begin(workload, &plan, &prefix, &monitor);
+        interrupted = Session {
+            workload,
+            plan: &plan,
+            monitor: &monitor,
+            progress: &progress,
+            keep: &|_| Ok(()),
+        }
+        .run(&mut document)?;
+        documents.push(document);
+        if interrupted.is_some() {
+            break;
+        }
+    }
+    drop(progress);
+    output::print(&conclusion(&documents))?;
+    documents.iter().for_each(pipeline::tell_failures);
+    let failed = documents.iter().any(|d| !d.failures.is_empty());
+    Ok(match interrupted {
+        Some(signal) => Status::Signaled(signal),
+        None => Status::Exited(u8::from(failed)),
+    })
+}
+
+/// The table, what each program shows, and what the numbers rest on.
+fn conclusion(documents: &[Document]) -> String {
+    let mut titles = vec!["seconds"];
+    titles.extend(LOCKS.map(|lock| if lock == "posix" { "glibc" } else { lock }));
+    titles.push("the default against glibc");
+    let mut table = Table::new(&titles, 1).with_notes();
+    for (program, document) in PROGRAMS.iter().zip(documents) {
+        let entries = LOCKS.map(|lock| document.results.iter().find(|e| e.subject == lock));
+        let mut row = vec![program.title.to_owned()];
+        row.extend(entries.map(|e| e.map_or("-".into(), median)));
+        row.push(entries[2].map_or("-".into(), verdict));
+        table.row(row);
+    }
+    let mut text = table.render();
+    for program in &PROGRAMS[..documents.len()] {
+        text += &format!(
+            "\n{}: {}\n  {}\n",
+            program.title, program.command, program.shows
+        );
+    }
+    if let Some(document) = documents.first() {
+        text += &format!(
+            "\nMedians of {} interleaved rounds. flexguard-sosp25 is the published lock, flexguard the default.\n\
+             Monitor: {}.\nYour own program: flexguard bench exec -- PROGRAM ARGUMENTS...\n",
+            document.rounds, document.monitor.description
+        );
+    }
+    text
+}
+
+fn median(entry: &Entry) -> String {
+    entry
+        .measures
+        .get("elapsed_seconds")
+        .map_or("-".into(), |e| format!("{:.2}", e.median))
+}
+
+/// Three rounds are too few for a test of significance: a difference is told where it is over a tenth in every round.
+fn verdict(entry: &Entry) -> String {
+    match &entry.ratio {
+        None => "-".into(),
+        Some(ratio) if ratio.min > 1.1 => format!("{:.1} times as fast", ratio.median),
+        Some(ratio) if ratio.max < 1.0 / 1.1 => format!("{:.1} times as slow", 1.0 / ratio.median),
+        Some(_) => "no clear difference".into(),
+    }
+}
