@@ -13,10 +13,10 @@ int fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, const str
 /* The same, as one of those whom a wake-up with any of the bits `as` reaches. Every wake-up without bits does. */
 int fgi_futex_wait_as(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs, uint32_t as);
 
-#define FGI_ANYBODY 0xffffffffu /* all bits: what those sleep as who are not told otherwise */
+#define FGI_ANYBODY 0xffffffffu /* all bits: what a thread sleeps as unless told otherwise */
 
 /* Wakes up to n sleepers, first come first served. Returns their number. `word` may point to memory that is freed by
- * now: then nobody sleeps there, or somebody unrelated is woken spuriously, which every futex user must bear. */
+ * now: then no thread sleeps there, or an unrelated one wakes up spuriously, which every futex user must tolerate. */
 int fgi_futex_wake(uint32_t *word, int n);
 int fgi_futex_wake_as(uint32_t *word, int n, uint32_t as);
 

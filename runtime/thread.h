@@ -50,8 +50,8 @@ static inline void fgi_publish_node(const struct fg_queue_node *node)
 }
 
 /* Published intent, for locks whose word names its owner. `pending` leads to the word from before the instruction that
- * takes it until after the one that releases it: so it is the account of the lock, too. It has room for one. When this
- * thread goes for another, the one that it has is counted in `held` instead.
+ * takes it until after the one that releases it: so it is the account of the lock, too. It holds one lock. When this
+ * thread goes for another, `held` counts the one that it has instead.
  *
  *   fgi_intent_set(&l->word);               fgi_intent_restore(&l->word);
  *   if (compare-and-swap)                      release

@@ -20,7 +20,7 @@
 
 /* LiTL's numbers (docs/design/locks.md): UPDATE_DELAY, how long a running waiter may go without publishing, of which a
  * turn takes some 0.1 us; MAX_CS_TIME, how long a section lasts at most unless its thread is off CPU, longer than most
- * time slices, so that yielding is for the worst cases; and PATIENCE. */
+ * time slices, so that yielding is for the worst cases; and after how long a waiter yields. */
 #define TP_STALE_NS 10000
 #define TP_SECTION_NS 10000000
 #define TP_YIELD_NS 50000

@@ -35,7 +35,7 @@ fg_defect(link-not-awaited mcs ${published}/mcs.c
 
 fg_defect(no-wake malthusian ${parts}/spin_then_park.h "fgi_futex_wake(&node->state, 1);" "return;")
 fg_defect(passive-forgotten malthusian ${published}/malthusian.c
-	"node_private(heir)->youngest = fgi_node_word(youngest);" "node_private(heir)->youngest = 0;")
+	"node_private(successor)->youngest = fgi_node_word(youngest);" "node_private(successor)->youngest = 0;")
 
 fg_defect(parks-after-grant shuffle ${parts}/spin_then_park.h # looks and stores in two steps
 	"if (fg_cas_relaxed(&node->state, FG_NODE_WAITING, FGI_NODE_PARKED) != FG_NODE_WAITING)"
