@@ -146,7 +146,7 @@ struct fg_shared {
 
 	fg_u32 magic; /* with each beat, the first before any client is served; like version, always the same */
 	fg_u32 version;
-	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; with each beat, every FG_HEARTBEAT_NS; 0: the user half said goodbye */
+	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; with each beat, every FG_HEARTBEAT_NS; 0: the monitor has ended */
 	fg_u64 pad1[6];
 
 	fg_u64 preempted_holders; /* critical preemptions since load, by kind */

@@ -13,7 +13,7 @@ use crate::error::os;
 use crate::kernel::Kernel;
 use crate::{Error, Stop};
 
-/// Renews the heartbeat while `work` runs. Its argument is thrown if the heart fails: then it is to return.
+/// Renews the heartbeat while `work` runs. If the heartbeat fails, the `Stop` that `work` gets is set, and `work` returns.
 pub fn beat_while(
     kernel: &Kernel,
     stop: &Stop,

@@ -86,7 +86,7 @@ impl Kernel {
             object,
             tick_ns: tick_ns(),
         };
-        // Before anybody can have it: no process, this one included, can write the page from here on.
+        // Before any client has it: from here on no process, this one included, can write the page.
         kernel
             .shared
             .freeze()
@@ -117,7 +117,7 @@ impl Kernel {
         self.shared.as_fd()
     }
 
-    /// Renews the heartbeat on the shared page, or says goodbye on it. The page is written by BPF programs only.
+    /// Renews the heartbeat on the shared page, or marks the page as ended. Only BPF programs write the page.
     pub fn beat(&self, alive: bool) -> Result<(), Error> {
         let mut args = fg_beat_args {
             alive: alive.into(),

@@ -6,7 +6,7 @@
 //! use flexguard_monitor::{Monitor, Options, SocketName, Stop};
 //!
 //! let monitor = Monitor::start(Options { socket: SocketName::default(), run_time_stats: true })?;
-//! let stop = Stop::new()?; // thrown by a signal handler or another thread
+//! let stop = Stop::new()?; // set by a signal handler or another thread
 //! monitor.serve(&stop)?;
 //! println!("{:?}", monitor.stats()?);
 //! # Ok(())

@@ -29,7 +29,7 @@ pub struct Registered {
 }
 
 /// A running monitor. Send and Sync: serve in one thread, look at the statistics in another.
-/// Drop says goodbye on the shared page, detaches the programs and removes the socket.
+/// Drop marks the shared page as ended, detaches the programs and removes the socket.
 #[derive(Debug)]
 pub struct Monitor {
     // Before `kernel`: no client may connect to a monitor that has gone.
@@ -55,7 +55,7 @@ impl Monitor {
         })
     }
 
-    /// Serves registrations and renews the heartbeat until `stop` is thrown.
+    /// Serves registrations and renews the heartbeat until `stop` is set.
     pub fn serve(&self, stop: &Stop) -> Result<(), Error> {
         let stats = || self.stats();
         Server {
@@ -113,7 +113,7 @@ impl Monitor {
 impl Drop for Monitor {
     fn drop(&mut self) {
         if let Err(error) = self.kernel.beat(false) {
-            tracing::warn!(error = %error.told(), "cannot say goodbye; clients will notice by the heartbeat");
+            tracing::warn!(error = %error.told(), "cannot tell clients that the monitor ends; they notice when the heartbeat stops");
         }
     }
 }

@@ -23,15 +23,15 @@ pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Is the process behind `pidfd` still with the privileges it connected with? To be asked once its record is written.
+/// Does the process behind `pidfd` still have the privileges it connected with? Ask once its record is written.
 ///
 /// A client can connect, leave a copy of the socket to another process, exec a setuid program, and have the registration
-/// sent then: the kernel's answer to "who connected" is that program now, and windows chosen by the attacker would tell
-/// him its registers bit by bit. Credentials change before the exec hook runs. So if they are as they were after the
-/// record has been written, a hook that is to delete it is still to come.
+/// sent then. The kernel then names the setuid program as the client, and windows that the attacker chose would reveal its
+/// registers bit by bit. Credentials change before the exec hook runs. So if they are unchanged after the record has been
+/// written, the hook that deletes the record has not run yet.
 ///
-/// A socket does not tell the capabilities of the process that connected. Those of a program that has them from its file make the
-/// process untraceable for its user: the files of /proc/PID then belong to root.
+/// A socket does not tell the capabilities of the process that connected. A program that has capabilities from its file is
+/// untraceable for its user: the files of /proc/PID then belong to root.
 pub fn speaks_for_itself(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let connected = getsockopt(stream, sockopt::PeerCredentials)?;
     let pid = pid_of(pidfd)?;

@@ -34,7 +34,7 @@ pub struct Stats {
     pub preempted_next_waiters: u64,
     /// `num_preempted_cs` went from 0 to 1: every lock on the machine turned to blocking.
     pub mode_transitions: u64,
-    /// Critical preemptions that could not be counted, for want of a record.
+    /// Critical preemptions that could not be counted because the thread had no record.
     pub missed: u64,
     /// Records for which the kernel had no memory.
     pub lost_records: u64,
