@@ -76,7 +76,7 @@ impl Attachment {
             .unwrap_or_default();
         Err(
             Failure::because(why, "--monitor require").advice(format_args!(
-                "{advice}or start `flexguard monitor` with the privilege, once for the machine\n\
+                "{advice}or have an administrator start `flexguard monitor`, once for the machine\n\
              `flexguard doctor` checks everything"
             )),
         )
