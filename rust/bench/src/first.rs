@@ -6,8 +6,8 @@ use std::io::IsTerminal;
 
 use super::document::{Document, Entry};
 use super::exec::Exec;
-use super::pipeline;
 use super::options::Plan;
+use super::pipeline;
 use super::progress::Progress;
 use super::session::{self, Session};
 use super::table::Table;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use flexguard_launch::attach::Attachment;
 use flexguard_launch::prefix::Prefix;
 
-/// What stays as it is while the benchmark runs. None: this kernel, or these privileges, do not tell.
+/// What does not change while the benchmark runs. None: this kernel, or these privileges, do not tell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     pub cpu: Option<String>,
@@ -36,7 +36,7 @@ pub struct Scheduler {
     pub features: Option<String>,
 }
 
-/// How busy the machine was, by others and then also by us.
+/// How busy the machine was: before the benchmark, and after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     pub before: Option<[f64; 3]>,
@@ -131,7 +131,7 @@ impl Machine {
         pairs.into_iter().filter(|(_, a, b)| a != b).collect()
     }
 
-    /// The hardware is the same, as far as one can see.
+    /// Whether the hardware is the same, as far as this record tells.
     pub fn is_same_hardware(&self, other: &Self) -> bool {
         (&self.cpu, self.hardware_contexts, self.virtual_machine)
             == (&other.cpu, other.hardware_contexts, other.virtual_machine)
@@ -144,7 +144,7 @@ pub fn contexts() -> usize {
 }
 
 impl Load {
-    /// Before the first run: it must not be ours.
+    /// Taken before the first run, so that it is not the benchmark's own load.
     pub fn now() -> Self {
         Self {
             before: load_average(),
@@ -156,7 +156,7 @@ impl Load {
         self.after = load_average();
     }
 
-    /// Others use the machine, so that nothing it says is worth much: a context or more was busy before we began.
+    /// Other work used a context or more before the benchmark began: its results are worth little.
     pub fn is_disturbed(&self) -> bool {
         self.before.is_some_and(|l| l[0] >= 0.5)
     }
@@ -271,7 +271,7 @@ fn fingerprint(dirs: &[std::path::PathBuf]) -> String {
         .flat_map(|d| d.flatten().map(|e| e.path()))
         .collect();
     files.sort();
-    // FNV-1a: nobody attacks it, it only has to notice a change.
+    // FNV-1a is enough to notice a change.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut add = |bytes: &[u8]| {
         for byte in bytes {

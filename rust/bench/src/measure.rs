@@ -8,16 +8,16 @@ use super::stats::Better;
 /// One thing that a benchmark measures in every run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
-    /// As in the JSON and `--columns`.
+    /// Its name in the JSON and for `--columns`.
     pub name: String,
-    /// As above a column and beside an axis.
+    /// Its title above a column and beside an axis.
     pub title: String,
     pub unit: Unit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better: Option<Better>,
 }
 
-/// What a value is; decides how it is written.
+/// What kind of value it is, which decides how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     #[serde(rename = "ops/ms")]
@@ -55,7 +55,7 @@ impl Unit {
         }
     }
 
-    /// A value on its own: times in the unit that fits, everything else as in its column.
+    /// A value outside a table: times in the unit that fits, everything else as in its column.
     pub fn write(self, value: f64) -> String {
         match self {
             Self::Nanoseconds => duration(value),
@@ -90,7 +90,7 @@ pub fn duration(ns: f64) -> String {
     }
 }
 
-/// A catalogue's line.
+/// A line of a catalogue of measures.
 pub fn measure(name: &str, title: &str, unit: Unit, better: impl Into<Option<Better>>) -> Measure {
     Measure {
         name: name.into(),

@@ -24,7 +24,7 @@ pub struct Load {
     pub seconds: u32,
 }
 
-/// A server that ends with us.
+/// A server that ends with this process.
 struct Server(Child);
 
 impl Drop for Server {
@@ -60,7 +60,7 @@ pub fn run(load: Load) -> Result<Status> {
 
 fn start(load: &Load, port_file: &Path) -> Result<Child> {
     let mut command = Command::new("memcached");
-    // As root it wants to be told to become nobody else; elsewhere the option is ignored.
+    // As root memcached refuses to start without this option; otherwise it ignores it.
     command
         .args(["-u", "root", "-U", "0", "-l", "127.0.0.1", "-p", "-1", "-t"])
         .arg(load.threads.to_string())
@@ -75,7 +75,7 @@ fn start(load: &Load, port_file: &Path) -> Result<Child> {
         .context("cannot start memcached (Debian: memcached)")
 }
 
-/// The port that it chose: its file appears whole, by being renamed.
+/// The port that the server chose. It writes the file under another name and renames it, so the file is always whole.
 fn wait_for_port(server: &mut Server, port_file: &Path) -> Result<u16> {
     let deadline = Instant::now() + START;
     while Instant::now() < deadline {

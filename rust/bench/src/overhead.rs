@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench overhead`: what the Preemption Monitor costs, section 5.4 of the paper.
 //!
-//! hackbench does little but switch between processes, so it shows the monitor's cost at its worst. Five conditions take turns:
+//! hackbench does little but switch between processes, so it shows the monitor's worst case. Five conditions take turns:
 //!
 //! - without: no monitor is loaded;
 //! - bystander: it is loaded, and hackbench has nothing to do with it;
@@ -90,7 +90,7 @@ impl Overhead {
         which("hackbench").is_ok()
     }
 
-    /// Why it cannot be measured here, if so.
+    /// Why the overhead cannot be measured on this machine; None: it can.
     pub fn obstacle() -> Option<Failure> {
         if !Self::is_installed() {
             return Some(
@@ -261,7 +261,7 @@ impl Workload for Overhead {
         })
     }
 
-    /// Measured here: about half a microsecond of CPU a message.
+    /// A message takes about half a microsecond of CPU time.
     fn run_seconds(&self, _: &Point) -> Option<f64> {
         let messages =
             f64::from(self.groups()) * f64::from(self.fds).powi(2) * f64::from(self.loops);

@@ -21,12 +21,12 @@ pub enum Preset {
     Memcached,
 }
 
-/// What runs, and what is read from its output.
+/// The command, and what is read from its output.
 pub struct Prepared {
     pub argv: Vec<OsString>,
     /// None: the time it takes is what counts.
     pub score: Option<Regex>,
-    /// Its files, as long as this lives.
+    /// The program's files, removed when this is dropped.
     pub scratch: Option<TempDir>,
 }
 
@@ -173,7 +173,7 @@ impl Preset {
     }
 }
 
-/// In memory where that is possible: a disk would drown what the locks do.
+/// In memory where that is possible: the time of a disk would hide the time of the locks.
 fn temporary() -> Result<TempDir> {
     let shm = Path::new("/dev/shm");
     let made = match tempfile::Builder::new()
@@ -192,7 +192,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(Into::into).collect()
 }
 
-/// Fails, as starting it would, if a program cannot be started: before anything is loaded for it.
+/// Fails, with the message that starting it would give, if the program cannot be started.
 pub fn executable(program: &OsStr) -> Result<()> {
     if which(program).is_ok() {
         return Ok(());

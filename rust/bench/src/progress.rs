@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! One line on the terminal: what runs, how far we are, how long it will take. Nothing if stderr is not a terminal.
+//! One line on the terminal: what runs, how far the benchmark is, how long it will take. Nothing if stderr is no terminal.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Counts in milliseconds of expected run time: long runs and short ones then advance it as they should.
+/// Counts milliseconds of expected run time, so that a long run advances the bar by more than a short one.
 pub struct Progress {
     bar: ProgressBar,
     runs: usize,
@@ -31,7 +31,7 @@ impl Progress {
         progress
     }
 
-    /// Should a template be wrong, the plain bar still shows the progress.
+    /// If a template is wrong, the plain bar still shows the progress.
     fn look(&self, template: &str) {
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style.progress_chars("━━─"));

@@ -22,7 +22,7 @@ pub fn of(figure: &Figure, part: &str) -> Result<String> {
         1,
     );
     let numbers = match figure.shape {
-        // Thousands of samples are no reading matter.
+        // A table of thousands of samples helps no reader.
         Shape::Trace => String::new(),
         Shape::Lines | Shape::Bars => numbers(figure),
     };

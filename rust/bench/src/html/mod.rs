@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! One or more benchmarks as a page that is complete in itself: no script, no font, no image is fetched.
+//! One or more benchmarks as a self-contained page: no script, font or image is fetched.
 
 mod figure;
 mod machine;
@@ -197,7 +197,7 @@ fn command(document: &Document) -> String {
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || "-_./,=:+@%".contains(c));
         match (i, plain) {
-            // Wherever it was started from.
+            // Without the directory it was started from.
             (0, _) => "flexguard".to_owned(),
             (_, true) => word.clone(),
             (_, false) => format!("'{}'", word.replace('\'', "'\\''")),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Drawing a figure, on whatever takes lines and text. Lines carry their names at their right ends, so there is no legend to
-//! look things up in; bars, which have no end, get one.
+//! Drawing a figure on any backend for lines and text. A line's name stands at its right end, so no legend is needed; bars
+//! get one.
 
 use plotters::coord::Shift;
 use plotters::drawing::DrawingArea;
@@ -200,7 +200,7 @@ pub fn figure<B: DrawingBackend>(
     if figure.shape == Shape::Bars {
         frame.top += legend(canvas, figure, frame)?;
     }
-    // Of the medians: one wild interval must not flatten everything else. It is cut at the edge.
+    // The range is that of the medians: one wide interval must not flatten everything else. It is cut at the edge.
     let values = figure
         .series
         .iter()
@@ -294,7 +294,7 @@ fn line<B: DrawingBackend>(canvas: &Canvas<B>, series: &Series, (x, y): (Scale, 
     Ok(())
 }
 
-/// Many samples: steps, faint enough for the others to be seen through them.
+/// Many samples: steps, faint enough to see the other series through them.
 fn trace<B: DrawingBackend>(canvas: &Canvas<B>, series: &Series, (x, y): (Scale, Scale)) -> Done {
     let mut steps: Vec<(f64, f64)> = Vec::new();
     for p in &series.points {
@@ -347,10 +347,10 @@ fn names<B: DrawingBackend>(canvas: &Canvas<B>, figure: &Figure, frame: Frame, y
     Ok(())
 }
 
-/// Places at least `gap` apart and within the bounds as far as they fit, as near as can be to where they want to be. `wanted`
-/// is sorted. Names that crowd share their displacement: a crowd is centred on what it names.
+/// Places that are at least `gap` apart, within the bounds as far as they fit, and as near as possible to `wanted`, which is
+/// sorted. Names that overlap form a group, and a group is centred on the ends of its lines.
 fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
-    // Crowds: the sum of where their members would have the first one, and how many they are.
+    // Groups: the sum of where the members would place the first one, and the number of members.
     let mut crowds: Vec<(f64, usize)> = Vec::new();
     let mean = |crowd: &(f64, usize)| crowd.0 / crowd.1 as f64;
     for (i, want) in wanted.iter().enumerate() {

@@ -12,7 +12,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A scale that shows all of `values`, with some air above. It begins at `base`, unless logarithmic.
+    /// A scale that shows all of `values`, with a margin above. It begins at `base`, unless it is logarithmic.
     pub fn vertical(
         values: impl Iterator<Item = f64> + Clone,
         base: f64,
@@ -22,7 +22,7 @@ impl Scale {
         let high = values.clone().fold(f64::MIN, f64::max);
         if log {
             let low = values.filter(|v| *v > 0.0).fold(f64::MAX, f64::min);
-            // A margin for whiskers; and never less than a decade: noise must not look like a mountain.
+            // A margin for whiskers; and never less than a decade: small differences must not look large.
             let (low, high) = (low / 1.6, high * 1.6);
             let widen = (10.0 / (high / low)).max(1.0).sqrt();
             let (low, high) = (low / widen, high * widen);

@@ -10,8 +10,8 @@ pub const MUTED: RGBColor = RGBColor(0x65, 0x6d, 0x76);
 pub const GRID: RGBColor = RGBColor(0xd9, 0xde, 0xe3);
 pub const PAPER: RGBColor = RGBColor(0xff, 0xff, 0xff);
 
-/// Told apart on white and on near-black alike, also by most who are colour-blind: lightness differs from one to the next, and
-/// every line has a marker of its own besides.
+/// Distinct on white and on near-black, also for most colour-blind readers: lightness differs from one to the next, and every
+/// line has its own marker.
 const PALETTE: [RGBColor; 11] = [
     RGBColor(0x3b, 0x7d, 0xd8),
     RGBColor(0xd9, 0x8e, 0x04),
@@ -26,7 +26,7 @@ const PALETTE: [RGBColor; 11] = [
     RGBColor(0xb8, 0x73, 0x33),
 ];
 
-/// Ours stands out in every figure, and glibc's recedes: the same colours wherever they appear.
+/// FlexGuard stands out in every figure and glibc recedes; a lock has the same colour in all figures.
 const OURS: RGBColor = RGBColor(0xe0, 0x3e, 0x36);
 const LIBC: RGBColor = RGBColor(0x7a, 0x82, 0x8c);
 
@@ -45,10 +45,10 @@ pub fn colour_of(name: &str, index: usize) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// The one typeface: no font of the system is asked for.
+/// The one typeface. No font of the system is used.
 pub const FONT: &str = "sans-serif";
 
-/// Makes the typeface known. False if it cannot be read, which the tests exclude.
+/// Registers the typeface. False if it cannot be read, which the tests exclude.
 pub fn ready() -> bool {
     static READY: OnceLock<bool> = OnceLock::new();
     *READY.get_or_init(|| {
