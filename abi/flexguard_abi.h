@@ -39,7 +39,7 @@ typedef int64_t fg_s64;
 /* ---- the thread block ------------------------------------------------------------------------------------------
  * Found by the monitor at (thread pointer + fg_registration.block_offset) of the thread that is being switched out.
  * A thread is CRITICAL iff one of
- *   held > 0                                      it owns a lock (or the head of a queue, see locks/published/flexguard-sosp25.c)
+ *   held > 0                                      it owns a lock, or is passing on the head of a queue
  *   node != 0 and node->state == FG_NODE_GRANTED  it is the head of a queue: the next waiter
  *   pending != 0 and (*(u32 *)pending & FG_OWNER_MASK) == self      published intent
  *   its user instruction pointer lies in a window whose condition holds
@@ -48,9 +48,9 @@ struct fg_thread_block {
 	fg_s32 held;    /* critical sections this thread is in, but for the one that `pending` shows; may be negative */
 	fg_u32 self;    /* how lock words name this thread: its tid; 0 until the thread's first lock */
 	fg_u64 node;    /* address of the fg_queue_node it is queued with, or 0 */
-	fg_u64 pending; /* address of the u32 lock word it owns, is about to take or has just released, or 0 */
-	fg_u64 spins;   /* iterations spent busy-waiting (statistics: the monitor does not read it) */
-	fg_u64 parks;   /* futex waits entered (statistics) */
+	fg_u64 pending; /* address of the u32 lock word that it owns, is about to take or has just released, or 0 */
+	fg_u64 spins;   /* turns of busy-waiting (runtime/spin.h; statistics: the monitor does not read it) */
+	fg_u64 parks;   /* futex waits that a waiter entered (statistics) */
 	/* The default lock's state for this thread (locks/default/). No other lock uses it, and the monitor does not
 	 * read it: two shared objects with different locks in one process share the thread block. */
 	fg_u64 lock_private[3];
@@ -62,7 +62,7 @@ struct fg_thread_block {
  * In type-stable memory: never unmapped, so that the monitor and a late predecessor may always dereference one. */
 struct fg_queue_node {
 	fg_u64 next;  /* the successor writes its address here once: the link */
-	fg_u32 state; /* FG_NODE_*; see locks/parts/mcs_queue.h for who moves it */
+	fg_u32 state; /* FG_NODE_*; see locks/parts/mcs_queue.h for what moves it */
 	fg_u32 pad;
 	fg_u64 tail;            /* address of the tail word of the queue it is or was last in */
 	fg_u64 free;            /* link of a free list */
@@ -74,7 +74,7 @@ enum fg_node_state {
 	FG_NODE_FREE = 0,    /* in no queue */
 	FG_NODE_WAITING = 1, /* queued, behind the head */
 	FG_NODE_GRANTED = 2, /* the head of its queue */
-	FG_NODE_LEFT = 3,    /* still linked, its thread no longer waits: whoever passes the head on skips it */
+	FG_NODE_LEFT = 3,    /* still linked, its thread no longer waits: the head skips it */
 	FG_NODE_PASSED = 4,  /* was LEFT and is being skipped: FREE in a moment */
 	FG_NODE_OWNED = 5,   /* MCS: its thread owns the lock and has said so in `held` */
 };
@@ -112,7 +112,7 @@ enum fg_reg {
 /* ---- registration: client -> monitor over a Unix stream socket, once per image ---------------------------------
  * One fg_registration, followed by `windows` times struct fg_window. The monitor answers with one fg_reply; if
  * status is 0 a descriptor of the shared page (read-only) comes with it by SCM_RIGHTS. Then both sides close.
- * What one image of a process asks for by a flag, the process gets. */
+ * A flag that one image of a process sets counts for the whole process. */
 struct fg_registration {
 	fg_u32 magic;   /* FG_ABI_MAGIC */
 	fg_u32 version; /* FG_ABI_VERSION */
@@ -158,8 +158,8 @@ struct fg_shared {
 
 	/* By CPU number: when the scheduler means to look for another thread than the one running there,
 	 * CLOCK_MONOTONIC; 0: unknown. Written whenever the CPU switches to a thread of a process with
-	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on which no
-	 * more than speed may depend. */
+	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on
+	 * which no more than speed may depend. */
 	fg_u64 slice_end_ns[FG_SLICE_CPUS];
 
 	/* Critical threads that sleep: at (self % FG_SLEEPERS) the thread block's `self`, from when the thread is

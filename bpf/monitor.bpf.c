@@ -17,7 +17,7 @@
  * it is not counted, but noted on the page by its name (`asleep`), for those who wait for it and for nobody else.
  * A thread that is exiting is not counted, whatever its block says: it never returns to user mode, so no lock is
  * waiting for its next time slice. Workers that the kernel makes from a user thread (io_uring, vhost) carry a copy of
- * its thread pointer but never run its code: they would testify for somebody else.
+ * its thread pointer but never run its code: what the thread block says is not about them.
  * A vfork child (posix_spawn) runs on its parent's thread block while the parent sleeps. If the parent holds a lock,
  * the lock waits for the child, so the child is rightly judged by that block until it execs.
  *
@@ -34,7 +34,7 @@
  * What it never does: allocate in sched_switch. An allocation under the run-queue lock may want to wake a kernel
  * thread, that is, take the run-queue lock. Thread records are made by the fork hook for the threads and children of
  * registered processes, and by a task iterator (fg_adopt) for the threads that are older than the registration. A
- * critical thread without a record is `missed`, and not counted, because nobody could uncount it.
+ * critical thread without a record is `missed`, and not counted, because it could not be uncounted.
  *
  * What it costs a bystander: a per-CPU increment; if any process ever registered, one storage look-up; only while
  * somebody is counted or noted, one more for prev and one for next; and if any process ever asked for the ends of its
@@ -88,12 +88,12 @@ struct {
 } counts SEC(".maps");
 
 /* Some process has registered since the load. Until then every hook returns at once. */
-static volatile __u32 anybody;
+static volatile __u32 any_process;
 
-/* Some process has asked to be told when its threads' slices end. Until then nobody's are computed. */
+/* Some process has asked for the slice forecasts. Until then none are computed. */
 static volatile __u32 slices_wanted;
 
-/* That there may be. */
+/* The number of CPUs that the machine may have. */
 static volatile __u32 cpus;
 
 /* Threads with a name in `asleep`. */
@@ -345,7 +345,7 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	if (!count || !page)
 		return 0;
 	count->switches++;
-	if (!anybody)
+	if (!any_process)
 		return 0;
 	/* prev ran until now: if it is still counted, its switch-in went unseen. */
 	delta = -uncount(next, page) - uncount(prev, page);
@@ -372,7 +372,7 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 	struct fg_cpu_counts *count = cpu_counts();
 	struct fg_process_record *process;
 
-	if (!count || !anybody)
+	if (!count || !any_process)
 		return 0;
 	process = bpf_task_storage_get(&processes, parent->group_leader, 0, 0);
 	if (!process)
@@ -391,7 +391,7 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
-	if (anybody)
+	if (any_process)
 		bpf_task_storage_delete(&processes, task);
 	return 0;
 }
@@ -405,7 +405,7 @@ int fg_adopt(struct bpf_iter__task *ctx)
 	struct fg_cpu_counts *count = cpu_counts();
 	struct task_struct *task = ctx->task;
 
-	anybody = 1;
+	any_process = 1;
 	if (count && task)
 		make_thread_record(task, count);
 	return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* What the monitor's two halves share with each other and with nobody else: the records behind its BPF maps.
+/* What only the monitor's two halves share: the records behind its BPF maps.
  * Both halves are built together, so there is no version here. */
 #ifndef FLEXGUARD_MONITOR_H
 #define FLEXGUARD_MONITOR_H
 
 #include "flexguard_abi.h"
 
-/* Why a thread is critical, in the order of what it costs others: a stalled holder stalls everybody. */
+/* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
 	FG_KIND_NONE = 0,
 	FG_KIND_NEXT_WAITER = 1,
@@ -26,7 +26,7 @@ struct fg_process_record {
 };
 
 /* One a thread of a registered process. Writer: the sched_switch hook alone, on the CPU that switches the thread, so
- * that the run-queue lock orders all accesses. User space cannot reach it: nobody can forge having been counted. */
+ * that the run-queue lock orders all accesses. User space cannot reach it, so no process can forge a count. */
 struct fg_thread_record {
 	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE: it is not part of num_preempted_cs */
 	fg_u32 asleep_as;  /* the name that it has put into `asleep` of the shared page; 0: none */

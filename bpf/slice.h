@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* When will the thread that is being switched in be due to lose its CPU? For locks that let a thread queue only if it
- * can be through by then (locks/parts/informed.h); after I-Spinlock (EuroSys'17, section 4.2.1), where a hypervisor tells it
- * to its guests.
+/* The slice forecast: when the thread that is being switched in will be due to lose its CPU. For locks that let a
+ * thread queue only if it can be through by then (locks/parts/informed.h); after I-Spinlock (EuroSys'17, section
+ * 4.2.1), where a hypervisor tells it to its guests.
  *
- * What a scheduler leaves to a thread, in ns of the clock on the wall:
+ * What a scheduler leaves to a thread, in ns of real time:
  *   EEVDF (6.6 and later)  until its virtual time reaches its deadline, or the earlier point up to which it is
  *                          protected (vprot, 6.17 and later); in a hierarchy of groups the least of all levels at which
- *                          somebody competes. 7.3 has one level, with weights of their own (h_load).
- *   CFS (6.1)              its share, by weight, of a period that grows with the number of CPUs; what the tunables
- *                          are by default, for they are not to be had
+ *                          another entity competes. 7.3 has one level, with weights of their own (h_load).
+ *   CFS (6.1)              its share, by weight, of a period that grows with the number of CPUs; the tunables are
+ *                          taken at their defaults, since BPF cannot read them
  *   sched_ext              what the BPF scheduler gave it (scx.slice)
  *   others                 unknown: real-time and deadline threads run until something happens
  *
- * What is left when it is used up does not end a slice, though: it is noticed at a tick. So the forecast is the first
- * tick at which nothing is left. Only where a timer is set for the very moment (HRTICK, usual since 7.1) is it that
- * moment.
+ * A slice does not end when this time is used up: the scheduler notices at a tick. So the forecast is the first tick at
+ * which no time is left. Only if a timer is set for the exact time (HRTICK, usual since 7.1) is it that time.
  *
- * What no forecast knows: who wakes up meanwhile and is preferred, and interrupts. A thread that nobody competes with
- * is forecast as if somebody did. How good it is in all, docs/results/slice-forecast.md says. */
+ * The forecast does not foresee threads that wake up meanwhile and are preferred, and interrupts. A thread without a
+ * competitor is forecast as if it had one. How good it is in all, docs/results/slice-forecast.md says. */
 #ifndef FLEXGUARD_SLICE_H
 #define FLEXGUARD_SLICE_H
 
@@ -75,7 +74,7 @@ static __always_inline __u64 cfs_slice(const struct sched_entity *se, __u32 cpus
 	return slice > CFS_GRANULARITY_NS * scale ? slice : CFS_GRANULARITY_NS * scale;
 }
 
-/* A virtual time that ran ahead, or a kernel that keeps these fields in another sense, must not make a forecast of
+/* A virtual time that is far off, or a kernel that gives these fields another meaning, must not make a forecast of
  * minutes: a second is longer than any slice. */
 static __always_inline __u64 fair_left(struct task_struct *task, __u32 cpus)
 {
@@ -99,8 +98,8 @@ static __always_inline __u64 fair_left(struct task_struct *task, __u32 cpus)
 	return least < 1000000000 ? least : 0;
 }
 
-/* When the scheduler will look, given that until `due` there is nothing to look for. Ticks come at multiples of their
- * period (tick_setup_sched_timer, 6.1 to 7.3), on all CPUs alike unless the kernel was told to skew them: then the user
+/* The first tick at or after `due`, when the scheduler will look for another thread. Ticks come at multiples of their
+ * period (tick_setup_sched_timer, 6.1 to 7.3), on all CPUs alike unless the kernel was told to skew them; then the user
  * half gives no period. */
 static __always_inline __u64 next_look(__u64 due, __u64 period)
 {

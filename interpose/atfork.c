@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Whose fork handlers come first.
+/* The order of fork handlers.
  *
  * glibc runs the handlers of the child in the order in which they were registered. Ours repair the locks there, so they
- * have to be the first: whatever a later handler does with a mutex or a condition variable then works. But the
+ * have to be the first: then whatever a later handler does with a mutex or a condition variable works. But the
  * constructors of the libraries that a program is linked to run before those of an interposer. So the function with
- * which all of them register is interposed as well, and whoever calls it first registers us before himself. */
+ * which all of them register is interposed as well, and its first call registers our handlers before the caller's. */
 #include "interpose/atfork.h"
 
 #include "interpose/real.h"
 #include "runtime/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
-
-/* glibc keeps it to itself; pthread_atfork is a static function in front of it, linked into each object. `object`: that
- * object's handle, for dlclose. */
-EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 static void fork_child(void)
 {
@@ -38,7 +34,7 @@ EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 	return fgi_real()->register_atfork(prepare, parent, child, object);
 }
 
-/* libc.so.6 still has it for programs that were linked to glibc 2.2. Without a handle, as it is there. */
+/* libc.so.6 has it for programs that were linked to glibc 2.2, and passes no handle. */
 EXPORT int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
 	return __register_atfork(prepare, parent, child, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the interposer's parts do in the child of a fork, before any other library's handler runs there. */
+/* What the interposer's parts do in the child of a fork, before the handlers of other libraries run there. */
 #ifndef FGI_INTERPOSE_ATFORK_H
 #define FGI_INTERPOSE_ATFORK_H
 

@@ -7,7 +7,7 @@
 #include "interpose/mutex.h"
 #include "interpose/real.h"
 
-/* glibc's functions alone touch it. One is enough: it is held for moments, in a case that is rare. */
+/* Only glibc's functions touch it. One for the whole process is enough: it is held briefly, in a rare case. */
 static pthread_mutex_t bridge = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t waiters;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Everything the interposer knows about glibc: where a mutex keeps its kind, a condition variable its flags, how both
- * are encoded, and the symbol versions of the functions behind ours. Nothing else may know. The asserts compare it
- * with the headers that programs are compiled with; tests/posix/mutex_static.c does so for the static initializers,
- * which C does not accept in an assert. */
+/* Everything that the interposer knows about glibc: where a mutex keeps its kind and a condition variable its flags,
+ * how both are encoded, and the symbol versions of the functions behind ours. No other file may depend on glibc's
+ * layout. The asserts compare it with the headers that programs are compiled with; tests/posix/mutex_static.c does so
+ * for the static initializers, which C does not accept in an assert. */
 #ifndef FGI_GLIBC_LAYOUT_H
 #define FGI_GLIBC_LAYOUT_H
 
@@ -18,7 +18,8 @@
 #define FGI_GLIBC_KINDS 0x3u     /* the bits of those four */
 #define FGI_GLIBC_ELISION 0x300u /* wishes about lock elision, which mean nothing here */
 #define FGI_GLIBC_DESTROYED (-1) /* what pthread_mutex_destroy leaves: no function accepts it */
-/* Robust 0x10, inherit 0x20, protect 0x40, shared 0x80, and whatever comes later: any other bit is glibc's affair. */
+/* Robust 0x10, inherit 0x20, protect 0x40, shared 0x80, and whatever comes later: a mutex with any other bit is
+ * glibc's. */
 
 /* The flag word of a condition variable. */
 #define FGI_GLIBC_COND_SHARED 0x1u

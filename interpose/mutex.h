@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Our functions under names that nobody can interpose, for calls from inside. They take mutexes of any kind. */
+/* Our functions under names that cannot be interposed, for calls from inside. They take mutexes of any kind. */
 #ifndef FGI_INTERPOSE_MUTEX_H
 #define FGI_INTERPOSE_MUTEX_H
 

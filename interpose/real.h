@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions behind ours: glibc's. */
+/* What is behind our functions: glibc's, and what was found out about its objects. */
 #ifndef FGI_INTERPOSE_REAL_H
 #define FGI_INTERPOSE_REAL_H
 
@@ -7,26 +7,17 @@
 
 #include "runtime/atomic.h"
 
+/* No header declares it. pthread_atfork is a static function in front of it, linked into each object; `object` is that
+ * object's handle, for dlclose. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
+
 struct fgi_real {
-	__typeof__(pthread_mutex_init) *mutex_init;
-	__typeof__(pthread_mutex_destroy) *mutex_destroy;
-	__typeof__(pthread_mutex_lock) *mutex_lock;
-	__typeof__(pthread_mutex_trylock) *mutex_trylock;
-	__typeof__(pthread_mutex_timedlock) *mutex_timedlock;
-	__typeof__(pthread_mutex_clocklock) *mutex_clocklock;
-	__typeof__(pthread_mutex_unlock) *mutex_unlock;
-	__typeof__(pthread_mutex_consistent) *mutex_consistent;
-	__typeof__(pthread_mutex_getprioceiling) *mutex_getprioceiling;
-	__typeof__(pthread_mutex_setprioceiling) *mutex_setprioceiling;
-	__typeof__(pthread_cond_init) *cond_init;
-	__typeof__(pthread_cond_destroy) *cond_destroy;
-	__typeof__(pthread_cond_wait) *cond_wait;
-	__typeof__(pthread_cond_timedwait) *cond_timedwait;
-	__typeof__(pthread_cond_clockwait) *cond_clockwait;
-	__typeof__(pthread_cond_signal) *cond_signal;
-	__typeof__(pthread_cond_broadcast) *cond_broadcast;
+#define INTERPOSED(field, symbol, version) __typeof__(symbol) *field;
+#define EXPORTED(symbol)
+#include "interpose/functions.def"
+#undef INTERPOSED
+#undef EXPORTED
 	uint32_t cond_flags_at; /* where a condition variable has its flag word; 0: not understood */
-	int (*register_atfork)(void (*)(void), void (*)(void), void (*)(void), void *);
 };
 
 extern struct fgi_real fgi_real_table;
@@ -34,8 +25,8 @@ extern int fgi_real_found;
 
 void fgi_real_find(void);
 
-/* A constructor fills the table; who comes before it (constructors of other libraries, an allocator) fills it here.
- * acquire: pairs with the release at the end of fgi_real_find. */
+/* A constructor fills the table. Constructors of other libraries, or an allocator, may call before it runs: then the
+ * table is filled here. acquire: pairs with the release at the end of fgi_real_find. */
 static inline const struct fgi_real *fgi_real(void)
 {
 	if (fg_unlikely(!fg_load_acquire(&fgi_real_found)))

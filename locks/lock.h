@@ -38,7 +38,8 @@
  *               of an unlocked lock that no thread is in a call on may vanish.
  *   calls       fgi_lock never fails. fgi_trylock never waits, and fails only if the lock is held. fgi_timedlock
  *               returns 0 with the lock, or ETIMEDOUT: at once if the deadline has passed and the lock is held. The
- *               clock is CLOCK_REALTIME or CLOCK_MONOTONIC, tv_nsec is valid. Any thread may unlock.
+ *               clock is CLOCK_REALTIME or CLOCK_MONOTONIC, tv_nsec is valid. A lock is not recursive and checks no
+ *               owner; any thread may unlock.
  *   hygiene     No allocation, no output, no exit; errno is kept; no cancellation point. Waiters call futex,
  *               sched_yield and clock_gettime, the default lock membarrier as well: a sandbox must allow these.
  *   detection   The monitor must see who holds the lock (I5). One of:

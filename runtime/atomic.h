@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Atomic operations with their memory order in the name: the only place that says __atomic_*, so that a checker or
- * a simulator can stand in for the hardware. All work on naturally aligned 4- and 8-byte objects. A compare-and-swap
+/* Atomic operations with their memory order in the name. No other file uses __atomic_*, so that a checker or a
+ * simulator can stand in for the hardware. All work on naturally aligned 4- and 8-byte objects. A compare-and-swap
  * returns the value it found: it succeeded iff that equals what was expected. */
 #ifndef FGI_ATOMIC_H
 #define FGI_ATOMIC_H
@@ -36,8 +36,8 @@
 #define fg_cas_release(p, e, d) FGI_CAS(p, e, d, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 #define fg_cas_acq_rel(p, e, d) FGI_CAS(p, e, d, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
-/* Keeps the compiler from moving memory accesses across. Enough for what the monitor reads: it looks at a thread
- * that is switched out, on the thread's own CPU, which sees that thread's accesses in program order. */
+/* Keeps the compiler from moving memory accesses across. That is enough for what the monitor reads: it looks at a
+ * thread when that is switched out, on the thread's own CPU, which sees the thread's accesses in program order. */
 #define fg_compiler_barrier() __asm__ volatile("" ::: "memory")
 
 #define fg_likely(x) __builtin_expect(!!(x), 1)

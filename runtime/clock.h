@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Time as one number: nanoseconds since the clock's epoch, and as the kernel's calls take it. */
+/* Time as nanoseconds since the clock's epoch, and its conversion to what the kernel's calls take. */
 #ifndef FGI_CLOCK_H
 #define FGI_CLOCK_H
 
@@ -10,7 +10,7 @@ static inline uint64_t fgi_now_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(clock, &t); /* the vDSO: no system call, errno untouched for the two clocks in use */
+	clock_gettime(clock, &t); /* the vDSO: no system call; for the two clocks in use errno is kept */
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 

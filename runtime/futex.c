@@ -14,7 +14,7 @@ int fgi_futex_wait_as(uint32_t *word, uint32_t expected, clockid_t clock, const 
 	int op = FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
 	int saved = errno, result = 0;
 
-	if (abs && abs->tv_sec < 0) /* before the epoch: the kernel says EINVAL, POSIX says it has passed */
+	if (abs && abs->tv_sec < 0) /* before the epoch: EINVAL to the kernel, past to POSIX */
 		return ETIMEDOUT;
 	if (syscall(SYS_futex, word, op, expected, abs, NULL, as) < 0)
 		result = errno;
@@ -30,7 +30,7 @@ int fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, const str
 int fgi_futex_wake_as(uint32_t *word, int n, uint32_t as)
 {
 	int saved = errno;
-	int op = as == FGI_ANYBODY ? FUTEX_WAKE : FUTEX_WAKE_BITSET; /* sandboxes know the former better */
+	int op = as == FGI_ANYBODY ? FUTEX_WAKE : FUTEX_WAKE_BITSET; /* sandboxes allow the former more often */
 	long woken = syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, n, NULL, NULL, as);
 
 	errno = saved;
@@ -44,7 +44,7 @@ int fgi_futex_wake(uint32_t *word, int n)
 
 void fgi_nap(uint32_t ns)
 {
-	uint32_t word = 0; /* nobody else knows it, so nobody wakes us */
+	uint32_t word = 0; /* no other thread knows it, so the sleep ends by the clock */
 	struct timespec until = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + ns);
 
 	fgi_futex_wait(&word, 0, CLOCK_MONOTONIC, &until);

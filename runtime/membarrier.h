@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The rare half of an asymmetric fence. The side that runs often has a compiler barrier; the side that is about to
- * sleep has every CPU that runs this process execute a full one, by an interrupt. */
+/* The expensive half of an asymmetric fence. The side that runs often has only a compiler barrier; the side that is
+ * about to sleep makes every CPU that runs this process execute a full barrier, by an interrupt. */
 #ifndef FGI_MEMBARRIER_H
 #define FGI_MEMBARRIER_H
 
 #include <stdbool.h>
 
-/* Returns false where the kernel cannot: before Linux 4.14, or where seccomp forbids it. Keeps errno. */
+/* Returns false if the kernel cannot: before Linux 4.14, or if seccomp forbids it. Keeps errno. */
 bool fgi_membarrier(void);
 
-/* Announces the process to the kernel, which is quick while it has one thread. Later, the first fgi_membarrier does. */
+/* Registers the process with the kernel, which is quick while it has one thread. Otherwise the first fgi_membarrier
+ * does it. */
 void fgi_membarrier_start(void);
 
 #endif

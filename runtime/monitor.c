@@ -23,7 +23,7 @@ const struct fg_shared *fgi_monitor_page = &fgi_no_monitor;
 /* The monitor's page while registered, alive or not. */
 static const struct fg_shared *attached;
 
-/* This image's window table, as the linker gathered it. Absent where no lock of the image uses windows. */
+/* This image's window table, which the linker gathers. Absent if no lock of the image uses windows. */
 extern const struct fgi_window_entry __start_fg_windows[] __attribute__((weak, visibility("hidden")));
 extern const struct fgi_window_entry __stop_fg_windows[] __attribute__((weak, visibility("hidden")));
 
@@ -41,8 +41,8 @@ static uint64_t resolve(const int32_t *relative)
 	return (uint64_t)((intptr_t)relative + *relative);
 }
 
-/* Returns the message's size, or 0 if the table is larger than the ABI allows (a defect of the build: the tests
- * look). */
+/* Returns the size of the message, or 0 if the table is larger than the ABI allows: a defect of the build, for which
+ * the tests look. */
 static size_t compose(struct message *m)
 {
 	size_t n = (size_t)(__stop_fg_windows - __start_fg_windows);
@@ -71,14 +71,14 @@ static size_t compose(struct message *m)
 	return m->head.size;
 }
 
-/* Where to register: found out once, since the environment may be rewritten while threads run. */
+/* Where to register. Read from the environment once, since the program may change it while threads run. */
 static struct {
 	struct sockaddr_un addr;
 	socklen_t length; /* 0: nowhere */
 	bool again;       /* FLEXGUARD_RECONNECT */
 } target;
 
-/* That, once the first registration is over. */
+/* target.again, once the first registration is over. */
 static uint32_t may_reconnect;
 
 static void find_target(void)
@@ -113,7 +113,7 @@ static int request(void)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -1;
-	/* A fresh socket's buffer takes the whole message at once, so a short send is a monitor not worth having. */
+	/* The buffer of a fresh socket takes the whole message at once; a short send means a monitor that is broken. */
 	if (connect(fd, (struct sockaddr *)&target.addr, target.length) < 0 ||
 	    send(fd, &message, size, MSG_NOSIGNAL) != (ssize_t)size) {
 		close(fd);
@@ -150,7 +150,7 @@ static int receive(int fd)
 	return page;
 }
 
-/* Attaches to the page that came with the reply, if one did. An older page stays mapped: somebody may be reading it. */
+/* Attaches to the page that came with the reply, if one did. An older page stays mapped: a thread may be reading it. */
 static void take_reply(int fd)
 {
 	int page_fd = receive(fd);
@@ -176,10 +176,11 @@ static void register_image(void)
 	close(fd);
 }
 
-/* A registration under way while threads wait for locks. Whoever finds it `busy` leaves it to the other thread. */
+/* A registration that is under way while threads wait for locks. A thread that finds it `busy` leaves it to the
+ * other. */
 static struct {
 	uint32_t busy;
-	uint64_t due_ns; /* when to go on; read by all, written by the busy one */
+	uint64_t due_ns; /* when to go on; all threads read it, the one that set `busy` writes it */
 	uint64_t give_up_ns;
 	bool open;
 	int fd;
@@ -236,17 +237,17 @@ __attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)
 
 	if (fg_xchg_acquire(&dialogue.busy, 1))
 		return;
-	if (now_ns >= fg_load_relaxed(&dialogue.due_ns)) { /* still: another thread may just have been here */
+	if (now_ns >= fg_load_relaxed(&dialogue.due_ns)) { /* again: another thread may have been here since */
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		fg_store_relaxed(&dialogue.due_ns,
 				 dialogue.open ? go_on_with_dialogue(now_ns) : begin_dialogue(now_ns));
 		pthread_setcancelstate(cancel, NULL);
 	}
-	fg_store_release(&dialogue.busy, 0); /* pairs with the exchange above, of the thread that goes on */
+	fg_store_release(&dialogue.busy, 0); /* pairs with the exchange above, by the next thread */
 	errno = saved;
 }
 
-/* The parent's registration counts for the child, who knows nothing of one that is under way. */
+/* The parent's registration counts for the child; one that is under way does not. */
 void fgi_monitor_after_fork(void)
 {
 	int saved = errno;
@@ -269,13 +270,13 @@ void fgi_process_init(void)
 	int saved = errno, cancel;
 	sigset_t all, before;
 
-	/* Whoever comes second does not wait: until the first is done, the process runs without a monitor. */
+	/* A second thread does not wait: until the first has registered, the process runs without a monitor. */
 	if (fg_load_relaxed(&begun) || fg_xchg_relaxed(&begun, 1))
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
 			       &cancel); /* connect and poll are cancellation points; locks are not */
-	sigfillset(&all);                /* a handler that locks must not find this half done on its own thread */
-	sigdelset(&all, SIGSYS);         /* a sandbox answers system calls in its handler; blocked, it kills */
+	sigfillset(&all);        /* a signal handler that locks must not find this half done by its own thread */
+	sigdelset(&all, SIGSYS); /* a sandbox may answer system calls by it; if it is blocked, it kills */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	find_target();
 	register_image();
@@ -289,7 +290,7 @@ bool fgi_monitor_alive(uint64_t now_ns)
 {
 	const struct fg_shared *page = fg_load_relaxed(&attached);
 	uint64_t beat = page ? fg_load_relaxed(&page->heartbeat_ns) : 0;
-	/* A beat from after `now` was taken is alive, too. */
+	/* A beat may be later than `now`, which was read before. */
 	bool alive = beat != 0 && (int64_t)(now_ns - beat) < (int64_t)FG_HEARTBEAT_DEAD_NS;
 
 	if (page && alive != (fg_load_relaxed(&fgi_monitor_page) == page))

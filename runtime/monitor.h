@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The client's side of the Preemption Monitor: one registration per image, one read-only page. */
+/* The client side of the Preemption Monitor: one registration per image, one read-only page. */
 #ifndef FGI_MONITOR_H
 #define FGI_MONITOR_H
 
@@ -9,7 +9,7 @@
 #include "abi/flexguard_abi.h"
 #include "runtime/atomic.h"
 
-/* The page that spinners poll: the monitor's while it lives, otherwise one that forever reads 0. Never NULL. */
+/* The page that spinning waiters poll: the monitor's while it lives, otherwise one that always reads 0. Never NULL. */
 extern const struct fg_shared *fgi_monitor_page;
 extern const struct fg_shared fgi_no_monitor;
 
@@ -19,7 +19,7 @@ static inline bool fgi_preempted_cs(void)
 	return fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->num_preempted_cs) != 0;
 }
 
-/* Does the monitor know that the thread which a lock word names `owner` sleeps, with a lock? */
+/* Does the monitor know that the thread that a lock word names `owner` sleeps while it holds a lock? */
 static inline bool fgi_owner_sleeps(uint32_t owner)
 {
 	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
@@ -28,16 +28,16 @@ static inline bool fgi_owner_sleeps(uint32_t owner)
 }
 
 /* Registers this image once per process: connects to the monitor, sends the windows and where thread blocks are, maps
- * the page. Where there is no monitor it returns quickly and all locks go on as spin-then-park locks. Idempotent,
+ * the page. Without a monitor it returns quickly, and the locks are spin-then-park locks. Idempotent,
  * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs. */
 void fgi_process_init(void);
 
-/* Looks at the monitor's heartbeat and detaches from a monitor that has died (its counter would stay as it was for
- * ever), or attaches again to one that was only late. `now` is CLOCK_MONOTONIC. Returns whether it lives. For waiters
+/* Looks at the monitor's heartbeat. Detaches from a monitor that has died, whose counter would keep its value for ever,
+ * or attaches again to one that was only late. `now` is CLOCK_MONOTONIC. Returns whether the monitor lives. For waiters
  * that park or have spun for long; costs one load.
  *
- * Where none lives and FLEXGUARD_RECONNECT is 1, it also takes the next step of a new registration, if one is due: a
- * few system calls that never wait. Async-signal-safe, keeps errno. Not without having been asked: a program that has
+ * If no monitor lives and FLEXGUARD_RECONNECT is 1, it also takes the next step of a new registration, if one is due: a
+ * few system calls that never wait. Async-signal-safe, keeps errno. Reconnecting is off by default: a program that has
  * put itself into a sandbox since its first registration may be killed for a system call that it does not make
  * itself. */
 bool fgi_monitor_alive(uint64_t now_ns);

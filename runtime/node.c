@@ -12,30 +12,31 @@
 #include "runtime/futex.h"
 #include "runtime/thread.h"
 
-/* The pool: nodes [0 .. used) have been handed out at least once. A node's name is its index + 1; it stands in the high
- * half of `free` from then on. The low half names the node below it on whatever stack it is; 0: none.
+/* The pool. Nodes [0 .. used) have been handed out at least once. A node's name is its index + 1; from then on it
+ * stands in the high half of `free`. The low half names the node below it on the stack that it is on; 0: none.
  *
- * `stack` is a Treiber stack of nodes that no thread has: the top's name in the low half, a tag that each change
- * advances in the high half, so that a node popped and pushed again meanwhile is not mistaken for the old top. */
-/* On pages of its own: once one node of a page has been used, the oracle of the tests can read them all. */
+ * `stack` is a Treiber stack of the nodes that no thread has: the name of the top in the low half, and in the high half
+ * a tag that each change advances, so that a node popped and pushed again meanwhile is not mistaken for the old top.
+ *
+ * The first chunk has pages of its own: once one node of a page has been used, the oracle of the tests can read all. */
 static struct fg_queue_node first_chunk[FGI_NODES_CHUNK] __attribute__((aligned(FG_PAGE)));
 static struct fg_queue_node *chunks[FGI_NODES / FGI_NODES_CHUNK] = {first_chunk};
 static uint32_t used;
 static uint64_t stack;
 uint32_t fgi_nodes_carried;
 
-/* Threads above this key number would make pthread_setspecific allocate: their nodes then stay with the dead thread. */
+/* pthread_setspecific allocates for keys from this number on: then nodes stay with a dead thread. */
 #define KEYS_WITHOUT_ALLOCATION 32
 static pthread_key_t exit_key;
 static uint32_t have_exit_key;
 
 static __thread struct {
 	struct fg_queue_node *free;                   /* a stack of FG_NODE_FREE */
-	struct fg_queue_node *aside[FGI_NODES_ASIDE]; /* LEFT, PASSED or by now FREE; NULL: an empty place */
+	struct fg_queue_node *aside[FGI_NODES_ASIDE]; /* LEFT, PASSED or FREE again; NULL: an empty place */
 	bool returns_at_exit;
 } mine __attribute__((tls_model("initial-exec")));
 
-/* relaxed: whoever hands over a name has seen the chunk, and hands it over by a release. */
+/* relaxed: the thread that hands a name over has seen the chunk, and hands the name over by a release. */
 static struct fg_queue_node *node_at(uint32_t index)
 {
 	return fg_load_relaxed(&chunks[index / FGI_NODES_CHUNK]) + index % FGI_NODES_CHUNK;
@@ -81,7 +82,8 @@ static struct fg_queue_node *pop(void)
 
 	while (top & UINT32_MAX) {
 		struct fg_queue_node *node = node_at((uint32_t)top - 1);
-		uint64_t name_below = fg_load_relaxed(&node->free) & UINT32_MAX; /* nonsense if we lose the race */
+		uint64_t name_below =
+			fg_load_relaxed(&node->free) & UINT32_MAX; /* meaningless if another thread pops first */
 
 		found = fg_cas_acquire(&stack, top, ((top >> 32) + 1) << 32 | name_below);
 		if (found == top)
@@ -91,7 +93,7 @@ static struct fg_queue_node *pop(void)
 	return NULL;
 }
 
-/* Several threads may do it at once: the first one's stays. */
+/* Several threads may map the chunk at once: the first one's stays. */
 static bool have_chunk(uint32_t chunk)
 {
 	const size_t bytes = FGI_NODES_CHUNK * sizeof(first_chunk[0]);
@@ -124,8 +126,8 @@ static struct fg_queue_node *fresh(void)
 	}
 }
 
-/* Runs when a thread ends; again if a later destructor of the thread used a lock. Nodes that were left in a queue go to
- * the stack as they are: whoever pops one waits until it is free. */
+/* Runs when a thread ends, and again if a later destructor of the thread used a lock. Nodes that were left in a queue
+ * go to the stack as they are: a thread that pops one sets it aside until it is free. */
 static void thread_exit(void *unused)
 {
 	struct fg_queue_node *node;
@@ -174,13 +176,13 @@ static bool set_aside(struct fg_queue_node *node)
 	return false;
 }
 
-/* A node that was left and has been skipped since. */
+/* A node that this thread left in a queue and that has been skipped since. */
 static struct fg_queue_node *recover(void)
 {
 	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++) {
 		struct fg_queue_node *node = mine.aside[i];
 
-		/* acquire: pairs with the release that freed it, after the last write of the one who skipped it */
+		/* acquire: pairs with the release that freed it, after the last write of the head that skipped it */
 		if (node && fg_load_acquire(&node->state) == FG_NODE_FREE) {
 			mine.aside[i] = NULL;
 			return node;
@@ -189,7 +191,7 @@ static struct fg_queue_node *recover(void)
 	return NULL;
 }
 
-static bool room_aside(void)
+static bool may_set_aside(void)
 {
 	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
 		if (!mine.aside[i])
@@ -214,7 +216,7 @@ static struct fg_queue_node *obtain(void)
 		if (fg_load_acquire(&node->state) == FG_NODE_FREE)
 			return node;
 		fg_store_relaxed(&node->owner, (uint64_t)(uintptr_t)&fg_thread);
-		if (!set_aside(node)) { /* of a dead thread, still in a queue */
+		if (!set_aside(node)) { /* a dead thread's, still in a queue */
 			push(node);
 			break;
 		}
@@ -233,9 +235,9 @@ static void prepare(struct fg_queue_node *node, uint64_t *tail)
 struct fg_queue_node *fgi_node_get(uint64_t *tail)
 {
 	int saved = errno;
-	struct fg_queue_node *node = room_aside() ? obtain() : recover();
+	struct fg_queue_node *node = may_set_aside() ? obtain() : recover();
 
-	if (node && !room_aside()) { /* every node that a thread gets here leaves one place free to set it aside */
+	if (node && !may_set_aside()) { /* every node that a thread gets here leaves one place free to set it aside */
 		fgi_node_put(node);
 		node = NULL;
 	}
@@ -317,7 +319,7 @@ static bool owned_by(const struct fg_queue_node *node, uint64_t thread)
 	return node->state == FG_NODE_OWNED && node->owner == thread;
 }
 
-/* The node at an address, if one is there. */
+/* The node at the address, or NULL. */
 static const struct fg_queue_node *node_if_at(uint64_t address)
 {
 	for (uint32_t i = 0; i < used; i += FGI_NODES_CHUNK) {
@@ -329,7 +331,7 @@ static const struct fg_queue_node *node_if_at(uint64_t address)
 	return NULL;
 }
 
-/* Has the lock that was owned with this node been made anew since? Then it is free, or owned with another. */
+/* Was the lock that this node owned initialised anew since? Then it is free, or owned with another node. */
 static bool outlived_its_lock(const struct fg_queue_node *node, uint64_t me)
 {
 	const struct fg_queue_node *last = node_if_at(*(const uint64_t *)(uintptr_t)node->tail);
@@ -337,8 +339,9 @@ static bool outlived_its_lock(const struct fg_queue_node *node, uint64_t me)
 	return !last || (last != node && owned_by(last, me) && last->tail == node->tail);
 }
 
-/* The child has one thread, which is in no queue: every queue is empty but for MCS locks that this thread owns, and
- * every node of the others is free. (A lock that another thread held at the fork stays held, as POSIX has it.) */
+/* The child has one thread, which is in no queue: every queue is empty except those of MCS locks that this thread owns,
+ * and every node of the other threads is free. A lock that another thread held at the fork stays held, as POSIX has
+ * it. */
 void fgi_nodes_after_fork(void)
 {
 	uint64_t me = (uint64_t)(uintptr_t)&fg_thread;
@@ -348,7 +351,7 @@ void fgi_nodes_after_fork(void)
 	for (uint32_t i = 0; i < used; i++) { /* while the tails are as they were */
 		struct fg_queue_node *node = node_at(i);
 
-		node->free = (uint64_t)(i + 1) << 32; /* its thread may not have got so far */
+		node->free = (uint64_t)(i + 1) << 32; /* its thread may have been about to do so */
 		if (owned_by(node, me) && outlived_its_lock(node, me))
 			node->state = FG_NODE_FREE;
 	}
@@ -359,7 +362,7 @@ void fgi_nodes_after_fork(void)
 		struct fg_queue_node *node = node_at(i);
 
 		node->state &= ~FGI_NODE_BUSY; /* the neighbour stayed in the parent */
-		/* Waiting or granted: its thread was inside a lock call, so the lock is there. */
+		/* Waiting or granted: its thread was in a lock call, so the lock exists. */
 		if (node->state != FG_NODE_FREE && node->state != FG_NODE_OWNED)
 			*(uint64_t *)(uintptr_t)node->tail = 0;
 	}
@@ -371,8 +374,7 @@ void fgi_nodes_after_fork(void)
 		if (node->state == FG_NODE_OWNED) {
 			*(uint64_t *)(uintptr_t)node->tail = (uint64_t)(uintptr_t)node;
 			node->next = 0;
-			memset(node->lock_private, 0,
-			       sizeof(node->lock_private)); /* further waiters of its lock hung there */
+			memset(node->lock_private, 0, sizeof(node->lock_private)); /* lists of waiters may hang there */
 			fgi_nodes_carried++;
 			continue;
 		}

@@ -20,9 +20,9 @@ uint32_t fgi_thread_init(void)
 	return fg_thread.self;
 }
 
-/* The child's only thread has a new tid and is in no queue; the other threads' queue nodes are nobody's now. What it
- * holds it goes on holding: `held` was copied with the TLS. The word that `pending` leads to names the parent's thread,
- * so that one is counted, too. The monitor has copied the registration itself. */
+/* The child's only thread has a new tid and is in no queue; the queue nodes of the other threads are free now. It goes
+ * on holding what it held: `held` was copied with the TLS. The word that `pending` points to names the parent's thread,
+ * so that lock is counted in `held`, too. The monitor has copied the registration itself. */
 static void fork_child(void)
 {
 	fgi_pending_into_held(0);

@@ -9,16 +9,17 @@
 
 uint32_t fgi_thread_init(void);
 
-/* Has the child of each fork begin with repairing this runtime. Idempotent; run by a constructor, or before it by who
- * knows of handlers that must come later (interpose/atfork.c). */
+/* Registers the fork handler that repairs this runtime in the child. Idempotent. A constructor calls it; the interposer
+ * calls it before that, so that the handlers of other libraries come later (interpose/atfork.c). */
 void fgi_thread_atfork(void);
 
-/* How many forks lie behind this process, times two: lock words that count waiters must forget those whose threads
- * stayed in the parent (locks/parts/tickets.h). Written by the child's fork handler, when it has one thread. */
+/* Twice the number of forks between this process and the first one. By it a lock word that counts waiters knows that
+ * their threads stayed in the parent (locks/parts/tickets.h). The child's fork handler writes it while the child has
+ * one thread. */
 extern uint32_t fgi_forks;
 
-/* This thread's tid: how lock words name it. The first call of a thread also registers the process with the monitor,
- * if no constructor has done so yet. Async-signal-safe, keeps errno. */
+/* This thread's tid, by which lock words name it. The first call also registers the process with the monitor, if no
+ * constructor has done so yet. Async-signal-safe, keeps errno. */
 static inline uint32_t fgi_self(void)
 {
 	uint32_t self = fg_thread.self;
@@ -26,8 +27,8 @@ static inline uint32_t fgi_self(void)
 	return fg_likely(self) ? self : fgi_thread_init();
 }
 
-/* Publishing. Each store is a plain one, in program order with everything around it. What changes a word by what it was
- * does so in one instruction, since a signal handler that locks may move `pending` into `held` in between. */
+/* Publishing. Each store is a plain one, in program order with everything around it. A change that depends on the old
+ * value is one instruction, since a signal handler that locks may move `pending` into `held` in between. */
 static inline void fgi_held_raise(void)
 {
 	fg_compiler_barrier();
@@ -49,19 +50,20 @@ static inline void fgi_publish_node(const struct fg_queue_node *node)
 	fg_compiler_barrier();
 }
 
-/* Published intent, for locks whose word names its owner. `pending` leads to the word from before the instruction that
- * takes it until after the one that releases it: so it is the account of the lock, too. It holds one lock. When this
- * thread goes for another, `held` counts the one that it has instead.
+/* Published intent, for locks whose word names its owner. `pending` points to the word from before the instruction that
+ * takes the lock until after the one that releases it. It holds one address: when this thread goes for another lock,
+ * the lock that `pending` shows is counted in `held` instead. All locks share `pending`, so only the functions below
+ * may change it.
  *
  *   fgi_intent_set(&l->word);               fgi_intent_restore(&l->word);
  *   if (compare-and-swap)                      release
  *       return true;                           fgi_intent_clear(&l->word);
  *   fgi_intent_clear(&l->word);
  *
- * A signal handler may lock and unlock between any two instructions here: it leaves `pending` 0, and one more in `held`
- * if it was not 0. Both sides count alike, so that neither is lost nor found twice. */
+ * A signal handler may lock and unlock between any two instructions here. It leaves `pending` 0, and one more in `held`
+ * if `pending` was not 0. Handler and interrupted code count in the same way, so no lock is lost or counted twice. */
 
-/* Counts in `held` what `pending` leads to, which becomes `next`. */
+/* Counts in `held` the lock that `pending` shows, and sets `pending` to `next`. */
 static inline void fgi_pending_into_held(uint64_t next)
 {
 	uint64_t pending;
@@ -85,7 +87,7 @@ static inline void fgi_intent_set(const uint32_t *word)
 	fg_compiler_barrier();
 }
 
-/* Brings the word back to `pending`, if `held` counts it meanwhile: in exchange for the one that is there. */
+/* Puts the word back into `pending` if `held` counts it by now. The word that is there instead is counted in `held`. */
 static inline void fgi_intent_restore(const uint32_t *word)
 {
 	uint64_t mine = (uint64_t)(uintptr_t)word, pending;
@@ -102,12 +104,12 @@ static inline void fgi_intent_restore(const uint32_t *word)
 	fg_compiler_barrier();
 }
 
-/* After `mine` was subtracted from `pending` and something was left: a handler had counted it in `held`, so that
- * `pending` was 0, and what is there now is the difference, nobody's address. */
+/* For the case that `pending` was not 0 after `mine` was subtracted from it: a signal handler had counted the lock in
+ * `held` and left `pending` 0, and the difference that stands there now is no address. */
 static inline void fgi_intent_clear_held(uint64_t mine)
 {
 	if (fgi_local_cas(&fg_thread.pending, -mine, 0) != -mine)
-		fgi_held_lower(); /* another handler has counted the difference, too */
+		fgi_held_lower(); /* another handler has counted the difference as a lock */
 	fgi_held_lower();
 }
 
@@ -122,7 +124,7 @@ static inline void fgi_intent_clear(const uint32_t *word)
 	fg_compiler_barrier();
 }
 
-/* How many locks this thread has, as it tells the monitor. To be asked outside of lock calls. */
+/* How many locks this thread holds, by what it tells the monitor. Only to be called outside of lock calls. */
 static inline int32_t fgi_sections(void)
 {
 	return fg_thread.held + (fg_thread.pending != 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the Preemption Monitor knows, for programs with wait loops of their own (section 3.1).
+/* What the Preemption Monitor knows, for programs that have wait loops of their own (section 3.1).
  *
  *   while (!try())
  *           if (fg_critical_section_preempted())

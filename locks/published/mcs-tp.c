@@ -2,7 +2,7 @@
 /* MCS-TP, the time-published MCS lock (He, Scherer and Scott 2005; section 2.2). The heuristics and their constants:
  * locks/parts/time_published.h.
  *
- *   tail    meaning             node->state  the node's thread            who moves it on
+ *   tail    meaning             node->state  the node's thread            what moves the state on
  *   NULL    free                WAITING      waits                        a release: -> GRANTED, or -> PASSED if its
  *   node    held; the tail's                                              stamp is old;  itself, timed out: -> LEFT
  *           thread holds the    GRANTED      has been given the lock      itself: -> OWNED

@@ -38,8 +38,9 @@ void fg_mutex_unlock(struct fg_mutex *m)
 }
 
 #ifdef FG_INLINE_VERSION
-/* What <flexguard/inline.h> has compiled into programs. Whoever changes one of these, or what `ops` and `pending` tell,
- * or which flag asks for a wake-up, raises FG_INLINE_VERSION there and, with it, the names of these functions. */
+/* What <flexguard/inline.h> has compiled into programs. A change of any of these, of what `ops` and `pending` tell, or
+ * of the flag that asks for a wake-up, must raise FG_INLINE_VERSION there and, with it, the names of these
+ * functions. */
 _Static_assert(FG_INLINE_VERSION == 2, "the versions of the names below");
 _Static_assert(offsetof(struct fg_lock, word) == offsetof(struct fg_inline_word, owner), "inlined");
 _Static_assert(offsetof(struct fg_lock, ops) == offsetof(struct fg_inline_word, ops), "inlined");

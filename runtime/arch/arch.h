@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The architecture is chosen here and nowhere else. Windows exist on x86-64 only:
- * elsewhere a lock compiles if it publishes its intent (abi/flexguard_abi.h), as the default lock does. */
+/* The architecture is chosen here and nowhere else. Windows, by which the monitor sees every holder of every lock,
+ * exist on x86-64 only; elsewhere runtime/arch/generic/window.h stands in for them. */
 #ifndef FGI_ARCH_H
 #define FGI_ARCH_H
 
@@ -15,8 +15,9 @@
 #include "runtime/arch/aarch64/asymmetric.h"
 #include "runtime/arch/aarch64/cpu.h"
 #include "runtime/arch/aarch64/local.h"
+#include "runtime/arch/generic/window.h"
 #else
-#error "FlexGuard knows x86-64 and arm64; another one needs runtime/arch/<cpu>/{asymmetric,cpu,local}.h, perhaps window.h"
+#error "FlexGuard knows x86-64 and arm64; another one needs runtime/arch/<cpu>/{asymmetric,cpu,local}.h"
 #endif
 
 #endif

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The runtime, the C API and the default lock for arm64: cross-compiled without a warning, and, emulated, put through
-# the stress test of exclusion. The emulator orders memory as its host does, so this says nothing about fences.
+# Locks for arm64: the runtime and each lock are cross-compiled without a warning, and each lock is put through the stress
+# test of exclusion under emulation. The emulator orders memory as its host does, so this says nothing about fences.
 #
-#   arm64.sh SOURCE LOCK_FILE
+#   arm64.sh SOURCE OPERATIONS THREADS LOCK_FILE...     THREADS: "1 2 3"
 set -euo pipefail
-source=$1 lock=$2
+source=$1 operations=$2 read_threads=$3
+locks=("${@:4}")
+read -ra threads <<<"$read_threads"
 cc=aarch64-linux-gnu-gcc
 for tool in $cc qemu-aarch64; do
 	command -v $tool >/dev/null || { echo "no $tool here: skipped"; exit 77; }
@@ -16,22 +18,27 @@ cd "$source"
 
 compile() # object, source, options...
 {
-	$cc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -ftls-model=initial-exec -I. -Iinclude "-DFGI_LOCK_FILE=\"$lock\"" \
-		"${@:3}" -c "$2" -o "$scratch/$1.o"
+	$cc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -ftls-model=initial-exec -I. -Iinclude "${@:3}" -c "$2" \
+		-o "$scratch/$1.o"
 }
 
 objects=()
 for file in runtime/*.c locks/parts/*.c locks/default/tune.c; do
+	[ -f "$file" ] || continue
 	name=$(basename "$file" .c)
 	compile "$name" "$file" -O2
 	objects+=("$scratch/$name.o")
 done
-for level in -O0 -O2 -O3; do
-	compile api-mutex runtime/api/mutex.c $level
-done
-compile api-monitor runtime/api/monitor.c -O2
-compile exclusion tests/stress/exclusion.c -O2
-$cc -static -pthread "$scratch/exclusion.o" "${objects[@]}" -o "$scratch/exclusion"
-for tune in regime=any regime=leased; do
-	FLEXGUARD_SOCKET='' FLEXGUARD_TUNE=$tune timeout 100 qemu-aarch64 "$scratch/exclusion" 1000000 1 2 3 8
+for lock in "${locks[@]}"; do
+	file="-DFGI_LOCK_FILE=\"$lock\""
+	if [[ $lock == locks/default/flexguard.c ]]; then # it is the C API's, too
+		for level in -O0 -O2 -O3; do
+			compile api-mutex runtime/api/mutex.c "$file" $level
+		done
+		compile api-monitor runtime/api/monitor.c -O2
+	fi
+	compile exclusion tests/stress/exclusion.c "$file" -O2
+	$cc -static -pthread "$scratch/exclusion.o" "${objects[@]}" -o "$scratch/exclusion"
+	echo "$lock"
+	FLEXGUARD_SOCKET='' timeout 100 qemu-aarch64 "$scratch/exclusion" "$operations" "${threads[@]}"
 done

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* arm64: release of a lock word that holds its owner and, in its highest bits, flags that others set by
- * compare-and-swap. Atomic, so who sets a flag needs no membarrier here, and loses nothing by one. */
+/* arm64: release of a lock word that holds its owner and, in its highest bits, flags that other threads set by
+ * compare-and-swap. The release is atomic, so a thread that sets a flag needs no membarrier here; one does no harm. */
 #ifndef FGI_ARCH_ASYMMETRIC_H
 #define FGI_ARCH_ASYMMETRIC_H
 

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* YIELD does nothing on cores without hardware threads, that is, on nearly all. ISB empties the pipeline: about as long
- * as PAUSE takes, and as harmless. */
+/* YIELD does nothing on cores without hardware threads, which are nearly all. ISB empties the pipeline, which takes
+ * about as long as a PAUSE on x86-64. */
 static inline void fg_pause(void)
 {
 	__asm__ volatile("isb" ::: "memory");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* arm64: read-modify-writes of a word that only this thread writes, signal handlers included. There is no instruction
- * that is atomic against interrupts only. */
+/* arm64: read-modify-writes of a word that only this thread and its signal handlers write. arm64 has no instruction
+ * that is atomic against interrupts only, so these are fully atomic. */
 #ifndef FGI_ARCH_LOCAL_H
 #define FGI_ARCH_LOCAL_H
 
@@ -14,7 +14,7 @@ static inline void fgi_local_add(int32_t *word, int32_t value)
 	fg_fetch_add_relaxed(word, value);
 }
 
-/* One more, where others may read meanwhile. */
+/* Adds 1. Other threads may read meanwhile. */
 static inline void fgi_local_count(uint32_t *word)
 {
 	fg_store_relaxed(word, *word + 1);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Release without a bus lock, for a word that others change only by a compare-and-swap while it is owned.
+/* x86-64: release without a bus lock, for a word that other threads change only by a compare-and-swap while it is
+ * owned.
  *
- * One AND takes the owner out and leaves the other bits. It is not atomic against other CPUs: a bit that another CPU
- * sets between its load and its store is lost. But it is one instruction, so it is atomic against interrupts. Whoever
- * must not lose a bit sets it, then has every CPU interrupted (runtime/membarrier.h), then looks whether it is still there:
- * if so, every AND that comes later sees it. release: x86 keeps the order of stores. */
+ * One AND removes the owner and leaves the other bits. It is not atomic against other CPUs: a bit that another CPU sets
+ * between its load and its store is lost. But it is one instruction, so it is atomic against interrupts. A thread whose
+ * bit must not be lost sets it, then has every CPU interrupted (runtime/membarrier.h), then checks that the bit is
+ * still set: if so, every later AND sees it. release: x86 keeps the order of stores. */
 #ifndef FGI_ARCH_ASYMMETRIC_H
 #define FGI_ARCH_ASYMMETRIC_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Read-modify-writes of a word that only this thread writes, signal handlers included: one instruction is atomic
- * against an interrupt, without the bus lock that other CPUs would need. */
+/* x86-64: read-modify-writes of a word that only this thread and its signal handlers write. One instruction is atomic
+ * against interrupts, without the bus lock that atomicity against other CPUs needs. */
 #ifndef FGI_ARCH_LOCAL_H
 #define FGI_ARCH_LOCAL_H
 
@@ -12,8 +12,8 @@ static inline __attribute__((always_inline)) void fgi_local_add(int32_t *word, i
 	__asm__ volatile("addl %[value], %[word]" : [word] "+m"(*word) : [value] "ri"(value) : "memory", "cc");
 }
 
-/* One more, where others may read meanwhile. Behind an instruction with a bus lock a load, an addition and a store
- * would take two cycles longer than this. */
+/* Adds 1. Other threads may read meanwhile. After an instruction with a bus lock a load, an addition and a store take
+ * two cycles longer than this one. */
 static inline __attribute__((always_inline)) void fgi_local_count(uint32_t *word)
 {
 	__asm__ volatile("addl $1, %[word]" : [word] "+m"(*word) : : "memory", "cc");

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* The atomic instructions that take or release a lock, with their windows (section 3.1, Listing 1).
  *
- * Between the instruction that takes a lock and the one that says so in `held` (and the same way back) a thread is in
- * a critical section that its thread block does not show. Each function below is one asm block that contains both
- * instructions and describes the gap in section `fg_windows`: "an instruction pointer in (begin, end] is critical iff
- * this register has this value". Because the description is emitted beside the code, the compiler may inline,
- * duplicate, reorder or drop the blocks as it likes; comparing addresses of C labels does not survive that.
+ * Between the instruction that takes a lock and the one that counts it in `held`, and again when the lock is released,
+ * a thread is in a critical section that its thread block does not show. Each function below is one asm block that
+ * contains both instructions and describes the gap between them, the window, in section `fg_windows`: "an instruction
+ * pointer in (begin, end] is critical iff this register has this value". The description is emitted with the code, so
+ * the compiler may inline, duplicate, reorder or drop the blocks; addresses of C labels would not survive that.
  *
- *   fgi_take_cas32/64, fgi_take_xchg32    take:    held rises iff the word was 0
- *   fgi_drop_xchg32, fgi_drop_store32     release: held falls first (Listing 2, line 22)
- *   fgi_drop_cas32/64                     release if: held falls, and rises again where the word was another
+ *   fgi_take_cas32/64, fgi_take_xchg32    take:       held is raised iff the word was 0
+ *   fgi_drop_xchg32, fgi_drop_store32     release:    held is lowered first (Listing 2, line 22)
+ *   fgi_drop_cas32/64                     release if: held is lowered, and raised again if the word was another
  *   fgi_enqueue                           join a queue: critical until linked to the predecessor, or marked as head
  *
- * Order: every block is a full compiler barrier; locked instructions and XCHG are full barriers on x86, and its plain
- * store is a release. FGI_WINDOW_PAD spin hints widen every window in the detection test's build, so that many
- * preemptions fall inside (a hint takes a hundred times as long as a nop and is as harmless to registers and flags);
- * the code is otherwise the same. */
+ * Order: every block is a full compiler barrier. Locked instructions and XCHG are full barriers on x86, and a plain
+ * store is a release. In the build of the detection test FGI_WINDOW_PAD spin hints widen every window, so that many
+ * preemptions fall inside; the code is otherwise the same. (A hint takes a hundred times as long as a NOP and changes
+ * no registers or flags either.) */
 #ifndef FGI_ARCH_WINDOW_H
 #define FGI_ARCH_WINDOW_H
 
@@ -30,8 +30,9 @@
 #define FGI_STR(x) FGI_STR_(x)
 #define FGI_PAD ".rept " FGI_STR(FGI_WINDOW_PAD) "\n pause\n .endr\n"
 
-/* `begin` and `end` are local labels: begin stands at the instruction that opens the window (it has not executed while
- * the instruction pointer is there), end at the one that closes it. The numbers are FG_REG_* and EFLAGS' zero flag. */
+/* `begin` and `end` are local labels: begin stands at the instruction that opens the window (while the instruction
+ * pointer is there it has not executed), end at the one that closes it. The numbers are FG_REG_* and EFLAGS' zero
+ * flag. */
 #define FGI_WINDOW(begin, end, reg, mask, value)                                                                       \
 	".pushsection fg_windows, \"a\", @progbits\n"                                                                  \
 	".balign 4\n"                                                                                                  \
@@ -61,8 +62,8 @@ static inline uint32_t fgi_take_cas32(uint32_t *word, uint32_t desired)
 	return found;
 }
 
-/* The same for a queue's tail: nobody is there iff it is NULL. The pointer's low half being 0 would not do as the
- * condition, so it is the zero flag. */
+/* The same for the tail of a queue, which is empty iff the tail is NULL. The pointer's low half being 0 would not do as
+ * the condition, so it is the zero flag. */
 static inline uint64_t fgi_take_cas64(uint64_t *word, uint64_t desired)
 {
 	uint64_t found = 0;
@@ -132,9 +133,9 @@ FGI_DROP_CAS(32, "l")
 FGI_DROP_CAS(64, "q")
 
 /* Swings the queue's tail to `node` and links it behind its predecessor; without one the node becomes the head
- * (Listing 2, lines 40-43). Between the XCHG and the link the queue is cut: whoever is preempted there holds up all
- * that come behind, and counts as critical. node->state is FG_NODE_WAITING and fg_thread.node names it already, so
- * from here on the node's state tells the truth. */
+ * (Listing 2, lines 40-43). Between the XCHG and the link the queue is cut: a thread that is preempted there holds up
+ * all that come behind it, and counts as critical. node->state is FG_NODE_WAITING and fg_thread.node names it already,
+ * so from here on the node's state tells the truth. */
 static inline void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node)
 {
 	uint64_t pred = (uint64_t)(uintptr_t)node;
