@@ -23,7 +23,6 @@ _Static_assert(_Alignof(struct fgi_waitq) <= _Alignof(pthread_cond_t), "a queue 
 struct wait {
 	struct fgi_waiter node;
 	struct fgi_awake awake;
-	pthread_mutex_t *mutex;
 	clockid_t clock;
 	const struct timespec *abs;
 	bool slept;
@@ -75,7 +74,7 @@ static void cancelled(void *arg)
 
 	if (fgi_waitq_leave(&w->node) == FGI_SIGNALLED)
 		fgi_waitq_pass(w->node.cond); /* C4 */
-	fgi_mutex_lock(w->mutex);
+	fgi_mutex_lock(w->node.mutex);
 }
 
 /* Apart from its caller, so that no variable of the caller's lives across the sigsetjmp in here. */
@@ -91,7 +90,7 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, c
 	struct wait w;
 	int error, result = 0;
 
-	w.mutex = mutex;
+	w.node.mutex = mutex;
 	w.clock = clock;
 	w.abs = abs;
 	w.slept = false;
@@ -155,12 +154,20 @@ __attribute__((noinline)) static int signal_shared(pthread_cond_t *cond)
 	return fgi_real()->cond_signal(cond);
 }
 
+/* The waiters of a condition variable wait with one mutex: POSIX leaves it undefined that they use several. With several
+ * each is still granted, though perhaps later than it could be. */
+static void release(struct fgi_waiter *first)
+{
+	if (first && !fgi_mutex_grants(first))
+		fgi_waiters_grant(first);
+}
+
 EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 {
 	if (shared(cond))
 		return signal_shared(cond);
 	if (!fgi_waitq_idle(queue_of(cond)))
-		fgi_waitq_signal(queue_of(cond));
+		release(fgi_waitq_take_first(queue_of(cond)));
 	return 0;
 }
 
@@ -175,7 +182,7 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
 	if (shared(cond))
 		return broadcast_shared(cond);
 	if (!fgi_waitq_idle(queue_of(cond)))
-		fgi_waitq_broadcast(queue_of(cond));
+		release(fgi_waitq_take_all(queue_of(cond)));
 	return 0;
 }
 

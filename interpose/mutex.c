@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pthread_mutex_*: glibc's mutex kinds around FGI_LOCK_FILE's lock. docs/design/interposer.md has the state tables and
- * the rules M1 to M4. A normal mutex is one branch and the inlined lock; all else is out of line. */
+ * the rules M1 to M5. A normal mutex is one branch and the inlined lock; all else is out of line. */
 #include "interpose/mutex.h"
 
 #include <errno.h>
@@ -15,12 +15,17 @@
 
 /* What a mutex of ours holds in glibc's 40 bytes. */
 struct fgi_mutex {
+	union {
+		struct {
+			uint32_t unused_low;
+			uint32_t count; /* recursive: levels; M1 */
+		};
+		struct fgi_waiter *due; /* normal: waiters of condition variables that unlock grants, by `next`; M5 */
+	};
+	uint32_t owner;     /* recursive, errorcheck: the holder's tid, or 0; M1 */
+	uint32_t due_forks; /* normal: the forks behind the process that `due` belongs to */
+	int32_t kind;       /* glibc's; constant from init to destroy */
 	uint32_t unused;
-	uint32_t count; /* recursive: levels; M1 */
-	uint32_t owner; /* recursive, errorcheck: the holder's tid, or 0; M1 */
-	uint32_t unused2;
-	int32_t kind; /* glibc's; constant from init to destroy */
-	uint32_t unused3;
 	struct fg_lock lock;
 };
 _Static_assert(offsetof(struct fgi_mutex, kind) == FGI_GLIBC_KIND_AT, "the kind stays glibc's");
@@ -145,10 +150,50 @@ __attribute__((noinline)) static int unlock_slow(pthread_mutex_t *mutex)
 	return 0;
 }
 
+/* Does this thread hold the lock? True only if it does: it asks what the monitor asks of a lock with published intent,
+ * whose word names its owner, and only for the lock that was taken last. */
+static bool is_mine(const struct fgi_mutex *m)
+{
+	const uint32_t *word = (const uint32_t *)(uintptr_t)fg_thread.pending;
+
+	return (uintptr_t)word - (uintptr_t)&m->lock < sizeof(m->lock) &&
+	       (fg_load_relaxed(word) & FG_OWNER_MASK) == fg_thread.self;
+}
+
+bool fgi_mutex_grants(struct fgi_waiter *first)
+{
+	struct fgi_mutex *m = mutex_of(first->mutex);
+
+	if (!is_normal(first->mutex) || !is_mine(m))
+		return false;
+	if (m->due && m->due_forks == fgi_forks) {
+		m->due->last->next = first;
+		m->due->last = first->last;
+	} else {
+		m->due = first;
+		m->due_forks = fgi_forks;
+	}
+	return true;
+}
+
+/* In the child of a fork the waiters stayed in the parent. */
+__attribute__((noinline)) static void unlock_and_grant(struct fgi_mutex *m)
+{
+	struct fgi_waiter *due = m->due_forks == fgi_forks ? m->due : NULL;
+
+	m->due = NULL;
+	fgi_unlock(&m->lock);
+	fgi_waiters_grant(due);
+}
+
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
 	if (!is_normal(mutex))
 		return unlock_slow(mutex);
+	if (fg_unlikely(mutex_of(mutex)->due != NULL)) {
+		unlock_and_grant(mutex_of(mutex));
+		return 0;
+	}
 	fgi_unlock(&mutex_of(mutex)->lock);
 	return 0;
 }

@@ -7,9 +7,15 @@
 #include <stdbool.h>
 
 #include "interpose/glibc_layout.h"
+#include "interpose/waitq.h"
 
 int fgi_mutex_lock(pthread_mutex_t *mutex) __attribute__((visibility("hidden")));
 int fgi_mutex_unlock(pthread_mutex_t *mutex) __attribute__((visibility("hidden")));
+
+/* Of waiters that a signal or broadcast has taken out of their list: they need their mutex before they can go on. If
+ * this thread is known to hold it, the unlock grants them, and this returns true: otherwise threads would be woken that
+ * have to sleep again at once. */
+bool fgi_mutex_grants(struct fgi_waiter *first) __attribute__((visibility("hidden")));
 
 /* Is the mutex ours (true) or glibc's? */
 static inline bool fgi_mutex_native(const pthread_mutex_t *mutex)

@@ -78,15 +78,17 @@ static void append(struct bucket *b, const void *cond, struct fgi_waiter *w)
 /* The first waiter leaves: what it knows of the list goes to the second. */
 static struct fgi_waiter *take_first(struct fgi_waiter **link)
 {
-	struct fgi_waiter *w = *link, *second = w->next;
+	struct fgi_waiter *w = *link, *second = w->next, *last = w->last;
 
 	w->list = 0;
+	w->next = NULL;
+	w->last = w;
 	if (!second) {
 		*link = w->sibling;
 		return w;
 	}
 	second->prev = NULL;
-	second->last = w->last;
+	second->last = last;
 	second->sibling = w->sibling;
 	*link = second;
 	return w;
@@ -109,24 +111,26 @@ static void take_out(struct fgi_waiter **link, struct fgi_waiter *w)
 
 /* No lock from here to the end of the grants: the waiter is in no list, and its thread waits for the grant. */
 
-/* Returns the word to wake, if the thread sleeps. The waiter may vanish with the exchange; the address remains good for
- * a wake (C5). The time lets a sleeper learn how long it waited for the event, without the time of waking.
- * release: pairs with the acquire in fgi_granted. */
-static uint32_t *grant(struct fgi_waiter *w, enum fgi_waiter_state state)
+/* The waiter may vanish with the exchange; the address remains good for a wake (C5). The time lets a sleeper learn how
+ * long it waited for the event, without the time of waking. release: pairs with the acquire in fgi_waiter_granted. */
+static void grant(struct fgi_waiter *w)
 {
 	uint32_t *word = &w->state;
 
 	if (fg_load_relaxed(word) == FGI_ASLEEP)
 		w->granted_ns = fgi_now_ns(CLOCK_MONOTONIC);
-	return fg_xchg_release(word, state) == FGI_ASLEEP ? word : NULL;
+	if (fg_xchg_release(word, w->grant) == FGI_ASLEEP)
+		fgi_futex_wake(word, 1);
 }
 
-static void grant_and_wake(struct fgi_waiter *w, enum fgi_waiter_state state)
+void fgi_waiters_grant(struct fgi_waiter *first)
 {
-	uint32_t *sleeper = grant(w, state);
+	while (first) {
+		struct fgi_waiter *next = first->next;
 
-	if (sleeper)
-		fgi_futex_wake(sleeper, 1);
+		grant(first);
+		first = next;
+	}
 }
 
 void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
@@ -167,32 +171,35 @@ enum fgi_waiter_state fgi_waitq_leave(struct fgi_waiter *w)
 	return fg_load_relaxed(&w->state);
 }
 
-/* Signals the first waiter of the list, if there is one. `q`: the condition variable itself, if it may be touched. */
-static void signal_first(const void *cond, struct fgi_waitq *q)
+/* `q`: the condition variable itself, if it may be touched. */
+static struct fgi_waiter *take(const void *cond, struct fgi_waitq *q)
 {
 	struct bucket *b = lock(cond);
-	struct fgi_waiter **link = find(b, cond), *w = NULL;
+	struct fgi_waiter **link = find(b, cond), *w = *link;
 
-	if (*link)
-		w = take_first(link);
+	if (w) {
+		take_first(link);
+		w->grant = FGI_SIGNALLED;
+	}
 	if (q && (!*link || (*link)->cond != cond))
 		fg_store_relaxed(&q->waited, 0);
 	unlock(b);
-	if (w)
-		grant_and_wake(w, FGI_SIGNALLED);
+	return w;
 }
 
-void fgi_waitq_signal(struct fgi_waitq *q)
+struct fgi_waiter *fgi_waitq_take_first(struct fgi_waitq *q)
 {
-	signal_first(q, q);
+	return take(q, q);
 }
 
 void fgi_waitq_pass(const void *cond)
 {
-	signal_first(cond, NULL);
+	struct fgi_waiter *w = take(cond, NULL);
+
+	fgi_waiters_grant(w);
 }
 
-void fgi_waitq_broadcast(struct fgi_waitq *q)
+struct fgi_waiter *fgi_waitq_take_all(struct fgi_waitq *q)
 {
 	struct bucket *b = lock(q);
 	struct fgi_waiter **link = find(b, q), *w = *link;
@@ -201,12 +208,9 @@ void fgi_waitq_broadcast(struct fgi_waitq *q)
 		*link = w->sibling;
 	fg_store_relaxed(&q->waited, 0);
 	unlock(b);
-	while (w) {
-		struct fgi_waiter *next = w->next;
-
-		grant_and_wake(w, FGI_BROADCAST);
-		w = next;
-	}
+	for (struct fgi_waiter *each = w; each; each = each->next)
+		each->grant = FGI_BROADCAST;
+	return w;
 }
 
 bool fgi_waitq_busy(const void *cond)

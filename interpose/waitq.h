@@ -4,6 +4,7 @@
 #ifndef FGI_INTERPOSE_WAITQ_H
 #define FGI_INTERPOSE_WAITQ_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -25,10 +26,12 @@ struct fgi_waiter {
 	struct fgi_waiter *last;    /* of the first in a list: the last in it */
 	struct fgi_waiter *sibling; /* of the first in a list: the first in the bucket's next list */
 	const void *cond;           /* whose list it is in */
+	pthread_mutex_t *mutex;     /* that its thread needs afterwards */
 	uint64_t list;              /* the number of that list; 0: a signal has taken it out */
 	uint64_t granted_ns;        /* CLOCK_MONOTONIC; 0: not known. Before the state says that it is granted */
 	uint32_t forks;             /* of this process when the waiter joined */
 	uint32_t state;
+	uint32_t grant; /* what it is granted as, once it is out of the list: FGI_SIGNALLED or FGI_BROADCAST */
 };
 
 /* The first bytes of a pthread_cond_t of ours; all zero at the start. All else is in static memory and in the waiters:
@@ -37,6 +40,7 @@ struct fgi_waitq {
 	uint32_t waited; /* 0: nobody waits. A hint that may be out of date when it is not 0 */
 };
 
+/* The caller sets w->mutex. */
 void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w);
 
 /* acquire: pairs with the release in grant. */
@@ -59,9 +63,13 @@ static inline bool fgi_waitq_idle(const struct fgi_waitq *q)
 	return !fg_load_relaxed(&q->waited);
 }
 
-/* For a queue that is not idle. */
-void fgi_waitq_signal(struct fgi_waitq *q);
-void fgi_waitq_broadcast(struct fgi_waitq *q);
+/* Take out the oldest waiter, or all, by `next` and with the `last` of the first; NULL if there is none. The caller sees
+ * to it that each is granted. */
+struct fgi_waiter *fgi_waitq_take_first(struct fgi_waitq *q);
+struct fgi_waiter *fgi_waitq_take_all(struct fgi_waitq *q);
+
+/* Grants waiters that were taken out, and wakes those that sleep. The last access to each. */
+void fgi_waiters_grant(struct fgi_waiter *first);
 
 /* Signals the oldest waiter of the condition variable at this address, if there is one. Touches waiters only (C4). */
 void fgi_waitq_pass(const void *cond);
