@@ -175,7 +175,7 @@ impl From<&Attachment> for MonitorState {
 impl Build {
     pub fn of(prefix: &Prefix) -> Self {
         let worker = fs::read(prefix.dir().join("libexec/flexguard/fg-bench-posix"))
-            .or_else(|_| fs::read(prefix.worker()));
+            .or_else(|_| fs::read(prefix.interposer("flexguard")));
         Self {
             compiler: worker.ok().and_then(|bytes| compiler(&bytes)),
             fingerprint: fingerprint(&[
