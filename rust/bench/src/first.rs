@@ -11,7 +11,6 @@ use super::options::Plan;
 use super::pipeline;
 use super::progress::Progress;
 use super::session::{self, Session};
-use super::table::Table;
 use super::workload::Workload;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Result};
@@ -122,15 +121,15 @@ fn conclusion(documents: &[Document]) -> String {
     let mut titles = vec!["seconds"];
     titles.extend(LOCKS.map(|lock| if lock == "posix" { "glibc" } else { lock }));
     titles.push("the default against glibc");
-    let mut table = Table::new(&titles, 1).with_notes();
-    for (program, document) in PROGRAMS.iter().zip(documents) {
+    let row = |(program, document): (&Program, &Document)| {
         let entries = LOCKS.map(|lock| document.results.iter().find(|e| e.subject == lock));
         let mut row = vec![program.title.to_owned()];
         row.extend(entries.map(|e| e.map_or("-".into(), median)));
         row.push(entries[2].map_or("-".into(), verdict));
-        table.row(row);
-    }
-    let mut text = table.render();
+        row
+    };
+    let rows = PROGRAMS.iter().zip(documents).map(row).collect();
+    let mut text = output::table(&titles, rows, 1..titles.len() - 1);
     for program in &PROGRAMS[..documents.len()] {
         text += &format!(
             "\n{}: {}\n  {}\n",
