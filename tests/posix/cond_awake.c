@@ -170,7 +170,6 @@ static void is_cancelled(void)
 	}
 }
 
-/* A fork while a thread begins to wait: in the child nobody waits, in the parent the waiter is still there. */
 static void *wait_once(void *argument)
 {
 	ok(pthread_mutex_lock(&m));
@@ -180,6 +179,30 @@ static void *wait_once(void *argument)
 	return NULL;
 }
 
+/* A thread's first wait, which no history keeps from staying awake. The signal comes 0 to about 20 us later, each time
+ * by 1 to 3 ns more: at each instant of falling asleep. */
+static void falling_asleep(void)
+{
+	static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+
+	for (int i = 0; i < rounds(100000); i++) {
+		volatile unsigned int left_to_go = (unsigned int)i % 10000;
+		pthread_t thread;
+
+		waiting = 0;
+		thread = check_thread(wait_once, &c);
+		while (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE))
+			sched_yield();
+		ok(pthread_mutex_lock(&m)); /* so it waits */
+		ok(pthread_mutex_unlock(&m));
+		while (left_to_go)
+			left_to_go--;
+		ok(pthread_cond_signal(&c));
+		check_join(thread);
+	}
+}
+
+/* A fork while a thread begins to wait: in the child nobody waits, in the parent the waiter is still there. */
 static void forks(void)
 {
 	for (int i = 0; i < rounds(300); i++) {
@@ -215,6 +238,7 @@ int main(void)
 	turns_are_passed();
 	items_are_consumed();
 	ok(elsewhere(wait_briefly, NULL));
+	falling_asleep();
 	is_cancelled();
 	forks();
 	return 0;

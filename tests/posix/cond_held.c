@@ -172,6 +172,16 @@ static void cancelled(void)
 	check_join(heir); /* hangs if the signal is lost */
 }
 
+/* A thread of the child gets the stack of one that stayed in the parent. */
+static void *overwrite_the_stack(void *unused)
+{
+	volatile char stack[16384];
+
+	for (size_t i = 0; i < sizeof(stack); i++)
+		stack[i] = (char)0xff;
+	return unused;
+}
+
 /* The child has the mutex, but not the waiters. */
 static void in_a_child(void)
 {
@@ -184,6 +194,12 @@ static void in_a_child(void)
 	child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
+		pthread_t writers[2];
+
+		for (int i = 0; i < 2; i++)
+			writers[i] = check_thread(overwrite_the_stack, NULL);
+		for (int i = 0; i < 2; i++)
+			check_join(writers[i]);
 		ok(pthread_mutex_unlock(&m));
 		ok(pthread_mutex_lock(&m));
 		ok(pthread_cond_broadcast(&c));

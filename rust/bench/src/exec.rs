@@ -17,6 +17,7 @@ use super::runner::{Capture, Run, with_tail};
 use super::stats::Better::{Higher, Lower};
 use super::workload::{Counts, Launch, MonitorUse, Reading, Workload};
 use super::{memcached, worker};
+use flexguard_launch::Counted;
 use flexguard_launch::MonitorMode;
 use flexguard_launch::Preload;
 use flexguard_launch::child;
@@ -224,7 +225,7 @@ impl Workload for Exec {
         if let Some(regex) = &self.score {
             values.insert("score".into(), find_score(regex, &run.stdout)?);
         }
-        if let Some(c) = counts.and_then(|c| c.after.since(&c.before)) {
+        if let Some(c) = counts.and_then(|c| Counted::between(&c.before, &c.after)) {
             values.insert("preempted".into(), c.preempted_critical_sections() as f64);
             values.insert("transitions".into(), c.mode_transitions as f64);
         }
@@ -273,7 +274,7 @@ mod tests {
         assert!(
             find_score(&regex, "ops: ..")
                 .unwrap_err()
-                .contains("not a number")
+                .contains("no number")
         );
     }
 }

@@ -7,7 +7,6 @@ use super::stats::Better;
 
 /// One thing that a benchmark measures in every run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measure {
     /// Its name in the JSON and for `--columns`.
     pub name: String,
@@ -20,7 +19,6 @@ pub struct Measure {
 
 /// What kind of value it is, which decides how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Unit {
     #[serde(rename = "ops/ms")]
     OpsPerMs,

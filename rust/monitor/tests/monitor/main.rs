@@ -8,7 +8,6 @@ mod counting;
 mod harness;
 mod hostile;
 mod lifecycle;
-mod mutants;
 mod privileges;
 mod protocol;
 mod sleepers;
