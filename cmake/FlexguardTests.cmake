@@ -78,5 +78,5 @@ endfunction()
 
 # A test that fails: what it is to break is no longer there, so it has to be written anew.
 function(fg_stale_defect test file old)
-	fg_test(NAME ${test} LABELS defect COMMAND ${PROJECT_SOURCE_DIR}/tests/defect.sh stale "${file}" "${old}")
+	fg_test(NAME ${test} PARALLEL LABELS defect COMMAND ${PROJECT_SOURCE_DIR}/tests/defect.sh stale "${file}" "${old}")
 endfunction()

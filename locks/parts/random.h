@@ -8,7 +8,7 @@
 
 /* True once in `n` calls on average. The generator is the linear congruential one of Numerical Recipes, whose high
  * bits serve. */
-static inline bool fgi_once_in(uint32_t n)
+__attribute__((noinline)) static bool fgi_once_in(uint32_t n)
 {
 	static __thread uint32_t state __attribute__((tls_model("initial-exec")));
 

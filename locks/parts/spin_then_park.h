@@ -21,8 +21,7 @@
  * WAITING. */
 enum { FGI_NODE_PARKED = 16, FGI_NODE_AWAKE = 17 };
 
-/* Waits until the node is granted. */
-static inline void fgi_node_wait(struct fg_queue_node *node)
+__attribute__((noinline)) static void fgi_node_wait_slow(struct fg_queue_node *node)
 {
 	struct fgi_spin_budget p = FGI_NO_DEADLINE;
 
@@ -37,6 +36,13 @@ static inline void fgi_node_wait(struct fg_queue_node *node)
 		while (fg_load_relaxed(&node->state) == FGI_NODE_PARKED)
 			fgi_park(&node->state, FGI_NODE_PARKED, &p);
 	}
+}
+
+/* Waits until the node is granted. */
+static inline void fgi_node_wait(struct fg_queue_node *node)
+{
+	if (fgi_queue_state(node) != FG_NODE_GRANTED)
+		fgi_node_wait_slow(node);
 }
 
 /* Makes the waiter the head. The caller is critical until this instruction and not after it. */

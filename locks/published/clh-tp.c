@@ -211,17 +211,26 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 	return fgi_trylock(l) ? 0 : acquire(l, &FGI_SPIN_BUDGET(clock, abs));
 }
 
+/* A neighbour is busy with the owner's node: waits until it is not, and makes the node BUSY. */
+__attribute__((noinline, cold)) static void await_neighbour(struct fg_queue_node *node)
+{
+	unsigned int turn = 0;
+
+	do {
+		if (++turn % FGI_TURNS_PER_LOOK)
+			fgi_spin_turn();
+		else
+			fgi_spin_yield();
+	} while (!seize(node, FG_NODE_OWNED));
+}
+
 /* BUSY comes first: from then on no successor may leave, so a queue that is not empty has one that takes the lock. */
 static inline void fgi_unlock(struct fg_lock *l)
 {
 	struct fg_queue_node *node = tp_holder(l);
 
-	for (unsigned int turn = 1; !seize(node, FG_NODE_OWNED); turn++) {
-		if (turn % FGI_TURNS_PER_LOOK)
-			fgi_spin_turn();
-		else
-			fgi_spin_yield();
-	}
+	if (fg_unlikely(!seize(node, FG_NODE_OWNED)))
+		await_neighbour(node);
 	if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) != fgi_node_word(node))
 		fgi_drop_store32(&node->state, FG_NODE_GRANTED);
 	else if (node_private(node)->got_another)

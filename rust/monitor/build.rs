@@ -8,17 +8,10 @@ use anyhow::{Context, Result};
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use libbpf_cargo::SkeletonBuilder;
 
+include!("bpf_flags.rs");
+
 const SOURCE: &str = "../../bpf/monitor.bpf.c";
 const RECORDS: &str = "../../bpf/monitor.h";
-/// v3: atomic operations that return the old value.
-const FLAGS: [&str; 5] = [
-    "-mcpu=v3",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wno-unused-parameter",
-];
-const INCLUDES: [&str; 2] = ["-I../../abi", "-I../../bpf"];
 
 /// As in the ABI's build: plain old data without padding, checked by zerocopy. bindgen itself cannot see how much
 /// it may derive, because the ABI's types are not generated here.
@@ -47,20 +40,11 @@ fn main() -> Result<()> {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
     records(&out)?;
-    // Debian and Ubuntu keep asm/types.h, which linux/bpf.h includes, in the multiarch directory.
-    let multiarch = format!(
-        "/usr/include/{}-linux-gnu",
-        env::var("CARGO_CFG_TARGET_ARCH")?
-    );
+    println!("cargo:rerun-if-changed=bpf_flags.rs");
     SkeletonBuilder::new()
         .source(SOURCE)
         .obj(out.join("monitor.bpf.o"))
-        .clang_args(
-            INCLUDES
-                .into_iter()
-                .chain(FLAGS)
-                .chain(["-idirafter", &multiarch]),
-        )
+        .clang_args(bpf_flags("../..", &env::var("CARGO_CFG_TARGET_ARCH")?))
         .build()
         .context("compiling bpf/monitor.bpf.c (needs clang and the kernel's user-space headers)")
 }
@@ -68,7 +52,7 @@ fn main() -> Result<()> {
 fn records(out: &std::path::Path) -> Result<()> {
     bindgen::Builder::default()
         .header(RECORDS)
-        .clang_args(INCLUDES)
+        .clang_args(["-I../../abi", "-I../../bpf"])
         .allowlist_file(".*/monitor\\.h")
         .allowlist_recursively(false)
         .default_enum_style(bindgen::EnumVariation::Consts)

@@ -85,7 +85,7 @@ fn an_interrupted_paper_is_continued() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGINT));
     assert!(
-        stderr(&output).contains("the same command continues"),
+        stderr(&output).contains("run the same command again to continue"),
         "{}",
         stderr(&output)
     );
@@ -120,7 +120,7 @@ fn a_paper_of_something_else_is_not_continued() {
     let output = paper(&fake, &dir, &[]);
     assert_eq!(output.status.code(), Some(125));
     assert!(
-        stderr(&output).contains("built anew") && stderr(&output).contains("--fresh"),
+        stderr(&output).contains("rebuilt") && stderr(&output).contains("--fresh"),
         "{}",
         stderr(&output)
     );

@@ -168,6 +168,6 @@ int main(void)
 		timed_out += late;
 		met += at_most(2 * EACH) / 2 - late;
 	}
-	CHECK(rounds(400) < 400 || (timed_out > 0 && met > 0)); /* both ends of the race were seen */
+	CHECK(timed_out > 0 && met > 0); /* both ends of the race were seen */
 	return 0;
 }

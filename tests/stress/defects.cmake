@@ -21,17 +21,18 @@ fg_defect(no-wake flexguard-sosp25 ${published}/flexguard-sosp25.c "fgi_futex_wa
 fg_defect(woken-forgets-others flexguard-sosp25 ${published}/flexguard-sosp25.c
 	"state = fgi_take_xchg32(&l->val, BLOCKED);\n\t\tfgi_spin" "state = fgi_take_cas32(&l->val, LOCKED);\n\t\tfgi_spin")
 
-fg_defect(no-wake futex ${published}/futex.c "fgi_futex_wake(&l->word, 1);" "return;")
-fg_defect(woken-forgets-others futex ${published}/futex.c "mine = fgi_self() | SLEEPERS" "mine = fgi_self()")
-fg_defect(wake-before-release futex ${published}/futex.c "word = fg_xchg_release(&l->word, 0);"
-	"word = fg_load_relaxed(&l->word);\n\tif (word & SLEEPERS)\n\t\tfgi_futex_wake(&l->word, 1);\n\tword = fg_xchg_release(&l->word, 0) & 0;")
+fg_defect(no-wake futex ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")
+fg_defect(woken-forgets-others futex ${published}/futex.c "fgi_word_try(&l->word, FGI_WORD_SLEEPERS)"
+	"fgi_word_try(&l->word, 0)")
+fg_defect(wake-before-release futex ${parts}/owner_word.h "found = fg_xchg_release(word, 0);"
+	"found = fg_load_relaxed(word);\n\tif (found & FGI_WORD_SLEEPERS)\n\t\tfgi_futex_wake(word, 1);\n\tfound = fg_xchg_release(word, 0) & 0;")
 
 fg_defect(no-wake spin-park ${published}/spin-park.c "fgi_futex_wake(&l->word, 1);" "return;")
 
 # Empties the queue while a waiter has entered it and not linked itself.
-fg_defect(link-not-awaited mcs ${published}/mcs.c
-	"if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) == fgi_node_word(node))"
-	"fgi_drop_cas64(&l->tail, fgi_node_word(node), 0);\n\t\tif (true)")
+fg_defect(link-not-awaited mcs ${parts}/mcs_queue.h
+	"if (fgi_drop_cas64(tail, fgi_node_word(node), 0) == fgi_node_word(node))\n\t\treturn NULL;"
+	"fgi_drop_cas64(tail, fgi_node_word(node), 0);\n\treturn NULL;")
 
 fg_defect(no-wake malthusian ${parts}/spin_then_park.h "fgi_futex_wake(&node->state, 1);" "return;")
 fg_defect(passive-forgotten malthusian ${published}/malthusian.c

@@ -21,15 +21,16 @@ FLEXGUARD_SOCKET=@flexguard-test-killed.$$
 export FLEXGUARD_SOCKET
 . "$(dirname "$0")/start-monitor.sh"
 
-load() { # seconds
-	"$prefix/libexec/flexguard/fg-bench" shm --lock "$lock" --threads 8 --seconds "$1" --warmup 0
+load() { # seconds, and seconds before that are not counted
+	"$prefix/libexec/flexguard/fg-bench" shm --lock "$lock" --threads 8 --seconds "$1" --warmup "$2"
 }
 throughput() { # file
 	sed -n 's/.*"throughput_ops_per_ms":\([0-9.]*\).*/\1/p' "$1"
 }
 
 start_monitor
-load 4 > "$scratch/killed" &
+began=$(date +%s)
+load 2 5 > "$scratch/killed" &
 worker=$!
 # Kill it once the worker is registered and critical sections are being preempted.
 tries=0
@@ -38,9 +39,11 @@ until monitor_status && grep -q '^preempted-holders: [1-9]' "$scratch/status"; d
 	[ $tries -lt 1000 ] || { echo "no critical section was ever preempted"; cat "$scratch/status"; exit 1; }
 done
 kill_monitor
+# So that all of the throughput is from after the kill.
+[ $(($(date +%s) - began)) -lt 4 ] || { echo "the monitor was killed too late to measure what comes after"; exit 1; }
 wait "$worker" || { echo "the worker failed after its monitor was killed: $?"; exit 1; }
 
-load 2 > "$scratch/never" # no monitor listens there any more
+load 2 0 > "$scratch/never" # no monitor listens there any more
 killed=$(throughput "$scratch/killed") never=$(throughput "$scratch/never")
 echo "$lock: killed under load $killed ops/ms, never a monitor $never ops/ms"
 awk -v k="$killed" -v n="$never" 'BEGIN { exit !(n > 0 && k > n / 20) }'

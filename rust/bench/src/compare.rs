@@ -10,7 +10,7 @@ use super::measure::{Measure, Unit};
 use super::point::{Point, number, spelled};
 use super::prose;
 use super::stats::{Better, Difference, differ};
-use super::table::{self, Table};
+use super::table;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::output;
@@ -36,8 +36,12 @@ pub struct Compare {
     pub json: bool,
 }
 
+const SCHEMA: &str = "flexguard-bench-compare/1";
+
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Comparison {
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
     schema: &'static str,
     workload: String,
     measure: String,
@@ -50,6 +54,7 @@ struct Comparison {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Row {
     point: Point,
     subject: String,
@@ -128,7 +133,7 @@ fn compare(before: &Document, after: &Document, args: &Compare) -> Result<Compar
     }
     let theirs = before.results.iter().filter(|e| !e.again).count();
     Ok(Comparison {
-        schema: "flexguard-bench-compare/1",
+        schema: SCHEMA,
         workload: after.workload.clone(),
         measure: name.clone(),
         differences: before.machine.differences(&after.machine),
@@ -165,7 +170,7 @@ fn show(comparison: &Comparison, before: &Document) -> String {
         text.push_str(&format!("{what} differs: {old}, then {new}\n"));
     }
     let first = &comparison.results[0];
-    let mut titles: Vec<String> = first.point.0.iter().map(|(v, _)| spelled(v)).collect();
+    let mut titles: Vec<String> = first.point.0.keys().map(|v| spelled(v)).collect();
     titles.push(before.subject.clone());
     let names = titles.len();
     let measure = before.measure(&comparison.measure);
@@ -177,10 +182,8 @@ fn show(comparison: &Comparison, before: &Document) -> String {
         "noise".into(),
         "verdict".into(),
     ]);
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    let mut table = Table::new(&titles, names).with_notes();
-    for row in &comparison.results {
-        let mut cells: Vec<String> = row.point.0.iter().map(|(_, v)| number(*v)).collect();
+    let cells = |row: &Row| {
+        let mut cells: Vec<String> = row.point.0.values().map(|v| number(*v)).collect();
         cells.push(row.subject.clone());
         cells.extend([row.shown.0.clone(), row.shown.1.clone()]);
         cells.push(Unit::Plain.number(row.ratio));
@@ -189,9 +192,10 @@ fn show(comparison: &Comparison, before: &Document) -> String {
             row.verdict
                 .map_or("-".into(), |d| prose::difference(d).to_owned()),
         );
-        table.row(cells);
-    }
-    text.push_str(&table.render());
+        cells
+    };
+    let rows = comparison.results.iter().map(cells).collect();
+    text.push_str(&output::table(&titles, rows, names..titles.len() - 1));
     if comparison.unmatched > 0 {
         text.push_str(&format!(
             "{} entries are in one of the two results only\n",
@@ -199,4 +203,26 @@ fn show(comparison: &Comparison, before: &Document) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{schema, testing};
+    use super::*;
+
+    #[test]
+    fn a_comparison_keeps_to_its_published_schema() {
+        let published = schema::published::<Comparison>("bench-comparison.schema.json");
+        let args = Compare {
+            before: "before.json".into(),
+            after: "after.json".into(),
+            measure: None,
+            across_machines: false,
+            check: false,
+            json: true,
+        };
+        let document = testing::document();
+        let comparison = compare(&document, &document, &args).unwrap();
+        schema::check(&published, &serde_json::to_value(&comparison).unwrap()).unwrap();
+    }
 }

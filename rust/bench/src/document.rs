@@ -18,7 +18,9 @@ use flexguard_launch::failure::{Context, Failure, Result};
 pub const SCHEMA: &str = "flexguard-bench/1";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Document {
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
     pub schema: String,
     pub workload: String,
     pub title: String,
@@ -53,6 +55,7 @@ pub struct Document {
 
 /// One subject at one point.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Entry {
     pub point: Point,
     pub subject: String,
@@ -69,6 +72,7 @@ pub struct Entry {
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sample {
     pub round: u32,
     pub values: BTreeMap<String, f64>,
@@ -78,6 +82,7 @@ pub struct Sample {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     pub point: Point,
     pub text: String,
@@ -86,6 +91,7 @@ pub struct Verdict {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FailedRun {
     pub round: u32,
     pub point: Point,
@@ -95,6 +101,7 @@ pub struct FailedRun {
 
 /// A lock that says itself that it cannot run here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unavailable {
     pub subject: String,
     pub reason: String,
@@ -305,5 +312,7 @@ impl Entry {
     }
 }
 
+#[cfg(test)]
+pub mod schema;
 #[cfg(test)]
 pub mod testing;

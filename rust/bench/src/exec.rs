@@ -17,7 +17,6 @@ use super::runner::{Capture, Run, with_tail};
 use super::stats::Better::{Higher, Lower};
 use super::workload::{Counts, Launch, MonitorUse, Reading, Workload};
 use super::{memcached, worker};
-use flexguard_launch::Counted;
 use flexguard_launch::MonitorMode;
 use flexguard_launch::Preload;
 use flexguard_launch::child;
@@ -225,7 +224,7 @@ impl Workload for Exec {
         if let Some(regex) = &self.score {
             values.insert("score".into(), find_score(regex, &run.stdout)?);
         }
-        if let Some(c) = counts.and_then(|c| Counted::between(&c.before, &c.after)) {
+        if let Some(c) = counts.and_then(|c| c.after.since(&c.before)) {
             values.insert("preempted".into(), c.preempted_critical_sections() as f64);
             values.insert("transitions".into(), c.mode_transitions as f64);
         }
@@ -274,7 +273,7 @@ mod tests {
         assert!(
             find_score(&regex, "ops: ..")
                 .unwrap_err()
-                .contains("no number")
+                .contains("not a number")
         );
     }
 }

@@ -3,6 +3,7 @@
 //! lock and the default lock, and a line on what each of them shows.
 
 use std::io::IsTerminal;
+use std::path::Path;
 
 use super::document::{Document, Entry};
 use super::exec::Exec;
@@ -10,10 +11,9 @@ use super::options::Plan;
 use super::pipeline;
 use super::progress::Progress;
 use super::session::{self, Session};
-use super::table::Table;
 use super::workload::Workload;
 use flexguard_launch::child::Status;
-use flexguard_launch::failure::Result;
+use flexguard_launch::failure::{Context, Result};
 use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::signals;
@@ -33,30 +33,37 @@ struct Program {
     shows: &'static str,
 }
 
-/// Chosen by measurement (docs/results/first-run.md): two that waiting for a lock dominates, and one that it does not.
-const PROGRAMS: [Program; 3] = [
+/// Chosen by measurement (docs/results/first-run.md): three that wait for locks, and one that hardly does.
+const PROGRAMS: [Program; 4] = [
     Program {
         title: "sysbench threads",
-        command: "sysbench threads --threads=4 --thread-locks=1 --events=1500 --time=0 run",
-        shows: "Four threads yield their CPU while they hold the mutex. A waiter that spins meanwhile wastes the CPU, and one \
-                that sleeps must be woken.",
+        command: "sysbench threads --threads=8 --thread-locks=1 --events=250 --time=0 run",
+        shows: "Eight threads share one mutex and yield the CPU while they hold it: a waiter meets a holder that does not run.",
     },
     Program {
-        title: "Kyoto Cabinet, conditions",
-        command: "kcutiltest cond -th 8 4000",
-        shows: "Eight threads signal one another through a condition variable. What counts is how a woken thread gets the \
-                mutex.",
+        title: "RocksDB, writes",
+        command: "db_bench --benchmarks=fillrandom --num=20000 --threads=8 --db={scratch}",
+        shows: "Eight threads write into one database; each group of writes passes through a mutex and a condition variable.",
+    },
+    Program {
+        title: "Kyoto Cabinet, tasks",
+        command: "kcutiltest para -th 8 1000000",
+        shows: "Eight threads take tiny tasks from one queue. Putting a thread to sleep costs more than a task.",
     },
     Program {
         title: "Kyoto Cabinet, cache",
-        command: "kccachetest wicked -th 4 -it 1 100000",
-        shows: "Four threads work on a cache whose mutexes are seldom contended. Any lock is as good as another.",
+        command: "kccachetest wicked -th 4 -it 1 200000",
+        shows: "Four threads work on a cache with many mutexes. A thread seldom waits, so the lock makes no difference.",
     },
 ];
 
 impl Program {
-    fn workload(&self, prefix: &Prefix) -> Result<Exec> {
-        let argv = self.command.split(' ').map(Into::into).collect();
+    /// `scratch` is where the program keeps its files.
+    fn workload(&self, prefix: &Prefix, scratch: &Path) -> Result<Exec> {
+        let command = self
+            .command
+            .replace("{scratch}", &scratch.to_string_lossy());
+        let argv = command.split(' ').map(Into::into).collect();
         let mut exec = Exec::new(LOCKS.map(String::from).to_vec(), argv, None);
         exec.timeout = 60.0;
         exec.prepare(prefix)?;
@@ -71,9 +78,10 @@ pub fn run(args: First) -> Result<Status> {
         warmup_rounds: 0,
         noise: false,
     };
+    let scratch = tempfile::tempdir().context("cannot make a directory for temporary files")?;
     let workloads = PROGRAMS
         .iter()
-        .map(|p| p.workload(&prefix))
+        .map(|p| p.workload(&prefix, scratch.path()))
         .collect::<Result<Vec<_>>>()?;
     signals::hold()?;
     let monitor = session::monitor(&workloads[0])?;
@@ -113,15 +121,15 @@ fn conclusion(documents: &[Document]) -> String {
     let mut titles = vec!["seconds"];
     titles.extend(LOCKS.map(|lock| if lock == "posix" { "glibc" } else { lock }));
     titles.push("the default against glibc");
-    let mut table = Table::new(&titles, 1).with_notes();
-    for (program, document) in PROGRAMS.iter().zip(documents) {
+    let row = |(program, document): (&Program, &Document)| {
         let entries = LOCKS.map(|lock| document.results.iter().find(|e| e.subject == lock));
         let mut row = vec![program.title.to_owned()];
         row.extend(entries.map(|e| e.map_or("-".into(), median)));
         row.push(entries[2].map_or("-".into(), verdict));
-        table.row(row);
-    }
-    let mut text = table.render();
+        row
+    };
+    let rows = PROGRAMS.iter().zip(documents).map(row).collect();
+    let mut text = output::table(&titles, rows, 1..titles.len() - 1);
     for program in &PROGRAMS[..documents.len()] {
         text += &format!(
             "\n{}: {}\n  {}\n",

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use procfs::{CpuInfo, Current, LoadAverage, Meminfo};
 use serde::{Deserialize, Serialize};
 
 use flexguard_launch::attach::Attachment;
@@ -14,6 +15,7 @@ use flexguard_launch::prefix::Prefix;
 
 /// What does not change while the benchmark runs. None: this kernel, or these privileges, do not tell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
     pub cpu: Option<String>,
     pub hardware_contexts: usize,
@@ -30,6 +32,7 @@ pub struct Machine {
 
 /// Of /sys/kernel/debug/sched, which root can read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Scheduler {
     pub base_slice_ns: Option<u64>,
     pub preemption: Option<String>,
@@ -38,12 +41,14 @@ pub struct Scheduler {
 
 /// How busy the machine was: before the benchmark, and after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Load {
     pub before: Option<[f64; 3]>,
     pub after: Option<[f64; 3]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MonitorState {
     pub active: bool,
     pub shared: bool,
@@ -52,6 +57,7 @@ pub struct MonitorState {
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Build {
     pub compiler: Option<String>,
     /// Changes with every byte of the workers and the interposers.
@@ -60,16 +66,15 @@ pub struct Build {
 
 impl Machine {
     pub fn here() -> Self {
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpus = CpuInfo::current().ok();
+        let cpus = cpus.as_ref();
         Self {
-            cpu: field(&cpuinfo, "model name"),
+            cpu: cpus.and_then(|c| c.model_name(0)).map(str::to_owned),
             hardware_contexts: contexts(),
-            memory_kib: fs::read_to_string("/proc/meminfo")
-                .ok()
-                .and_then(|t| field(&t, "MemTotal"))
-                .and_then(|m| m.split(' ').next()?.parse().ok()),
-            virtual_machine: field(&cpuinfo, "flags")
-                .is_some_and(|f| f.split(' ').any(|f| f == "hypervisor")),
+            memory_kib: Meminfo::current().ok().map(|m| m.mem_total / 1024),
+            virtual_machine: cpus
+                .and_then(|c| c.flags(0))
+                .is_some_and(|flags| flags.contains(&"hypervisor")),
             numa_nodes: fs::read_dir("/sys/devices/system/node").ok().map(|d| {
                 let nodes = d.flatten().filter(|e| {
                     let name = e.file_name();
@@ -175,7 +180,7 @@ impl From<&Attachment> for MonitorState {
 impl Build {
     pub fn of(prefix: &Prefix) -> Self {
         let worker = fs::read(prefix.dir().join("libexec/flexguard/fg-bench-posix"))
-            .or_else(|_| fs::read(prefix.worker()));
+            .or_else(|_| fs::read(prefix.interposer("flexguard")));
         Self {
             compiler: worker.ok().and_then(|bytes| compiler(&bytes)),
             fingerprint: fingerprint(&[
@@ -233,19 +238,10 @@ fn line(path: &str) -> Option<String> {
     Some(text.trim().to_owned()).filter(|t| !t.is_empty())
 }
 
-/// The value of the first line `key : value`.
-fn field(text: &str, key: &str) -> Option<String> {
-    let line = text.lines().find(|l| l.starts_with(key))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
 fn load_average() -> Option<[f64; 3]> {
-    parse_load(&fs::read_to_string("/proc/loadavg").ok()?)
-}
-
-fn parse_load(text: &str) -> Option<[f64; 3]> {
-    let mut numbers = text.split(' ').map_while(|n| n.parse().ok());
-    Some([numbers.next()?, numbers.next()?, numbers.next()?])
+    let load = LoadAverage::current().ok()?;
+    // The kernel tells hundredths.
+    Some([load.one, load.five, load.fifteen].map(|l| (f64::from(l) * 100.0).round() / 100.0))
 }
 
 fn libc_version() -> String {
@@ -271,32 +267,17 @@ fn fingerprint(dirs: &[std::path::PathBuf]) -> String {
         .flat_map(|d| d.flatten().map(|e| e.path()))
         .collect();
     files.sort();
-    // FNV-1a is enough to notice a change.
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut add = |bytes: &[u8]| {
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
+    let mut hasher = blake3::Hasher::new();
     for file in files {
-        add(file.file_name().unwrap_or_default().as_encoded_bytes());
-        add(&fs::read(file).unwrap_or_default());
+        hasher.update(file.file_name().unwrap_or_default().as_encoded_bytes());
+        hasher.update(&fs::read(file).unwrap_or_default());
     }
-    format!("{hash:016x}")
+    hasher.finalize().to_hex()[..16].to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn load_average_is_read() {
-        assert_eq!(
-            parse_load("0.50 1.25 2.00 1/85 4490\n"),
-            Some([0.5, 1.25, 2.0])
-        );
-        assert_eq!(parse_load("x"), None);
-    }
 
     #[test]
     fn the_compiler_is_found_in_its_own_words() {

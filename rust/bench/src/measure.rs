@@ -7,6 +7,7 @@ use super::stats::Better;
 
 /// One thing that a benchmark measures in every run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measure {
     /// Its name in the JSON and for `--columns`.
     pub name: String,
@@ -19,6 +20,7 @@ pub struct Measure {
 
 /// What kind of value it is, which decides how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Unit {
     #[serde(rename = "ops/ms")]
     OpsPerMs,

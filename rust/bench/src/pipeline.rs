@@ -11,7 +11,7 @@ use super::sink::{self, Sink};
 use super::workload::Workload;
 use super::{html, plot, prose, table};
 use flexguard_launch::child::Status;
-use flexguard_launch::failure::{Failure, Result};
+use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::signals;
@@ -136,11 +136,11 @@ impl Results {
 /// Every figure as SVG and PNG; their names begin with `prefix`.
 pub fn write_plots(document: &Document, dir: &Path, prefix: &str) -> Result<()> {
     for figure in plot::figures(document) {
-        let failed = |e: String| Failure::new(format_args!("cannot draw '{}': {e}", figure.title));
+        let drawing = format!("cannot draw '{}'", figure.title);
         let path = |kind: &str| dir.join(format!("{prefix}{}.{kind}", figure.id));
-        let svg = plot::svg_file(&figure).map_err(failed)?;
+        let svg = plot::svg_file(&figure).context(&drawing)?;
         Sink::open(&path("svg"))?.write(&svg)?;
-        let png = plot::png(&figure).map_err(failed)?;
+        let png = plot::png(&figure).context(&drawing)?;
         Sink::open(&path("png"))?.write_bytes(&png)?;
     }
     Ok(())

@@ -3,33 +3,34 @@
 
 use std::fmt::{self, Display};
 
-use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 /// Variables and their values, in the order in which they are shown. In JSON an object.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Point(pub Vec<(String, f64)>);
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Point(#[serde(serialize_with = "whole_if_whole")] pub IndexMap<String, f64>);
 
 impl Point {
     pub fn get(&self, variable: &str) -> Option<f64> {
-        self.0.iter().find(|(v, _)| v == variable).map(|(_, x)| *x)
+        self.0.get(variable).copied()
     }
 
     pub fn with(mut self, variable: &str, value: f64) -> Self {
-        self.0.push((variable.to_owned(), value));
+        self.0.insert(variable.to_owned(), value);
         self
+    }
+
+    /// The variables that `keep` accepts, with their values.
+    pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
+        let kept = self.0.iter().filter(|(name, _)| keep(name));
+        Self(kept.map(|(name, x)| (name.clone(), *x)).collect())
     }
 
     /// The other variables.
     pub fn without(&self, variable: &str) -> Self {
-        Self(
-            self.0
-                .iter()
-                .filter(|(v, _)| v != variable)
-                .cloned()
-                .collect(),
-        )
+        self.only(|name| name != variable)
     }
 
     /// Every combination of the variables' values; the first variable changes slowest.
@@ -85,40 +86,16 @@ impl Display for Point {
     }
 }
 
-impl Serialize for Point {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (variable, value) in &self.0 {
-            if value.fract() == 0.0 && value.abs() < 1e15 {
-                map.serialize_entry(variable, &(*value as i64))?;
-            } else {
-                map.serialize_entry(variable, value)?;
-            }
-        }
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Point {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Point;
-
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("an object of numbers")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Point, M::Error> {
-                let mut point = Point::default();
-                while let Some(entry) = map.next_entry()? {
-                    point.0.push(entry);
-                }
-                Ok(point)
-            }
-        }
-        deserializer.deserialize_map(InOrder)
-    }
+/// A whole number without a decimal point.
+fn whole_if_whole<S: Serializer>(
+    values: &IndexMap<String, f64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let value = |x: f64| match x.fract() == 0.0 && x.abs() < 1e15 {
+        true => Value::from(x as i64),
+        false => Value::from(x),
+    };
+    serializer.collect_map(values.iter().map(|(name, x)| (name, value(*x))))
 }
 
 #[cfg(test)]

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: MIT
-//! Columns for people. The first columns (names) are aligned left, the rest (numbers) right.
+//! What a table of a benchmark shows.
 
 use super::document::{Document, Entry};
 use super::measure::{Measure, Unit};
 use super::point::{number, spelled};
 use super::prose;
 use super::stats::Estimate;
+use flexguard_launch::output;
 
 /// The table of a benchmark: its points, its subjects, the measures it shows, and what they should not be read without.
 pub fn of(document: &Document) -> String {
     let (titles, rows, names) = cells(document);
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    let mut table = Table::new(&titles, names).with_notes();
-    for row in rows {
-        table.row(row);
-    }
-    table.render()
+    output::table(&titles, rows, names..titles.len() - 1)
 }
 
 /// Titles, rows, and how many of the columns are names.
@@ -114,76 +110,4 @@ fn note(document: &Document, entry: &Entry) -> String {
     let caution = prose::entry_caution(document, entry);
     let notes: Vec<String> = difference.into_iter().chain(caution).collect();
     notes.join("; ")
-}
-
-/// A row a line, below the titles.
-pub struct Table {
-    names: usize,
-    /// The last column holds words.
-    notes: bool,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// `names`: how many of the columns are names.
-    pub fn new(titles: &[&str], names: usize) -> Self {
-        Self {
-            names,
-            notes: false,
-            rows: vec![titles.iter().map(ToString::to_string).collect()],
-        }
-    }
-
-    pub fn with_notes(mut self) -> Self {
-        self.notes = true;
-        self
-    }
-
-    pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
-    }
-
-    pub fn render(&self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|r| r.get(column))
-                .map(|c| c.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            let cells = row
-                .iter()
-                .zip(&widths)
-                .enumerate()
-                .map(|(column, (cell, &width))| {
-                    // Words at the end, too, are read from the left.
-                    if column < self.names || column + 1 == columns && self.notes {
-                        format!("{cell:width$}")
-                    } else {
-                        format!("{cell:>width$}")
-                    }
-                });
-            text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_left_numbers_right() {
-        let mut table = Table::new(&["lock", "ops"], 1);
-        table.row(vec!["posix".into(), "1".into()]);
-        table.row(vec!["mcs".into(), "1000".into()]);
-        assert_eq!(table.render(), "lock    ops\nposix     1\nmcs    1000\n");
-    }
 }

@@ -36,7 +36,7 @@ pub fn find(prefix: &Prefix) -> Result<PathBuf> {
     }
     Err(
         Failure::new(format_args!("there is no {}", worker.display()))
-            .advice("the installation is incomplete: run `make`"),
+            .advice("`make workers` builds the workers of the benchmark"),
     )
 }
 
@@ -46,7 +46,7 @@ pub fn locks(prefix: &Prefix, worker: &Path) -> Result<Vec<Lock>> {
     let listed = Command::new(worker).arg("--list").output();
     let listed = listed.map_err(|e| {
         Failure::because(e, format_args!("cannot execute {}", worker.display()))
-            .advice("the installation is incomplete: run `make`")
+            .advice("`make workers` builds the workers of the benchmark")
     })?;
     for line in String::from_utf8_lossy(&listed.stdout).lines() {
         let (name, kind) = line.split_once('\t').unwrap_or((line, PEER));

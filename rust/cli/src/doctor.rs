@@ -3,8 +3,6 @@
 
 mod libc_facts;
 
-use std::fmt::Write;
-
 use flexguard_monitor::{Hook, Probe, SocketName, Stats};
 use serde::Serialize;
 
@@ -205,7 +203,7 @@ fn daemon() -> Check {
                 .advice("unset FLEXGUARD_SOCKET");
         }
         Err(e) => {
-            return Check::new(name, State::Absent, e.to_string())
+            return Check::new(name, State::Absent, e.told())
                 .advice("correct FLEXGUARD_SOCKET, or unset it");
         }
     };
@@ -218,7 +216,7 @@ fn daemon() -> Check {
                 stats.registered_processes
             ),
         ),
-        Err(e) => Check::new(name, State::Absent, e.to_string())
+        Err(e) => Check::new(name, State::Absent, e.told())
             .means("`flexguard run` loads a monitor for each run, if it has the privilege")
             .advice("start `flexguard monitor` to have one for the whole machine"),
     }
@@ -229,7 +227,7 @@ fn interposers(prefix: &Prefix) -> Check {
     let locks = match locks::read(prefix) {
         Ok(locks) => locks,
         Err(e) => {
-            return Check::new(name, State::Missing, e.to_string())
+            return Check::new(name, State::Missing, format!("{e:#}"))
                 .means("no lock can be used")
                 .advice("run `make`");
         }
@@ -286,28 +284,26 @@ fn slice_extension(prefix: &Prefix) -> Check {
 }
 
 fn render(checks: &[Check], works: bool) -> String {
-    let width = checks.iter().map(|c| c.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for check in checks {
+    let row = |check: &Check| {
         let state = match check.state {
             State::Ok => "ok",
             State::Missing => "NOT OK",
             State::Absent => "absent",
         };
-        let _ = writeln!(text, "{state:6}  {:width$}  {}", check.name, check.found);
-        if !check.meaning.is_empty() {
-            let _ = writeln!(text, "{:width$}          {}", "", check.meaning);
-        }
-        if let Some(advice) = &check.advice {
-            let _ = writeln!(text, "{:width$}          to do: {advice}", "");
-        }
-    }
-    text.push_str(if works {
-        "\nThe whole system works here.\n"
+        let to_do = check.advice.iter().map(|advice| format!("to do: {advice}"));
+        let lines = [check.found.clone(), check.meaning.clone()]
+            .into_iter()
+            .chain(to_do);
+        let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+        vec![state.to_owned(), check.name.to_owned(), lines.join("\n")]
+    };
+    let table = output::table(&[""; 0], checks.iter().map(row).collect(), 0..0);
+    let verdict = if works {
+        "The whole system works here."
     } else {
-        "\nSomething is missing: the locks run without the monitor, or do not run at all. See NOT OK above.\n"
-    });
-    text
+        "Something is missing: the locks run without the monitor, or do not run at all. See NOT OK above."
+    };
+    format!("{table}\n{verdict}\n")
 }
 
 #[cfg(test)]

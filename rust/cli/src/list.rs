@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard list`
 
-use std::fmt::Write;
-
 use crate::args;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
@@ -21,10 +19,9 @@ pub fn run(args: args::List) -> Result<Status> {
 }
 
 fn table(locks: &[Lock]) -> String {
-    let name = locks.iter().map(|l| l.name.len()).max().unwrap_or(0);
-    let class = locks.iter().map(|l| l.class.len()).max().unwrap_or(0);
-    locks.iter().fold(String::new(), |mut text, l| {
-        let _ = writeln!(text, "{:name$}  {:class$}  {}", l.name, l.class, l.brief);
-        text
-    })
+    let rows = locks
+        .iter()
+        .map(|l| vec![&l.name, &l.class, &l.brief])
+        .collect();
+    output::table(&[""; 0], rows, 0..0)
 }

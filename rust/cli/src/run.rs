@@ -11,7 +11,7 @@ use flexguard_launch::attach::{Attachment, SOCKET_ENV};
 use flexguard_launch::child::{self, Child, Status};
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
-use flexguard_launch::{Counted, Preload, output, signals};
+use flexguard_launch::{Preload, output, signals};
 
 use crate::args::{self, StatsFormat};
 use crate::summary::Summary;
@@ -33,7 +33,7 @@ pub fn run(args: args::Run) -> Result<Status> {
     let elapsed = start.elapsed();
     let counted = before
         .zip(monitor.stats())
-        .and_then(|(before, after)| Counted::between(&before, &after));
+        .and_then(|(before, after)| after.since(&before));
     summary.write(&Summary::new(&args.lock, &monitor, counted, &end, elapsed))?;
     Ok(end.status)
 }

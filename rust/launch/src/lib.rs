@@ -7,7 +7,6 @@
 //! | `locks`   | the index of locks, and whether this machine has what a lock needs        |
 //! | `preload` | the environment that puts a lock's interposer into a program              |
 //! | `attach`  | the monitor of a run: the machine's daemon, one of our own, or none       |
-//! | `counted` | what the monitor counted between two moments                              |
 //! | `child`   | the program as a child process, waited for together with signals          |
 //! | `signals` | signals that are held back while a program runs                           |
 //! | `output`  | stdout and stderr without panics                                          |
@@ -15,7 +14,6 @@
 
 pub mod attach;
 pub mod child;
-mod counted;
 pub mod failure;
 pub mod locks;
 pub mod output;
@@ -24,5 +22,4 @@ mod preload;
 pub mod signals;
 
 pub use attach::MonitorMode;
-pub use counted::Counted;
 pub use preload::Preload;

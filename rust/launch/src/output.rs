@@ -2,6 +2,9 @@
 //! Writing to stdout and stderr without panics, also where the reader has closed them.
 
 use std::io::{self, Write};
+use std::ops::Range;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::failure::{Context, Result};
 use crate::signals;
@@ -35,4 +38,42 @@ pub fn to_json(value: &impl serde::Serialize) -> Result<String> {
 /// Writes `text` to stderr. A failure has nowhere to be reported.
 pub fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Rows in columns below their titles, of which there may be none. The columns `numbers` are aligned right.
+pub fn table<T: Into<comfy_table::Cell>>(
+    titles: &[impl ToString],
+    rows: Vec<Vec<T>>,
+    numbers: Range<usize>,
+) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    if !titles.is_empty() {
+        table.set_header(titles.iter().map(ToString::to_string));
+    }
+    table.add_rows(rows);
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if numbers.contains(&i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_left_numbers_right() {
+        let titles = ["lock", "ops"];
+        let rows = vec![vec!["posix", "1"], vec!["mcs", "1000"]];
+        assert_eq!(
+            table(&titles, rows, 1..2),
+            "lock    ops\nposix     1\nmcs    1000\n"
+        );
+    }
 }

@@ -23,7 +23,8 @@ use crate::message::Registration;
 use crate::records::{fg_beat_args, fg_cpu_counts, fg_process_record};
 use crate::{Error, probe};
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/monitor.bpf.o"));
+/// The kernel half as this crate was built with it.
+pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/monitor.bpf.o"));
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Names another BTF file than the kernel's own.
@@ -60,7 +61,7 @@ pub fn btf_path() -> PathBuf {
 
 impl Kernel {
     /// Loads the object and attaches its hooks.
-    pub fn load(keep_run_time: bool) -> Result<Kernel, Error> {
+    pub fn load(object: &[u8], keep_run_time: bool) -> Result<Kernel, Error> {
         let btf = btf_path();
         File::open(&btf).map_err(|source| Error::NoBtf {
             path: btf.clone(),
@@ -70,7 +71,7 @@ impl Kernel {
             return Err(Error::NoPrivilege { missing });
         }
         libbpf_rs::set_print(Some((PrintLevel::Debug, log_libbpf)));
-        let object = open(&btf)?.load().map_err(bpf("loading it"))?;
+        let object = open(object, &btf)?.load().map_err(bpf("loading it"))?;
         let mut kernel = Kernel {
             links: Vec::new(),
             // Asked for before the hooks run, so that no switch goes unmeasured.
@@ -278,7 +279,7 @@ impl Kernel {
     }
 }
 
-fn open(btf: &Path) -> Result<OpenObject, Error> {
+fn open(object: &[u8], btf: &Path) -> Result<OpenObject, Error> {
     let mut builder = ObjectBuilder::default();
     builder.name("flexguard").map_err(bpf("opening it"))?;
     if btf != Path::new(BTF) {
@@ -286,7 +287,7 @@ fn open(btf: &Path) -> Result<OpenObject, Error> {
             .btf_custom_path(btf)
             .map_err(bpf("reading FLEXGUARD_BTF"))?;
     }
-    builder.open_memory(OBJECT).map_err(bpf("opening it"))
+    builder.open_memory(object).map_err(bpf("opening it"))
 }
 
 fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use crate::error::os;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, OBJECT};
 use crate::server::{Server, Tally};
 use crate::socket::Listener;
 use crate::{Error, SocketName, Stats, Stop};
@@ -42,9 +42,15 @@ pub struct Monitor {
 impl Monitor {
     /// Loads the programs, attaches them and starts to listen; clients wait in the backlog until [`Monitor::serve`].
     pub fn start(options: Options) -> Result<Monitor, Error> {
+        Monitor::start_with(OBJECT, options)
+    }
+
+    /// The same with another kernel half. For the tests, which break it on purpose.
+    #[doc(hidden)]
+    pub fn start_with(object: &[u8], options: Options) -> Result<Monitor, Error> {
         // The address first: to be told that a monitor runs already needs no privilege.
         let listener = options.socket.listen()?;
-        let kernel = Kernel::load(options.run_time_stats)?;
+        let kernel = Kernel::load(object, options.run_time_stats)?;
         kernel.beat(true)?;
         tracing::info!(socket = %options.socket, "listening");
         Ok(Monitor {

@@ -8,7 +8,7 @@ use caps::{CapSet, Capability};
 use nix::sys::utsname::uname;
 use serde::Serialize;
 
-use crate::kernel::{Kernel, btf_path};
+use crate::kernel::{Kernel, OBJECT, btf_path};
 
 /// The facts that decide whether the monitor can run here.
 #[derive(Debug, Clone, Serialize)]
@@ -73,7 +73,7 @@ pub fn probe() -> Probe {
 }
 
 fn try_hook() -> Hook {
-    match Kernel::load(false) {
+    match Kernel::load(OBJECT, false) {
         Ok(_) => Hook::Loads,
         Err(error) => Hook::Fails {
             why: error.told(),

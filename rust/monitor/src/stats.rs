@@ -62,6 +62,19 @@ impl Stats {
         self.preempted_holders + self.preempted_next_waiters
     }
 
+    /// What was counted since `before`; None if a counter went back: that is another monitor than before.
+    pub fn since(&self, before: &Stats) -> Option<Stats> {
+        let numbers = |stats: &Stats| -> [u64; size_of::<Stats>() / size_of::<u64>()] {
+            zerocopy::transmute!(*stats)
+        };
+        let mut counted = numbers(self);
+        // The first is no counter: it goes up and down.
+        for (now, before) in counted.iter_mut().zip(numbers(before)).skip(1) {
+            *now = now.checked_sub(before)?;
+        }
+        Some(zerocopy::transmute!(counted))
+    }
+
     /// Mean cost of the monitor per context switch; None if the kernel does not keep BPF run times.
     pub fn ns_per_switch(&self) -> Option<f64> {
         (self.run_count > 0).then(|| self.run_time_ns as f64 / self.run_count as f64)
@@ -105,6 +118,18 @@ mod tests {
 
     fn reply(reply: fg_reply, rest: &[u8]) -> Option<Stats> {
         Stats::from_reply(&[reply.as_bytes(), rest].concat())
+    }
+
+    #[test]
+    fn counters_are_subtracted_and_the_gauge_is_not() {
+        let stats = |num_preempted_cs, missed, run_count| Stats {
+            num_preempted_cs,
+            missed,
+            run_count,
+            ..Stats::default()
+        };
+        assert_eq!(stats(1, 5, 9).since(&stats(2, 3, 9)), Some(stats(1, 2, 0)));
+        assert_eq!(stats(1, 2, 9).since(&stats(1, 3, 9)), None);
     }
 
     #[test]

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT
-//! Compiles the kernel half with clang and generates the Rust side of the record that both halves share.
+//! Compiles the kernel half with clang, and the mutants of the monitor that the oracle must notice; generates the Rust
+//! side of the record that both halves share.
 
 use std::env;
+use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use libbpf_cargo::SkeletonBuilder;
 
+include!("../../../rust/monitor/bpf_flags.rs");
+include!("../../../rust/monitor/tests/monitor/mutants/table.rs");
+
+const ROOT: &str = "../../..";
 const SOURCE: &str = "src/bpf/oracle.bpf.c";
 const RECORDS: &str = "src/bpf/oracle.h";
-const INCLUDES: [&str; 3] = ["-I../../../abi", "-I../../../bpf", "-Isrc/bpf"];
-const FLAGS: [&str; 5] = [
-    "-mcpu=v3",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wno-unused-parameter",
-];
+const MONITOR: &str = "../../../bpf/monitor.bpf.c";
+const NEEDS: &str = "needs clang and the kernel's user-space headers";
 
 /// Plain old data without padding; zerocopy checks it.
 #[derive(Debug)]
@@ -35,35 +36,65 @@ fn main() -> Result<()> {
     for file in [
         SOURCE,
         RECORDS,
+        MONITOR,
+        "../../../bpf/kernel_types.h",
         "../../../bpf/monitor.h",
+        "../../../bpf/slice.h",
         "../../../abi/flexguard_abi.h",
+        "../../../rust/monitor/bpf_flags.rs",
+        "../../../rust/monitor/tests/monitor/mutants/table.rs",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
-    // Debian and Ubuntu keep asm/types.h, which linux/bpf.h includes, in the multiarch directory.
-    let multiarch = format!(
-        "/usr/include/{}-linux-gnu",
-        env::var("CARGO_CFG_TARGET_ARCH")?
-    );
+    let mut flags = bpf_flags(ROOT, &env::var("CARGO_CFG_TARGET_ARCH")?);
+    flags.push("-Isrc/bpf".to_owned());
     SkeletonBuilder::new()
         .source(SOURCE)
         .obj(out.join("oracle.bpf.o"))
-        .clang_args(
-            INCLUDES
-                .into_iter()
-                .chain(FLAGS)
-                .chain(["-idirafter", &multiarch]),
-        )
+        .clang_args(&flags)
         .build_and_generate(out.join("oracle.skel.rs"))
-        .context("compiling oracle.bpf.c (needs clang and the kernel's user-space headers)")?;
+        .with_context(|| format!("compiling oracle.bpf.c ({NEEDS})"))?;
+    mutants(&out, flags)?;
     records(&out)
+}
+
+/// Writes mutants.rs: the objects by name.
+fn mutants(out: &Path, mut flags: Vec<String>) -> Result<()> {
+    let source = fs::read_to_string(MONITOR)?;
+    let mut list =
+        "/// Kernel halves of the monitor that are broken on purpose.\npub const MUTANTS: &[(&str, &[u8])] = &[\n"
+            .to_owned();
+    flags.push("-w".to_owned());
+    for mutant in MUTANTS.iter().filter(|mutant| mutant.caught_by == ORACLE) {
+        let Mutant { name, old, new, .. } = mutant;
+        if !source.contains(old) {
+            println!(
+                "cargo:warning=the mutant {name} replaces a text that bpf/monitor.bpf.c does not contain"
+            );
+            continue; // its test says that there is no such mutant
+        }
+        let file = out.join(format!("{name}.bpf.c"));
+        fs::write(&file, source.replace(old, new))?;
+        SkeletonBuilder::new()
+            .source(&file)
+            .obj(out.join(format!("{name}.bpf.o")))
+            .clang_args(&flags)
+            .build()
+            .with_context(|| format!("compiling the mutant {name} ({NEEDS})"))?;
+        writeln!(
+            list,
+            "    ({name:?}, include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.bpf.o\"))),"
+        )?;
+    }
+    list.push_str("];\n");
+    Ok(fs::write(out.join("mutants.rs"), list)?)
 }
 
 fn records(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header(RECORDS)
-        .clang_args(INCLUDES)
+        .clang_args(["-I../../../abi", "-I../../../bpf", "-Isrc/bpf"])
         .allowlist_item("oracle_.*|ORACLE_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)

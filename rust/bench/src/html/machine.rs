@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 //! The machine, as a page shows it.
 
-use super::text::escape;
+use maud::{Markup, html};
+
 use crate::document::Document;
 
-pub fn section(document: &Document) -> String {
-    let rows: String = facts(document)
-        .iter()
-        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
-        .collect();
-    format!(
-        "<section id=\"machine\" aria-labelledby=\"machine-title\">\n<h2 id=\"machine-title\">The machine</h2>\n<dl>\n{rows}</dl>\n</section>\n"
-    )
+pub fn section(document: &Document) -> Markup {
+    html! {
+        section #machine aria-labelledby="machine-title" {
+            h2 #machine-title { "The machine" }
+            dl { @for (name, value) in facts(document) { div { dt { (name) } dd { (value) } } } }
+        }
+    }
 }
 
 /// What a reader asks before believing a number.

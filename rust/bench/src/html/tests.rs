@@ -47,7 +47,7 @@ fn verdicts_cautions_and_commands_are_told() {
         "cannot be told apart",
         "two modes",
         "differed from itself",
-        "flexguard bench &#39;it&#39;\\&#39;&#39;s&#39;",
+        "flexguard bench 'it'\\''s'",
         "Incomplete",
     ] {
         assert!(page.contains(part), "{part}");

@@ -1,445 +1,356 @@
 // SPDX-License-Identifier: MIT
-//! Drawing a figure on any backend for lines and text. A line's name stands at its right end, so no legend is needed; bars
-//! get one.
+//! Drawing a figure with plotters' charts. The names of the series stand at the right; a line's name stands at its end,
+//! so no legend is needed.
 
+use anyhow::{Result, ensure};
+use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
+use plotters::coord::cartesian::Cartesian2d;
 use plotters::drawing::DrawingArea;
-use plotters::element::{Circle, PathElement, Polygon, Rectangle};
+use plotters::element::{Circle, EmptyElement, ErrorBar, PathElement, Polygon, Rectangle};
 use plotters::prelude::DrawingBackend;
+use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
-    Color, FontDesc, FontFamily, FontStyle, FontTransform, RGBAColor, RGBColor, ShapeStyle,
-    TextStyle,
+    Color, FontDesc, FontFamily, FontStyle, RGBColor, ShapeStyle, TRANSPARENT, TextStyle,
 };
 
-use super::scale::{Scale, label};
+use super::axis::Axis;
 use super::style::{self, GRID, INK, MUTED};
 use super::{Dot, Figure, Series, Shape};
 
-type Done = Result<(), String>;
+/// Pixels in a unit of the layout: lines stay sharp where a page shows the figure at half its size.
+pub const PIXELS: u32 = 2;
 
-/// Where a figure is drawn; takes units of the layout.
-pub struct Canvas<'a, B: DrawingBackend> {
-    area: &'a DrawingArea<B, Shift>,
-    pixels: f64,
+type Root<B> = DrawingArea<B, Shift>;
+type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<Axis, Axis>>;
+
+fn px(units: f64) -> i32 {
+    (units * f64::from(PIXELS)).round() as i32
 }
 
-impl<'a, B: DrawingBackend> Canvas<'a, B> {
-    pub fn new(area: &'a DrawingArea<B, Shift>, pixels: f64) -> Self {
-        Self { area, pixels }
-    }
-
-    fn at(&self, (x, y): (f64, f64)) -> (i32, i32) {
-        (
-            (x * self.pixels).round() as i32,
-            (y * self.pixels).round() as i32,
-        )
-    }
-
-    fn path(
-        &self,
-        points: impl IntoIterator<Item = (f64, f64)>,
-        colour: RGBAColor,
-        width: f64,
-    ) -> Done {
-        let points: Vec<_> = points.into_iter().map(|p| self.at(p)).collect();
-        let style = ShapeStyle {
-            color: colour,
-            filled: false,
-            stroke_width: (width * self.pixels).round().max(1.0) as u32,
-        };
-        self.area
-            .draw(&PathElement::new(points, style))
-            .map_err(|e| e.to_string())
-    }
-
-    fn area_between(&self, points: Vec<(f64, f64)>, colour: RGBAColor) -> Done {
-        let points: Vec<_> = points.into_iter().map(|p| self.at(p)).collect();
-        self.area
-            .draw(&Polygon::new(points, colour.filled()))
-            .map_err(|e| e.to_string())
-    }
-
-    fn rectangle(&self, from: (f64, f64), to: (f64, f64), colour: RGBAColor) -> Done {
-        let corners = [self.at(from), self.at(to)];
-        self.area
-            .draw(&Rectangle::new(corners, colour.filled()))
-            .map_err(|e| e.to_string())
-    }
-
-    /// One of a few shapes, so that lines are told apart without colour.
-    fn marker(&self, (x, y): (f64, f64), kind: usize, colour: RGBColor) -> Done {
-        let r = 3.6;
-        let corners: &[(f64, f64)] = match kind % 5 {
-            0 => {
-                let circle =
-                    Circle::new(self.at((x, y)), (r * self.pixels) as i32, colour.filled());
-                return self.area.draw(&circle).map_err(|e| e.to_string());
-            }
-            1 => &[(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)],
-            2 => &[(0.0, -1.3), (1.2, 1.0), (-1.2, 1.0)],
-            3 => &[(0.0, -1.4), (1.4, 0.0), (0.0, 1.4), (-1.4, 0.0)],
-            _ => &[(0.0, 1.3), (1.2, -1.0), (-1.2, -1.0)],
-        };
-        let r = r * 0.92;
-        self.area_between(
-            corners
-                .iter()
-                .map(|(dx, dy)| (x + dx * r, y + dy * r))
-                .collect(),
-            colour.mix(1.0),
-        )
-    }
-
-    fn font(&self, size: f64, bold: bool) -> FontDesc<'static> {
-        let weight = if bold {
-            FontStyle::Bold
-        } else {
-            FontStyle::Normal
-        };
-        // The size given here is the line's height; plotters takes that of the letters.
-        FontDesc::new(FontFamily::SansSerif, size * self.pixels * 1.24, weight)
-    }
-
-    fn text(&self, text: &str, at: (f64, f64), look: Look) -> Done {
-        let mut font = self.font(look.size, look.bold);
-        if look.upwards {
-            font = font.transform(FontTransform::Rotate270);
-        }
-        let style = TextStyle::from(font)
-            .color(&look.colour)
-            .pos(Pos::new(look.from, VPos::Center));
-        self.area
-            .draw_text(text, &style, self.at(at))
-            .map_err(|e| e.to_string())
-    }
-
-    fn width_of(&self, text: &str, size: f64) -> f64 {
-        let style = TextStyle::from(self.font(size, false));
-        let width = self
-            .area
-            .estimate_text_size(text, &style)
-            .map_or(0, |s| s.0);
-        f64::from(width) / self.pixels
-    }
+fn text(size: f64, weight: FontStyle, colour: &'static RGBColor) -> TextStyle<'static> {
+    // The size given here is the line's height; plotters takes that of the letters.
+    let font = FontDesc::new(
+        FontFamily::SansSerif,
+        size * f64::from(PIXELS) * 1.24,
+        weight,
+    );
+    let at_left = Pos::new(HPos::Left, VPos::Center);
+    TextStyle::from(font).color(colour).pos(at_left)
 }
 
-/// How text looks.
-#[derive(Clone, Copy)]
-struct Look {
-    size: f64,
-    bold: bool,
-    colour: RGBColor,
-    from: HPos,
-    upwards: bool,
+fn note() -> TextStyle<'static> {
+    text(11.5, FontStyle::Normal, &MUTED)
 }
 
-const TITLE: Look = Look {
-    size: 15.0,
-    bold: true,
-    colour: INK,
-    from: HPos::Left,
-    upwards: false,
-};
-const NOTE: Look = Look {
-    size: 11.5,
-    bold: false,
-    colour: MUTED,
-    from: HPos::Left,
-    upwards: false,
-};
-const TICK_X: Look = Look {
-    from: HPos::Center,
-    ..NOTE
-};
-const TICK_Y: Look = Look {
-    from: HPos::Right,
-    ..NOTE
-};
-
-/// The rectangle of the data.
-#[derive(Clone, Copy)]
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+fn stroke(colour: impl Color, width: f64) -> ShapeStyle {
+    ShapeStyle::from(colour.to_rgba()).stroke_width(px(width).max(1) as u32)
 }
 
-pub fn figure<B: DrawingBackend>(
-    canvas: &Canvas<B>,
-    figure: &Figure,
-    size: (u32, u32),
-    background: Option<RGBColor>,
-) -> Done {
-    if !style::ready() {
-        return Err("the typeface is unreadable".into());
-    }
-    let (width, height) = (f64::from(size.0), f64::from(size.1));
-    if let Some(colour) = background {
-        canvas.area.fill(&colour).map_err(|e| e.to_string())?;
-    }
-    canvas.text(&figure.title, (16.0, 20.0), TITLE)?;
-    canvas.text(&figure.y_title, (16.0, 42.0), NOTE)?;
-    let labels = figure
-        .series
-        .iter()
-        .map(|s| canvas.width_of(&name(s), NOTE.size))
-        .fold(0.0, f64::max);
-    let right = if figure.shape == Shape::Bars {
-        width - 20.0
-    } else {
-        width - labels - 36.0
+pub fn figure<B: DrawingBackend>(root: &Root<B>, figure: &Figure) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
+    ensure!(style::ready(), "the typeface is unreadable");
+    root.draw_text(
+        &figure.title,
+        &text(15.0, FontStyle::Bold, &INK),
+        (px(16.0), px(20.0)),
+    )?;
+    let subtitle = match &figure.note {
+        None => figure.y_title.clone(),
+        Some(note) => format!("{} ({note})", figure.y_title),
     };
-    let mut frame = Frame {
-        left: 60.0,
-        right,
-        top: 62.0,
-        bottom: height - 46.0,
-    };
+    root.draw_text(&subtitle, &note(), (px(16.0), px(42.0)))?;
+    let mut names = 0;
+    for series in &figure.series {
+        names = names.max(root.estimate_text_size(&name(series), &note())?.0);
+    }
+    let (x, y) = axes(figure);
+    let y_is_log = y.log;
+    let mut chart = ChartBuilder::on(root)
+        .margin_top(px(62.0))
+        .margin_right(names as i32 + px(36.0))
+        .x_label_area_size(px(46.0))
+        .y_label_area_size(px(60.0))
+        .build_cartesian_2d(x, y)?;
+    let group = |x: &f64| figure.groups.get(*x as usize).cloned().unwrap_or_default();
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_x_mesh()
+        .bold_line_style(stroke(GRID, 1.0))
+        .light_line_style(TRANSPARENT)
+        .axis_style(stroke(MUTED, 0.5))
+        .set_all_tick_mark_size(px(3.0))
+        .x_labels(8)
+        .y_labels(6)
+        .label_style(note())
+        .axis_desc_style(note())
+        .x_desc(&figure.x_title);
     if figure.shape == Shape::Bars {
-        frame.top += legend(canvas, figure, frame)?;
+        mesh.x_label_formatter(&group);
     }
-    // The range is that of the medians: one wide interval must not flatten everything else. It is cut at the edge.
-    let values = figure
-        .series
-        .iter()
-        .flat_map(|s| s.points.iter().map(|p| p.y));
-    let y = Scale::vertical(values, figure.base, figure.log, (frame.bottom, frame.top));
-    for tick in y.ticks(6) {
-        let at = y.pixel(tick);
-        canvas.path([(frame.left, at), (frame.right, at)], GRID.mix(1.0), 1.0)?;
-        canvas.text(&label(tick), (frame.left - 8.0, at), TICK_Y)?;
+    mesh.draw()?;
+    hardware_contexts(&mut chart, figure)?;
+    // What matters most is drawn last, on top.
+    let mut order: Vec<(usize, &Series)> = figure.series.iter().enumerate().collect();
+    order.sort_by_key(|(_, s)| (!s.again, s.name == "flexguard"));
+    for (place, series) in order {
+        match figure.shape {
+            Shape::Trace => trace(&mut chart, series)?,
+            Shape::Lines => line(&mut chart, series, y_is_log)?,
+            Shape::Bars => bars(&mut chart, series, figure, place)?,
+        }
     }
-    match figure.shape {
-        Shape::Bars => bars(canvas, figure, frame, y)?,
-        Shape::Lines | Shape::Trace => lines(canvas, figure, frame, y)?,
-    }
-    canvas.area.present().map_err(|e| e.to_string())
+    label_series(root, &chart, figure)?;
+    Ok(root.present()?)
 }
 
 fn name(series: &Series) -> String {
-    if series.again {
-        format!("{} again", series.name)
-    } else {
-        series.name.clone()
-    }
+    format!(
+        "{}{}",
+        series.name,
+        if series.again { " again" } else { "" }
+    )
 }
 
-fn lines<B: DrawingBackend>(canvas: &Canvas<B>, figure: &Figure, frame: Frame, y: Scale) -> Done {
-    let mut values: Vec<f64> = figure
-        .series
-        .iter()
-        .flat_map(|s| s.points.iter().map(|p| p.x))
-        .collect();
+fn axes(figure: &Figure) -> (Axis, Axis) {
+    let dots = figure.series.iter().flat_map(|s| &s.points);
+    // The range is that of the medians: one wide interval must not flatten everything else. It is cut at the edge.
+    let y = Axis::vertical(dots.clone().map(|p| p.y), figure.base, figure.log);
+    if figure.shape == Shape::Bars {
+        return (Axis::groups(figure.groups.len()), y);
+    }
+    let mut values: Vec<f64> = dots.map(|p| p.x).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
-    let x = Scale::horizontal(&values, frame.left + 10.0, frame.right - 6.0);
-    let ticks = if figure.shape == Shape::Lines && values.len() <= 12 {
-        values
-    } else {
-        x.ticks(8)
-    };
-    for tick in ticks {
-        canvas.text(&label(tick), (x.pixel(tick), frame.bottom + 14.0), TICK_X)?;
-    }
-    canvas.text(
-        &figure.x_title,
-        ((frame.left + frame.right) / 2.0, frame.bottom + 33.0),
-        TICK_X,
-    )?;
-    if let Some(contexts) = figure.contexts.filter(|c| (x.low..=x.high).contains(c)) {
-        let at = x.pixel(contexts);
-        dashes(canvas, at, frame)?;
-        canvas.text(
-            "hardware contexts",
-            (at + 5.0, frame.top + 2.0),
-            Look { size: 10.5, ..NOTE },
-        )?;
-    }
-    let order = figure.series.iter();
-    // What matters most is drawn last, on top.
-    let mut order: Vec<&Series> = order.collect();
-    order.sort_by_key(|s| (!s.again, s.name == "flexguard"));
-    for series in order {
-        if figure.shape == Shape::Trace {
-            trace(canvas, series, (x, y))?;
-        } else {
-            line(canvas, series, (x, y))?;
-        }
-    }
-    names(canvas, figure, frame, y)
+    (Axis::horizontal(&values, figure.shape == Shape::Lines), y)
 }
 
-fn line<B: DrawingBackend>(canvas: &Canvas<B>, series: &Series, (x, y): (Scale, Scale)) -> Done {
+/// An upright dashed line where the machine's hardware contexts are used up.
+fn hardware_contexts<B: DrawingBackend>(chart: &mut Chart<B>, figure: &Figure) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
+    let (x, y) = (chart.x_range(), chart.y_range());
+    let Some(contexts) = figure.contexts.filter(|c| x.contains(c)) else {
+        return Ok(());
+    };
+    let ends = [(contexts, y.start), (contexts, y.end)];
+    chart.draw_series(DashedLineSeries::new(
+        ends,
+        px(4.0),
+        px(4.0),
+        stroke(MUTED.mix(0.7), 1.0),
+    ))?;
+    let at = chart.backend_coord(&(contexts, y.end));
+    let told = text(10.5, FontStyle::Normal, &MUTED);
+    let root = chart.plotting_area().strip_coord_spec();
+    let (left, top) = root.get_base_pixel();
+    root.draw_text(
+        "hardware contexts",
+        &told,
+        (at.0 - left + px(5.0), at.1 - top + px(6.0)),
+    )?;
+    Ok(())
+}
+
+fn line<B: DrawingBackend>(chart: &mut Chart<B>, series: &Series, y_is_log: bool) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
     let colour = style::colour(&series.name, series.index);
-    let at = |p: &Dot, v: f64| (x.pixel(p.x), y.pixel(v));
     let (opacity, width) = match (series.again, series.name.as_str()) {
         (true, _) => (0.45, 1.2),
         (_, "flexguard") => (1.0, 2.6),
         _ => (1.0, 1.8),
     };
-    canvas.path(
-        series.points.iter().map(|p| at(p, p.y)),
-        colour.mix(opacity),
-        width,
+    rounds(chart, series.points.iter().map(|p| (p.x, p)), colour)?;
+    chart.draw_series(series.points.iter().map(|p| {
+        ErrorBar::new_vertical(
+            p.x,
+            p.low,
+            p.y,
+            p.high,
+            stroke(colour.mix(opacity * 0.5), 1.2),
+            6,
+        )
+    }))?;
+    let path = series.points.iter().map(|p| (p.x, p.y));
+    chart.draw_series(LineSeries::new(path, stroke(colour.mix(opacity), width)))?;
+    let (zeros, others): (Vec<_>, Vec<_>) = series
+        .points
+        .iter()
+        .filter(|_| !series.again)
+        .partition(|p| y_is_log && p.y <= 0.0);
+    let corners = marker(series.index);
+    chart.draw_series(
+        others
+            .iter()
+            .map(|p| EmptyElement::at((p.x, p.y)) + Polygon::new(corners.clone(), colour.filled())),
     )?;
-    for p in &series.points {
-        let whisker = [at(p, p.low), at(p, p.high)];
-        canvas.path(whisker, colour.mix(opacity * 0.5), 1.2)?;
-        if !series.again {
-            canvas.marker(at(p, p.y), series.index, colour)?;
-        }
-    }
+    // Open: a logarithmic axis has no place for 0, so the marker stands at its bottom.
+    let outline: Vec<_> = corners.iter().chain(&corners[..1]).copied().collect();
+    chart.draw_series(zeros.iter().map(|p| {
+        EmptyElement::at((p.x, p.y)) + PathElement::new(outline.clone(), stroke(colour, 1.2))
+    }))?;
     Ok(())
+}
+
+/// The single rounds, lightly.
+fn rounds<'a, B: DrawingBackend>(
+    chart: &mut Chart<B>,
+    dots: impl Iterator<Item = (f64, &'a Dot)>,
+    colour: RGBColor,
+) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
+    let points = dots.flat_map(|(x, dot)| dot.rounds.iter().map(move |y| (x, *y)));
+    // Beside the interval, which would hide them.
+    let dot = || Circle::new((px(4.0), 0), px(1.5), colour.mix(0.4).filled());
+    chart.draw_series(points.map(|at| EmptyElement::at(at) + dot()))?;
+    Ok(())
+}
+
+/// The corners of one of a few shapes, so that lines are told apart without colour.
+fn marker(kind: usize) -> Vec<(i32, i32)> {
+    const ROUND: [(f64, f64); 8] = [
+        (1.1, 0.0),
+        (0.78, 0.78),
+        (0.0, 1.1),
+        (-0.78, 0.78),
+        (-1.1, 0.0),
+        (-0.78, -0.78),
+        (0.0, -1.1),
+        (0.78, -0.78),
+    ];
+    let corners: &[(f64, f64)] = match kind % 5 {
+        0 => &ROUND,
+        1 => &[(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)],
+        2 => &[(0.0, -1.3), (1.2, 1.0), (-1.2, 1.0)],
+        3 => &[(0.0, -1.4), (1.4, 0.0), (0.0, 1.4), (-1.4, 0.0)],
+        _ => &[(0.0, 1.3), (1.2, -1.0), (-1.2, -1.0)],
+    };
+    corners
+        .iter()
+        .map(|(x, y)| (px(x * 3.3), px(y * 3.3)))
+        .collect()
 }
 
 /// Many samples: steps, faint enough to see the other series through them.
-fn trace<B: DrawingBackend>(canvas: &Canvas<B>, series: &Series, (x, y): (Scale, Scale)) -> Done {
-    let mut steps: Vec<(f64, f64)> = Vec::new();
-    for p in &series.points {
-        let (px, py) = (x.pixel(p.x), y.pixel(p.y));
-        if let Some(&(_, before)) = steps.last() {
-            steps.push((px, before));
-        }
-        steps.push((px, py));
-    }
-    canvas.path(
-        steps,
-        style::colour(&series.name, series.index).mix(0.75),
-        1.2,
-    )
+fn trace<B: DrawingBackend>(chart: &mut Chart<B>, series: &Series) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
+    let ends = series.points.windows(2).map(|w| (w[1].x, w[0].y));
+    let begins = series.points.iter().map(|p| (p.x, p.y));
+    let mut ends = ends;
+    let steps = begins
+        .flat_map(|begin| [Some(begin), ends.next()])
+        .flatten();
+    let colour = style::colour(&series.name, series.index);
+    chart.draw_series(LineSeries::new(steps, stroke(colour.mix(0.75), 1.2)))?;
+    Ok(())
 }
 
-/// The names at the lines' right ends, moved apart where they would overlap.
-fn names<B: DrawingBackend>(canvas: &Canvas<B>, figure: &Figure, frame: Frame, y: Scale) -> Done {
-    let mut ends: Vec<(f64, usize)> = Vec::new();
+/// The bars of one series, number `place` in each group.
+fn bars<B: DrawingBackend>(
+    chart: &mut Chart<B>,
+    series: &Series,
+    figure: &Figure,
+    place: usize,
+) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
+    let count = figure.series.len().max(1) as f64;
+    let width = (0.8 / count).min(0.25);
+    let left = |group: f64| group + 0.5 + width * (place as f64 - count / 2.0);
+    let colour = style::colour(&series.name, series.index);
+    let fill = colour.mix(if series.again { 0.45 } else { 0.92 }).filled();
+    let bottom = chart.y_range().start;
+    chart.draw_series(series.points.iter().map(|p| {
+        let mut bar = Rectangle::new([(left(p.x), p.y), (left(p.x) + width, bottom)], fill);
+        bar.set_margin(0, 0, 1, 1);
+        bar
+    }))?;
+    let middle = |p: &Dot| left(p.x) + width / 2.0;
+    rounds(chart, series.points.iter().map(|p| (middle(p), p)), INK)?;
+    chart.draw_series(series.points.iter().map(|p| {
+        ErrorBar::new_vertical(middle(p), p.low, p.y, p.high, stroke(INK.mix(0.75), 1.2), 6)
+    }))?;
+    Ok(())
+}
+
+/// The names of the series at the right: of lines at their ends, moved apart where they would overlap.
+fn label_series<B: DrawingBackend>(root: &Root<B>, chart: &Chart<B>, figure: &Figure) -> Result<()>
+where
+    B::ErrorType: 'static,
+{
+    const GAP: f64 = 14.0;
+    let (across, down) = chart.plotting_area().get_pixel_range();
+    let mut ends: Vec<(f64, &Series)> = Vec::new();
     for (i, series) in figure.series.iter().enumerate() {
-        if let Some(last) = series.points.last() {
-            ends.push((y.pixel(last.y), i));
-        }
+        let end = match (figure.shape, series.points.last()) {
+            (Shape::Bars, _) => down.start + px(i as f64 * GAP),
+            (_, Some(last)) => chart.backend_coord(&(last.x, last.y)).1,
+            (_, None) => continue,
+        };
+        ends.push((f64::from(end), series));
     }
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let places = spread(
-        &ends.iter().map(|e| e.0).collect::<Vec<_>>(),
-        14.0,
-        frame.top,
-        frame.bottom + 20.0,
-    );
-    for ((end, i), place) in ends.iter().zip(places) {
-        let series = &figure.series[*i];
+    let wanted: Vec<f64> = ends.iter().map(|e| e.0).collect();
+    let bounds = (f64::from(down.start), f64::from(down.end + px(20.0)));
+    let places = spread(&wanted, f64::from(px(GAP)), bounds);
+    for ((end, series), place) in ends.into_iter().zip(places) {
         let colour = style::colour(&series.name, series.index);
-        let leader = [(frame.right - 1.0, *end), (frame.right + 8.0, place)];
-        canvas.path(leader, colour.mix(0.6), 1.0)?;
-        // The text itself is not coloured: not every colour can be read.
-        canvas.marker((frame.right + 12.0, place), series.index, colour)?;
-        let look = if series.name == "flexguard" && !series.again {
-            Look {
-                colour: INK,
-                bold: true,
-                ..NOTE
-            }
+        let faint = colour.mix(if series.again { 0.45 } else { 0.92 });
+        let place = place as i32;
+        let at = |right: f64| (across.end + px(right), place);
+        if figure.shape == Shape::Bars {
+            let corners = [(at(8.0).0, place - px(5.0)), (at(18.0).0, place + px(5.0))];
+            root.draw(&Rectangle::new(corners, faint.filled()))?;
         } else {
-            NOTE
+            let leader = vec![(across.end, end as i32), at(8.0)];
+            root.draw(&PathElement::new(leader, stroke(colour.mix(0.6), 1.0)))?;
+            root.draw(
+                &(EmptyElement::at(at(12.0)) + Polygon::new(marker(series.index), colour.filled())),
+            )?;
+        }
+        // The text itself is not coloured: not every colour can be read.
+        let ours = series.name == "flexguard" && !series.again;
+        let look = if ours {
+            text(11.5, FontStyle::Bold, &INK)
+        } else {
+            note()
         };
-        canvas.text(&name(series), (frame.right + 20.0, place), look)?;
+        root.draw_text(&name(series), &look, at(22.0))?;
     }
     Ok(())
 }
 
-/// Places that are at least `gap` apart, within the bounds as far as they fit, and as near as possible to `wanted`, which is
-/// sorted. Names that overlap form a group, and a group is centred on the ends of its lines.
-fn spread(wanted: &[f64], gap: f64, top: f64, bottom: f64) -> Vec<f64> {
+/// Places that are at least `gap` apart, within the bounds as far as they fit, and as near as possible to `wanted`,
+/// which is sorted. Names that overlap form a group, and a group is centred on the ends of its lines.
+fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     // Groups: the sum of where the members would place the first one, and the number of members.
-    let mut crowds: Vec<(f64, usize)> = Vec::new();
-    let mean = |crowd: &(f64, usize)| crowd.0 / crowd.1 as f64;
+    let mut groups: Vec<(f64, usize)> = Vec::new();
+    let mean = |group: &(f64, usize)| group.0 / group.1 as f64;
     for (i, want) in wanted.iter().enumerate() {
-        let mut crowd = (want - i as f64 * gap, 1);
-        while let Some(before) = crowds.pop_if(|before| mean(before) > mean(&crowd)) {
-            crowd = (crowd.0 + before.0, crowd.1 + before.1);
+        let mut group = (want - i as f64 * gap, 1);
+        while let Some(before) = groups.pop_if(|before| mean(before) > mean(&group)) {
+            group = (group.0 + before.0, group.1 + before.1);
         }
-        crowds.push(crowd);
+        groups.push(group);
     }
     let span = gap * wanted.len().saturating_sub(1) as f64;
-    let firsts = crowds
+    let firsts = groups
         .iter()
         .flat_map(|c| std::iter::repeat_n(mean(c), c.1));
     firsts
         .enumerate()
         .map(|(i, first)| first.clamp(top, (bottom - span).max(top)) + i as f64 * gap)
         .collect()
-}
-
-fn dashes<B: DrawingBackend>(canvas: &Canvas<B>, x: f64, frame: Frame) -> Done {
-    let mut y = frame.top - 4.0;
-    while y < frame.bottom {
-        canvas.path(
-            [(x, y), (x, (y + 4.0).min(frame.bottom))],
-            MUTED.mix(0.7),
-            1.0,
-        )?;
-        y += 8.0;
-    }
-    Ok(())
-}
-
-fn bars<B: DrawingBackend>(canvas: &Canvas<B>, figure: &Figure, frame: Frame, y: Scale) -> Done {
-    let group = (frame.right - frame.left) / figure.groups.len().max(1) as f64;
-    let wanted = group * 0.8 / figure.series.len().max(1) as f64;
-    let bar = wanted.min(56.0);
-    for (i, title) in figure.groups.iter().enumerate() {
-        let centre = frame.left + group * (i as f64 + 0.5);
-        canvas.text(title, (centre, frame.bottom + 16.0), TICK_X)?;
-    }
-    for (i, series) in figure.series.iter().enumerate() {
-        let colour = style::colour(&series.name, series.index);
-        for p in &series.points {
-            let centre = frame.left + group * (p.x + 0.5);
-            let left = centre + bar * (i as f64 - figure.series.len() as f64 / 2.0);
-            let opacity = if series.again { 0.45 } else { 0.92 };
-            canvas.rectangle(
-                (left + 1.0, y.pixel(p.y)),
-                (left + bar - 1.0, frame.bottom),
-                colour.mix(opacity),
-            )?;
-            let middle = left + bar / 2.0;
-            canvas.path(
-                [(middle, y.pixel(p.low)), (middle, y.pixel(p.high))],
-                INK.mix(0.75),
-                1.2,
-            )?;
-        }
-    }
-    canvas.path(
-        [(frame.left, frame.bottom), (frame.right, frame.bottom)],
-        MUTED.mix(1.0),
-        1.0,
-    )
-}
-
-/// Returns its height.
-fn legend<B: DrawingBackend>(
-    canvas: &Canvas<B>,
-    figure: &Figure,
-    frame: Frame,
-) -> Result<f64, String> {
-    let (mut x, mut y) = (frame.left, frame.top);
-    for series in &figure.series {
-        let name = name(series);
-        let width = canvas.width_of(&name, NOTE.size) + 34.0;
-        if x + width > frame.right && x > frame.left {
-            (x, y) = (frame.left, y + 18.0);
-        }
-        let opacity = if series.again { 0.45 } else { 0.92 };
-        canvas.rectangle(
-            (x, y - 5.0),
-            (x + 10.0, y + 5.0),
-            style::colour(&series.name, series.index).mix(opacity),
-        )?;
-        canvas.text(&name, (x + 16.0, y), NOTE)?;
-        x += width;
-    }
-    Ok(y - frame.top + 18.0)
 }
 
 #[cfg(test)]
@@ -451,7 +362,7 @@ mod tests {
         #[test]
         fn names_do_not_overlap_and_keep_their_order(mut wanted in prop::collection::vec(0.0..400.0f64, 1..20)) {
             wanted.sort_by(f64::total_cmp);
-            let places = spread(&wanted, 14.0, 0.0, 400.0);
+            let places = spread(&wanted, 14.0, (0.0, 400.0));
             prop_assert!(places.windows(2).all(|w| w[1] - w[0] >= 14.0 - 1e-9), "{places:?}");
             prop_assert!(places.iter().all(|p| (-1e-9..=400.0 + 1e-9).contains(p)));
         }

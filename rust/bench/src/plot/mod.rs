@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! Figures in the manner of the papers': what they show, and how they are drawn.
 
+mod axis;
 mod draw;
 mod image;
-mod scale;
 mod style;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ pub use style::colour_of;
 
 /// A figure that a workload wants.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FigureSpec {
     /// Names its files.
     pub id: String,
@@ -39,6 +40,7 @@ pub struct FigureSpec {
 
 /// One of several measures that a figure sets side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Part {
     pub title: String,
     pub measure: String,
@@ -49,6 +51,7 @@ fn is_zero(value: &f64) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// Over a variable, a line a subject.
@@ -75,6 +78,8 @@ pub struct Figure {
     /// Of lines over threads: where the machine's hardware contexts are used up.
     pub contexts: Option<f64>,
     pub series: Vec<Series>,
+    /// What a reader must know besides the axis titles.
+    pub note: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -87,13 +92,14 @@ pub struct Series {
     pub points: Vec<Dot>,
 }
 
-/// A value with the interval that it is known to. Of bars, x is the number of the group.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A median with its interval and the values of the rounds. Of bars, x is the number of the group.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dot {
     pub x: f64,
     pub y: f64,
     pub low: f64,
     pub high: f64,
+    pub rounds: Vec<f64>,
 }
 
 /// Every figure of a document for which there is something to show.
@@ -134,29 +140,16 @@ fn lines(document: &Document, spec: &FigureSpec) -> Vec<Figure> {
             figure.contexts =
                 (axis == "threads").then_some(document.machine.hardware_contexts as f64);
             if several {
-                let told = Point(
-                    facet
-                        .0
-                        .iter()
-                        .filter(|(v, _)| varying.contains(v))
-                        .cloned()
-                        .collect(),
-                );
+                let told = facet.only(|name| varying.iter().any(|v| v == name));
                 figure.id = format!("{}-{}", spec.id, i + 1);
                 figure.title = format!("{} ({told})", spec.title);
             }
-            let reference = reference(document, spec);
             figure.series = series(document, |entry| {
-                (entry.point.without(&axis) == *facet)
-                    .then(|| {
-                        Some((
-                            entry.point.get(&axis)?,
-                            scaled(document, spec, reference, entry)?,
-                        ))
-                    })
-                    .flatten()
+                let here = entry.point.without(&axis) == *facet;
+                let x = entry.point.get(&axis).filter(|_| here)?;
+                scaled(document, spec, entry, x)
             });
-            figure
+            noted(figure, document, spec)
         })
         .collect()
 }
@@ -165,34 +158,19 @@ fn bars(document: &Document, spec: &FigureSpec) -> Figure {
     let mut figure = blank(document, spec, Shape::Bars);
     let varying = document.variables();
     let points = document.points();
-    figure.groups = points
-        .iter()
-        .map(|p| {
-            Point(
-                p.0.iter()
-                    .filter(|(v, _)| varying.contains(v))
-                    .cloned()
-                    .collect(),
-            )
-            .to_string()
-        })
-        .collect();
-    let reference = reference(document, spec);
+    let varies = |name: &str| varying.iter().any(|v| v == name);
+    figure.groups = points.iter().map(|p| p.only(varies).to_string()).collect();
     figure.series = series(document, |entry| {
         let group = points.iter().position(|p| **p == entry.point)?;
-        Some((group as f64, scaled(document, spec, reference, entry)?))
+        scaled(document, spec, entry, group as f64)
     });
-    figure
+    noted(figure, document, spec)
 }
 
 /// Drawn as bars; the parts need not be values of one variable.
 fn parts(document: &Document, spec: &FigureSpec) -> Vec<Figure> {
     let points = document.points();
     let several = points.len() > 1;
-    let values = |entry: &Entry, part: &Part| {
-        let estimate = entry.measures.get(&part.measure)?;
-        Some([estimate.median, estimate.low, estimate.high])
-    };
     let figure = |(i, point): (usize, &&Point)| {
         let mut figure = blank(document, spec, Shape::Bars);
         figure.y_title = "share".into();
@@ -203,7 +181,8 @@ fn parts(document: &Document, spec: &FigureSpec) -> Vec<Figure> {
         figure.groups = spec.parts.iter().map(|p| p.title.clone()).collect();
         for (group, part) in spec.parts.iter().enumerate() {
             let bars = series(document, |entry| {
-                (entry.point == **point).then(|| Some((group as f64, values(entry, part)?)))?
+                let here = entry.point == **point;
+                dot(entry, &part.measure, group as f64, 1.0).filter(|_| here)
             });
             add(&mut figure.series, bars);
         }
@@ -279,8 +258,7 @@ fn trace(detail: &Value) -> Option<Vec<Dot>> {
     let dot = |(time, y): (f64, f64)| Dot {
         x: time / 1e3,
         y,
-        low: y,
-        high: y,
+        ..Dot::default()
     };
     Some(times.into_iter().zip(samples).map(dot).collect())
 }
@@ -306,6 +284,7 @@ fn blank(document: &Document, spec: &FigureSpec, shape: Shape) -> Figure {
         groups: Vec::new(),
         contexts: None,
         series: Vec::new(),
+        note: None,
     }
 }
 
@@ -319,31 +298,57 @@ fn reference<'a>(document: &Document, spec: &'a FigureSpec) -> Option<&'a str> {
     spec.normalise_to.iter().find(measured).map(String::as_str)
 }
 
-/// An entry's value, low and high, divided by the reference's median at the same point.
-fn scaled(
-    document: &Document,
-    spec: &FigureSpec,
-    reference: Option<&str>,
-    entry: &Entry,
-) -> Option<[f64; 3]> {
-    let estimate = entry.measures.get(&spec.measure)?;
-    let by = match reference {
+/// An entry's values divided by the reference's median at the same point. None: not measured, or no number.
+fn scaled(document: &Document, spec: &FigureSpec, entry: &Entry, x: f64) -> Option<Dot> {
+    let by = match reference(document, spec) {
         None => 1.0,
         Some(name) => {
-            document
-                .entry(&entry.point, name)?
-                .measures
-                .get(&spec.measure)?
-                .median
+            let its = document.entry(&entry.point, name)?;
+            its.measures.get(&spec.measure)?.median
         }
     };
-    let values = [estimate.median, estimate.low, estimate.high].map(|v| v / by);
-    // A logarithm needs something to take: nought spins are no point.
-    (values.iter().all(|v| v.is_finite()) && (!spec.log || values[0] > 0.0)).then_some(values)
+    dot(entry, &spec.measure, x, by).filter(|d| d.y.is_finite())
+}
+
+fn dot(entry: &Entry, measure: &str, x: f64, by: f64) -> Option<Dot> {
+    let estimate = entry.measures.get(measure)?;
+    let rounds = entry.rounds.iter().filter_map(|r| r.values.get(measure));
+    Some(Dot {
+        x,
+        y: estimate.median / by,
+        low: estimate.low / by,
+        high: estimate.high / by,
+        rounds: rounds.map(|v| v / by).collect(),
+    })
+}
+
+/// The figure with a note on every value that it cannot show in its place.
+fn noted(mut figure: Figure, document: &Document, spec: &FigureSpec) -> Figure {
+    let mut notes = Vec::new();
+    let at_zero = |s: &Series| s.points.iter().any(|p| p.y <= 0.0);
+    if figure.log && figure.series.iter().any(at_zero) {
+        notes.push("open markers at the bottom: 0".to_owned());
+    }
+    let is_zero = |name: &&str| {
+        let mut its = document
+            .results
+            .iter()
+            .filter(|e| e.subject == *name && !e.again);
+        its.any(|e| {
+            e.measures
+                .get(&spec.measure)
+                .is_some_and(|m| m.median == 0.0)
+        })
+    };
+    if let Some(name) = reference(document, spec).filter(is_zero) {
+        notes.push(format!("nothing is shown where {name} is 0"));
+    }
+    figure.note = (!notes.is_empty()).then(|| notes.join("; "));
+    figure
 }
 
 /// A series a subject, the second go of the first one last.
-fn series(document: &Document, value: impl Fn(&Entry) -> Option<(f64, [f64; 3])>) -> Vec<Series> {
+fn series(document: &Document, dot: impl Fn(&Entry) -> Option<Dot>) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     let subjects = document.subjects.iter().map(|s| (s, false));
     for (subject, again) in subjects.chain(document.subjects.first().map(|s| (s, true))) {
@@ -352,10 +357,7 @@ fn series(document: &Document, value: impl Fn(&Entry) -> Option<(f64, [f64; 3])>
             .results
             .iter()
             .filter(mine)
-            .filter_map(|entry| {
-                let (x, [y, low, high]) = value(entry)?;
-                Some(Dot { x, y, low, high })
-            })
+            .filter_map(&dot)
             .collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         if !points.is_empty() {

@@ -17,6 +17,7 @@ const OUTLYING: f64 = 3.5;
 
 /// The median of some rounds, and what surrounds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Estimate {
     pub n: usize,
     pub median: f64,

@@ -21,6 +21,7 @@ const FEWEST: usize = 6;
 
 /// The two groups that the rounds fall into.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Modes {
     /// The medians of the lower and of the upper group.
     pub low: f64,

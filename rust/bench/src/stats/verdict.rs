@@ -12,6 +12,7 @@ use super::Estimate;
 
 /// Which way is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     Higher,
@@ -30,6 +31,7 @@ impl Better {
 
 /// What may be said of one thing against another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Difference {
     Better,
@@ -63,6 +65,7 @@ pub fn differ(better: Better, a: &Estimate, b: &Estimate, noise: f64) -> Differe
 
 /// Which of several subjects leads, and whether that makes it the winner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Leader {
     /// The one with the best median.
     pub leader: String,
@@ -110,6 +113,7 @@ pub fn lead(better: Better, candidates: &[(&str, &Estimate)], noise: f64) -> Opt
 
 /// What the first lock differed from itself, point by point.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Noise {
     /// The lock that was measured twice.
     pub lock: String,

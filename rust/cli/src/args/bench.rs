@@ -56,8 +56,8 @@ pub enum Bench {
 
     /// What FlexGuard is for: a few real programs under glibc's mutexes and FlexGuard's
     ///
-    /// Takes half a minute. Runs sysbench, kcutiltest and kccachetest (Debian: sysbench, kyotocabinet-utils) a few times under each of
-    /// three locks, and prints a table.
+    /// Takes half a minute. Runs sysbench, RocksDB's db_bench, and Kyoto Cabinet's kcutiltest and kccachetest (Debian: sysbench,
+    /// rocksdb-tools, kyotocabinet-utils) a few times under each of three locks, and prints a table.
     #[command(after_long_help = sections::help(sections::BENCH_FIRST))]
     First(First),
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! A monitor in this process, clients, and helper processes.
 
-use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, IoSliceMut, Read, Write};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -12,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use flexguard_abi::*;
 use flexguard_monitor::{Error, Monitor, Options, SocketName, Stats, Stop};
@@ -22,7 +22,13 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 pub const ROLE_ENV: &str = "FLEXGUARD_TEST_ROLE";
 /// Far beyond what anything here takes on a busy machine: reaching it is a failure, not a slow run.
-pub const TIMEOUT: Duration = Duration::from_secs(150);
+const TIMEOUT: Duration = Duration::from_secs(150);
+/// The kernel half that tests run with, where it is not the one that was built in (mutants.rs).
+pub const OBJECT_ENV: &str = "FLEXGUARD_TEST_OBJECT";
+/// What such a test waits for, it waits for no longer than this. The same tests pass in it with the right kernel half.
+const MUTANT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How the process ends if that object does not load.
+pub const NOT_LOADED: i32 = 70;
 /// The same for one answer of the monitor: less than the seconds it would take to wait for a crowd one by one.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -45,10 +51,16 @@ pub fn load() -> Option<(Monitor, String)> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("@flexguard-test-{}-{number}", std::process::id());
     let socket = SocketName::parse(name.as_ref()).unwrap();
-    match Monitor::start(Options {
+    let options = Options {
         socket,
         run_time_stats: false,
-    }) {
+    };
+    let started = match env::var_os(OBJECT_ENV) {
+        None => Monitor::start(options),
+        Some(path) => Ok(Monitor::start_with(&fs::read(path).unwrap(), options)
+            .unwrap_or_else(|error| not_loaded(&error))),
+    };
+    match started {
         Ok(monitor) => Some((monitor, name)),
         Err(error) => {
             skip(&error);
@@ -57,7 +69,21 @@ pub fn load() -> Option<(Monitor, String)> {
     }
 }
 
-fn skip(error: &Error) {
+pub fn timeout() -> Duration {
+    if env::var_os(OBJECT_ENV).is_some() {
+        MUTANT_TIMEOUT
+    } else {
+        TIMEOUT
+    }
+}
+
+fn not_loaded(error: &Error) -> ! {
+    let line = format!("the kernel half of this test does not load: {error:?}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    std::process::exit(NOT_LOADED)
+}
+
+pub fn skip(error: &Error) {
     if env::var_os("FLEXGUARD_REQUIRE_BPF").is_some_and(|value| value == "1") {
         panic!("BPF is required here: {error}");
     }
@@ -110,7 +136,7 @@ impl Running {
 
     /// Waits until the statistics are as wanted.
     pub fn wait_until(&self, what: &str, wanted: impl Fn(&Stats) -> bool) -> Stats {
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + timeout();
         loop {
             let stats = self.stats();
             if wanted(&stats) {

@@ -11,7 +11,7 @@ use flexguard_abi::*;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::harness::{Running, TIMEOUT, connect, load, pidfd, register, registration, start};
+use crate::harness::{Running, connect, load, pidfd, register, registration, start, timeout};
 use crate::victim::block_offset;
 
 fn is_registered(running: &Running, pid: i32) -> bool {
@@ -140,7 +140,7 @@ fn the_page_is_read_only_and_its_heart_beats() {
     let first = read_page(page);
     assert_eq!((first.magic, first.version), (FG_ABI_MAGIC, FG_ABI_VERSION));
     assert!(now_ns() - first.heartbeat_ns < FG_HEARTBEAT_DEAD_NS as u64);
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + timeout();
     while read_page(page).heartbeat_ns == first.heartbeat_ns {
         assert!(Instant::now() < deadline, "no second beat");
         thread::sleep(Duration::from_millis(10));
@@ -174,7 +174,7 @@ fn a_neighbour_sees_it() {
     assert_eq!(read_page(page).num_preempted_cs, 0);
     let mut holder = running.helper("spin held");
     assert_eq!(holder.hear(), "ready");
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + timeout();
     while read_page(page).num_preempted_cs == 0 {
         assert!(Instant::now() < deadline, "it never rose");
         thread::sleep(Duration::from_micros(100));

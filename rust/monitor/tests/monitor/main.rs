@@ -8,6 +8,7 @@ mod counting;
 mod harness;
 mod hostile;
 mod lifecycle;
+mod mutants;
 mod privileges;
 mod protocol;
 mod sleepers;

@@ -10,7 +10,7 @@ use flexguard_abi::*;
 use nix::sys::mman::ProtFlags;
 use nix::unistd::gettid;
 
-use crate::harness::{Helper, Running, TIMEOUT, register, start};
+use crate::harness::{Helper, Running, register, start, timeout};
 use crate::lifecycle::{map_page, read_page};
 use crate::victim::{block_offset, say, wait_for_go, with_block};
 
@@ -24,7 +24,7 @@ fn page_of(running: &Running) -> NonNull<fg_shared> {
 }
 
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + timeout();
     while !holds() {
         assert!(Instant::now() < deadline, "never: {what}");
         thread::sleep(Duration::from_micros(100));

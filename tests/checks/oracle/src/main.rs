@@ -6,6 +6,9 @@
 //! the monitor's verdict and counter at each switch (`judge`).
 
 mod judge;
+mod mutants {
+    include!(concat!(env!("OUT_DIR"), "/mutants.rs"));
+}
 mod records;
 mod truth;
 mod victim;
@@ -41,6 +44,8 @@ enum Expect {
     FalseNegatives,
     /// The same, so that others are taken for critical.
     FalsePositives,
+    /// The monitor is broken on purpose, so that it says something wrong.
+    Disagreement,
 }
 
 /// Compares the monitor's verdicts with an oracle's, at each preemption of the victims.
@@ -70,6 +75,9 @@ struct Arguments {
     seconds: u64,
     #[arg(long, value_enum, default_value = "exact")]
     expect: Expect,
+    /// Run a monitor that is broken on purpose (rust/monitor/tests/monitor/mutants/table.rs)
+    #[arg(long)]
+    mutant: Option<String>,
     #[arg(required = true)]
     victims: Vec<PathBuf>,
 }
@@ -82,12 +90,16 @@ struct Service {
 }
 
 impl Service {
-    fn start() -> Result<Service, Error> {
+    fn start(mutant: Option<&[u8]>) -> Result<Service, Error> {
         let name = format!("@flexguard-oracle-{}", std::process::id());
-        let monitor = Arc::new(Monitor::start(Options {
+        let options = Options {
             socket: SocketName::parse(name.as_ref())?,
             run_time_stats: false,
-        })?);
+        };
+        let monitor = Arc::new(match mutant {
+            Some(object) => Monitor::start_with(object, options)?,
+            None => Monitor::start(options)?,
+        });
         let stop = Stop::new()?;
         let serve = {
             let (monitor, stop) = (monitor.clone(), stop.clone());
@@ -112,17 +124,29 @@ impl Drop for Service {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let service = match Service::start() {
+    let mutant = match arguments.mutant.as_deref().map(object_of).transpose() {
+        Ok(object) => object,
+        Err(error) => return failed(&error),
+    };
+    let service = match Service::start(mutant) {
         Ok(service) => service,
         Err(error) => return cannot_run(&error),
     };
     match run_all(&arguments, &service) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("oracle: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("oracle: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn object_of(mutant: &str) -> Result<&'static [u8]> {
+    let found = mutants::MUTANTS.iter().find(|(name, _)| *name == mutant);
+    let (_, object) = found.with_context(|| format!("there is no mutant {mutant:?}"))?;
+    Ok(object)
 }
 
 fn cannot_run(error: &Error) -> ExitCode {
@@ -170,6 +194,7 @@ fn assess(arguments: &Arguments, tally: &Tally) -> Result<()> {
     match arguments.expect {
         Expect::Exact => ensure!(tally.is_exact(), "the monitor and the oracle disagree"),
         Expect::FalseNegatives => ensure!(tally.false_negatives > 0, "none was overlooked"),
+        Expect::Disagreement => ensure!(!tally.is_exact(), "the mutant was not noticed"),
         Expect::FalsePositives => ensure!(tally.false_positives > 0, "none was counted wrongly"),
     }
     Ok(())

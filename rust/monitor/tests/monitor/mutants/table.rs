@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c dropped or turned round, and what must notice.
+// Included by mutants.rs and by the oracle's build script (tests/checks/oracle).
+//
+// Left out are conditions without which the monitor says the same and only costs more: `any_process`, `slices_wanted`,
+// `PF_KTHREAD`, the empty record (`n_images`), the range (lo, hi] around all windows, the first line of still_runnable
+// (the run queue says the same) and uncount's shortcut where nobody is counted.
+// And one that no test here can see: prev is uncounted, too, for a kernel that leaves out a switch-in now and then.
+
+pub struct Mutant {
+    pub name: &'static str,
+    pub old: &'static str,
+    pub new: &'static str,
+    /// A test of the monitor, or ORACLE.
+    pub caught_by: &'static str,
+}
+
+pub const ORACLE: &str = "oracle";
+
+const fn mutant(
+    name: &'static str,
+    caught_by: &'static str,
+    old: &'static str,
+    new: &'static str,
+) -> Mutant {
+    Mutant {
+        name,
+        old,
+        new,
+        caught_by,
+    }
+}
+
+pub const MUTANTS: &[Mutant] = &[
+    // judge_block
+    mutant("held-ignored", "counting::held_locks", "if (block.held > 0)", "if (0)"),
+    mutant("held-below-zero", "counting::held_locks", "if (block.held > 0)", "if (block.held != 0)"),
+    mutant("held-once-only", "counting::held_locks", "if (block.held > 0)", "if (block.held == 1)"),
+    mutant("intent-ignored", "counting::intents", "if (block.pending) {", "if (0) {"),
+    mutant(
+        "intent-is-enough",
+        "counting::intents",
+        "(word & FG_OWNER_MASK) == block.self",
+        "block.self",
+    ),
+    mutant("nameless-owner", "counting::intents", "else if (block.self && (word", "else if ((word"),
+    mutant("flags-in-the-name", "counting::intents", "(word & FG_OWNER_MASK) == block.self", "word == block.self"),
+    mutant("node-ignored", "counting::queues", "if (block.node) {", "if (0) {"),
+    mutant("any-node", "counting::queues", "word == FG_NODE_GRANTED", "word != FG_NODE_FREE"),
+    mutant("left-node", "counting::queues", "word == FG_NODE_GRANTED", "word != FG_NODE_WAITING"),
+    mutant(
+        "waiter-before-holder",
+        "counting::queues",
+        "return FG_KIND_NEXT_WAITER;",
+        "return FG_KIND_HOLDER;",
+    ),
+    mutant(
+        "unreadable-unsaid",
+        "counting::what_cannot_be_read_is_not_critical_and_said_to_be_unreadable",
+        "count->unreadable++;",
+        ";",
+    ),
+    // judge and its windows
+    mutant(
+        "first-image-only",
+        "counting::held_locks",
+        "process->block_offset[i], count",
+        "process->block_offset[0], count",
+    ),
+    mutant("windows-ignored", "counting::windows", "if (!process->n_windows)", "if (1)"),
+    mutant("window-from-zero", ORACLE, "ip > window->begin && ", ""),
+    mutant("window-without-its-end", ORACLE, "ip <= window->end", "ip < window->end"),
+    mutant("window-without-condition", "counting::windows", " && window_holds(window, regs)", ""),
+    mutant("window-mask-ignored", "counting::windows", " & window->mask) == window->value", ") == window->value"),
+    mutant("window-another-register", "counting::windows", "return regs->cx;", "return regs->dx;"),
+    // counting
+    mutant("never-uncounted", "counting::held_locks", "-uncount(next, page)", "0"),
+    mutant("counter-only-grows", "counting::held_locks", "} else if (delta < 0) {", "} else if (0) {"),
+    mutant("holders-as-waiters", "counting::held_locks", "\tif (kind == FG_KIND_HOLDER)\n\t\t__sync", "\tif (0)\n\t\t__sync"),
+    mutant("transitions-unsaid", "counting::held_locks", "__sync_fetch_and_add(&page->mode_transitions, 1);", ";"),
+    mutant(
+        "every-rise-a-transition",
+        "counting::one_holder_replacing_another_is_no_transition",
+        "__sync_fetch_and_add(&page->num_preempted_cs, delta) == 0",
+        "__sync_fetch_and_add(&page->num_preempted_cs, delta) >= 0",
+    ),
+    mutant(
+        "out-and-in-apart",
+        "counting::one_holder_replacing_another_is_no_transition",
+        "\tdelta += switched_out(",
+        "\tadjust(page, delta);\n\tdelta = switched_out(",
+    ),
+    // who is preempted
+    mutant(
+        "sleepers-counted",
+        "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
+        "if (!still_runnable(prev, preempt, prev_state)) {",
+        "if (0) {",
+    ),
+    mutant(
+        "only-preempt",
+        "counting::held_locks",
+        "if (!still_runnable(prev, preempt, prev_state)) {",
+        "if (!preempt) {",
+    ),
+    mutant(
+        "off-the-queue-is-runnable",
+        "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
+        "if (!prev->on_rq)\n\t\treturn false;",
+        "",
+    ),
+    mutant(
+        "delayed-dequeue-is-runnable",
+        ORACLE,
+        "return !(bpf_core_field_exists(prev->se.sched_delayed) && prev->se.sched_delayed);",
+        "return true;",
+    ),
+    // sleepers
+    mutant(
+        "sleep-not-noted",
+        "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
+        "note_sleep(prev, name, page);",
+        ";",
+    ),
+    mutant(
+        "every-sleep-noted",
+        "sleepers::who_sleeps_without_a_lock_is_not",
+        "if (kind == FG_KIND_HOLDER)\n\t\t\tnote_sleep",
+        "if (1)\n\t\t\tnote_sleep",
+    ),
+    mutant(
+        "sleep-not-forgotten",
+        "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
+        "if (thread->asleep_as)\n\t\tforget_sleep(thread, page);",
+        "",
+    ),
+    // the life of a registration
+    mutant("thread-without-record", "counting::threads", "\tmake_thread_record(child, count);", ""),
+    mutant("old-thread-without-record", "counting::threads", "if (count && task)", "if (0)"),
+    mutant("child-not-registered", "lifecycle::fork_inherits", "if (child->pid == child->tgid) {", "if (0) {"),
+    mutant("exec-keeps", "lifecycle::exec_drops", "if (any_process)\n\t\tbpf_task_storage_delete", "if (0)\n\t\tbpf_task_storage_delete"),
+    mutant(
+        "no-goodbye",
+        "lifecycle::the_page_is_read_only_and_its_heart_beats",
+        "args->alive ? bpf_ktime_get_ns() : 0",
+        "bpf_ktime_get_ns()",
+    ),
+    mutant(
+        "slices-for-all",
+        "slices::who_does_not_ask_is_told_nothing",
+        "process && (process->flags & FG_WANT_SLICE_FORECAST)",
+        "process",
+    ),
+    mutant(
+        "slices-for-nobody",
+        "slices::who_asks_is_told_when_each_slice_ends",
+        "process && (process->flags & FG_WANT_SLICE_FORECAST)",
+        "0",
+    ),
+];
