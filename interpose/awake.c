@@ -16,6 +16,9 @@
 #define MOST_MISSES 8
 #define HISTORIES 16
 
+/* Until then no waiter of the process stays awake: a CPU was taken for long. */
+static uint64_t asleep_until_ns;
+
 static __thread struct fgi_history histories[HISTORIES] __attribute__((tls_model("initial-exec")));
 
 static struct fgi_history *history_of(const void *cond)
@@ -35,6 +38,8 @@ bool fgi_awake_stay(struct fgi_awake *a, const struct fgi_waiter *w, clockid_t c
 	uint64_t now = a->begin_ns, spent = 0;
 	uint64_t most = fgi_monitor_alive(now) ? FGI_AWAKE_NS : FGI_AWAKE_UNMONITORED_NS;
 
+	if (now < fg_load_relaxed(&asleep_until_ns))
+		return false;
 	if (a->history->sleeps_left) {
 		a->history->sleeps_left--;
 		return false;
@@ -53,9 +58,11 @@ bool fgi_awake_stay(struct fgi_awake *a, const struct fgi_waiter *w, clockid_t c
 			sched_yield();
 		now = fgi_now_ns(CLOCK_MONOTONIC);
 		used = now - before;
-		a->taken = used > FGI_AWAKE_TAKEN_NS;
-		if (a->taken)
+		if (used > FGI_AWAKE_TAKEN_NS) {
+			fg_store_relaxed(&asleep_until_ns, now + FGI_AWAKE_TAKEN_TIMES * used);
+			a->stayed = false; /* the history is not to blame */
 			break;
+		}
 		spent += used < SWITCH_NS ? used : SWITCH_NS;
 	}
 	return fgi_waiter_granted(w);
@@ -66,8 +73,8 @@ void fgi_awake_end(const struct fgi_awake *a, const struct fgi_waiter *w, bool s
 	struct fgi_history *h = a->history;
 	bool soon = !slept || (w->granted_ns && w->granted_ns - a->begin_ns < FGI_AWAKE_NS);
 
-	if (a->taken || (a->stayed && slept)) {
-		h->misses += a->taken ? 4 : 2;
+	if (a->stayed && slept) {
+		h->misses += 2;
 		if (h->misses > MOST_MISSES)
 			h->misses = MOST_MISSES;
 		h->sleeps_left = (uint8_t)((1u << h->misses) - 1);

@@ -22,6 +22,7 @@
 #define FGI_AWAKE_NS 20000u
 #define FGI_AWAKE_UNMONITORED_NS 10000u
 #define FGI_AWAKE_TAKEN_NS 600000u
+#define FGI_AWAKE_TAKEN_TIMES 50u /* so many times as long no waiter stays awake: at most 2 % of the time is lost */
 
 /* What a thread has learned about the condition variables that it waits on: a few entries, each for those whose address
  * leads there. `misses` grows when the event did not come while the waiter was awake, or would have, and shrinks when it
@@ -35,7 +36,6 @@ struct fgi_awake { /* one wait */
 	struct fgi_history *history;
 	uint64_t begin_ns;
 	bool stayed; /* awake, for some time */
-	bool taken;  /* its CPU was, for long */
 };
 
 /* The wait begins: before the mutex is unlocked. */
