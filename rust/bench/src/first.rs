@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard bench first`: what FlexGuard is for, in half a minute. A few real programs under glibc's mutexes, the published
-//! lock and the default lock, and a line on what each of them shows.
+//! `flexguard bench first`: what FlexGuard is for, in half a minute. A few real programs under glibc's mutexes, the
+//! published lock and the default lock, and a line on what each of them shows.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -38,12 +38,12 @@ const PROGRAMS: [Program; 4] = [
     Program {
         title: "sysbench threads",
         command: "sysbench threads --threads=8 --thread-locks=1 --events=250 --time=0 run",
-        shows: "Eight threads share one mutex and yield the CPU while they hold it: a waiter meets a holder that does not run.",
+        shows: "Eight threads share one mutex and yield the CPU while they hold it.",
     },
     Program {
         title: "RocksDB, writes",
         command: "db_bench --benchmarks=fillrandom --num=20000 --threads=8 --db={scratch}",
-        shows: "Eight threads write into one database; each group of writes passes through a mutex and a condition variable.",
+        shows: "Eight threads write into one database, in groups, by a mutex and condition variables.",
     },
     Program {
         title: "Kyoto Cabinet, tasks",
@@ -53,7 +53,7 @@ const PROGRAMS: [Program; 4] = [
     Program {
         title: "Kyoto Cabinet, cache",
         command: "kccachetest wicked -th 4 -it 1 200000",
-        shows: "Four threads work on a cache with many mutexes. A thread seldom waits, so the lock makes no difference.",
+        shows: "Four threads work on a cache with many mutexes and seldom wait: no difference.",
     },
 ];
 
