@@ -12,10 +12,11 @@ use crate::victim::Victim;
 
 /// How many disagreements are told in full.
 const TOLD: usize = 5;
-/// At most one in so many departures may be without a reported arrival: with more the run would say little. The kernel's
-/// doing, not the monitor's: on a Linux 6.18 virtual machine even ftrace misses some switches from tasks that are none of
-/// ours, from one in 30,000 up to one in 40 on a crowded machine. These departures are judged like all others.
-const UNREPORTED_IN: u64 = 10;
+/// At most one in so many departures may be without a reported arrival: with more the run would say little. The kernel
+/// leaves these arrivals out, not the monitor: on a Linux 6.18 virtual machine even ftrace misses some switches from
+/// tasks of other programs, from one in 30,000 up to one in 40 on a crowded machine. These departures are judged like all
+/// others.
+const UNREPORTED_IN: u64 = 30;
 /// How many events are told before each.
 const BEFORE: usize = 6;
 
