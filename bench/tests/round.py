@@ -64,7 +64,7 @@ def round_of(workload, threads, seconds, warmup=0.02, **options):
 def check_shm():
     round_of("shm", 2, 0.1)
     round_of("shm", 3, 0.1, lines=5, cycles_between=0, sample=1)
-    many = round_of("shm", 2, 0.1, locks=1000)
+    many = round_of("shm", 2, 0.1, lock_count=1000)
     check(many["memory"].get("per_lock_bytes", 0) <= many["memory"]["lock_bytes"] + 512, many)
     alone = round_of("shm", 1, 0.5, section_cycles=20000, cycles_between=20000)
     check(alone["ops"] > 0 and alone["sampled_ops"] > 0, alone)
@@ -153,7 +153,7 @@ def check_variables():
     check(windows["windows"] == 2 and 0.5 <= windows["factor"] <= windows["worst_factor"] <= 1, windows)
     check(0.5 <= windows["normalised"] <= windows["worst_normalised"] <= 1, windows)
 
-    large = round_of("shm", 2, 0.2, locks=1000000, lines=1)
+    large = round_of("shm", 2, 0.2, lock_count=1000000, lines=1)
     check(large["memory"]["rss_bytes"] >= 1000000 * 64, large)
 
 
@@ -164,12 +164,12 @@ def check_arrivals():
     check(alone["ops"] == alone["sampled_ops"] and alone["cs_ns"]["p50"] >= 95e3, alone)
     asleep = round_of("server", 1, 0.5, section_us=10, think_us=3000, think_sleeps=True, think_uniform=True)
     check(0 < asleep["ops"] and asleep["cpu_seconds"] <= 0.5 * asleep["seconds"], asleep)
-    round_of("server", 3, 0.1, section_us=5, think_us=5, locks=3)
+    round_of("server", 3, 0.1, section_us=5, think_us=5, lock_count=3)
     phases = round_of("phases", 3, 0.2, section_us=2, sections=10)
     # Each thread is at most one round ahead of or behind another when the measurement ends.
     check(max(phases["per_thread_ops"]) - min(phases["per_thread_ops"]) <= 10, phases)
     check(phases["barriers"] * 30 >= phases["ops"], phases)
-    round_of("yielding", 4, 0.1, locks=2, stay=10)
+    round_of("yielding", 4, 0.1, lock_count=2, stay=10)
 
 
 def check_conditions():

@@ -40,7 +40,7 @@ refuses '--nice' "${shm[@]}" --nice 20
 refuses '--nice' "${shm[@]}" --nice 0,x
 refuses '--nice' "${shm[@]}" --nice "$(seq -s, 1 200)"
 refuses '--hogs' "${shm[@]}" --hogs 99999
-refuses '--locks' "${shm[@]}" --locks 0
+refuses '--lock-count' "${shm[@]}" --lock-count 0
 refuses '--hold-sleep-us' "${shm[@]}" --hold-sleep-us 2000000
 refuses '--hold-sleep-every' "${shm[@]}" --hold-sleep-every 0
 refuses '--trace-us' "${shm[@]}" --trace-us 1
@@ -70,7 +70,7 @@ refuses 'at least 2' broadcast --lock posix --threads 1 --seconds 0.1
 timeout 20 "$bench" "${shm[@]}" >/dev/full 2>/dev/null
 [ $? = 1 ] || { echo 'a full disk went unnoticed'; failed=1; }
 # More memory than there is: refused before it is touched.
-message=$(timeout 20 "$bench" "${shm[@]}" --locks 10000000 --lines 65536 2>&1 >/dev/null)
+message=$(timeout 20 "$bench" "${shm[@]}" --lock-count 10000000 --lines 65536 2>&1 >/dev/null)
 [ $? = 1 ] && [[ $message == *'not enough memory'* ]] || { echo "too much memory: $message"; failed=1; }
 [ "$("$bench" --list | head -n 1)" = $'posix\tlibc' ] || { echo '--list does not begin with posix'; failed=1; }
 "$bench" --list | grep -vqE $'^[a-z0-9_-]+\t(libc|own|peer)$' && { echo '--list: a line of another form'; failed=1; }

@@ -9,7 +9,7 @@ case $2 in
 shm) options=(--cycles-between 0 --section-cycles 1000000) ;;
 hashtable) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
 server | phases) options=(--section-us 500) ;;
-yielding) options=(--locks 1) ;;
+yielding) options=(--lock-count 1) ;;
 pipeline) options=(--capacity 1000) ;;
 pool | broadcast) options=(--think-us 0) ;;
 *) options=() ;;

@@ -77,8 +77,10 @@ struct fgb_workload {
 /* What bench/worker/loop.h compiles around one lock. */
 struct fgb_carried {
 	const struct fgb_workload *const *workloads; /* NULL ends them */
-	void (*pairs)(uint64_t n);                   /* n times lock, unlock */
-	const char *(*refusal)(void);                /* why this machine cannot run the lock, or NULL if it can */
+	/* bench/workloads/cond/: by pthread calls; only the worker of posix has any */
+	const struct fgb_workload *const *pthread_workloads;
+	void (*pairs)(uint64_t n);    /* n times lock, unlock */
+	const char *(*refusal)(void); /* why this machine cannot run the lock, or NULL if it can */
 	size_t lock_bytes;
 };
 
@@ -105,6 +107,9 @@ double fgb_cycles_per_us(void);
 bool fgb_available(const struct fgb_lock *lock);
 
 /* The subcommands. argv[0] is the subcommand's name. Each returns the exit status: 0, FGB_FAILED, ... */
+#define FGB_CATALOGUE_VERSION 1
+/* Prints, as a JSON object, the options of every round and of each workload: what the command and scenes may set. */
+void fgb_print_catalogue(const struct fgb_carried *carried);
 int fgb_round_main(const struct fgb_workload *workload, int argc, char **argv);
 int fgb_uncontended_main(int argc, char **argv);
 

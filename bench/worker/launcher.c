@@ -26,6 +26,7 @@ static const char usage[] =
 	"      --single-threaded    without a second, sleeping thread: the C library then skips its atomics\n"
 	"  fg-bench pthread-uncontended                         the same of pthread_mutex_lock: LD_PRELOAD decides\n"
 	"  fg-bench --list                                      the locks, one a line: name, tab, libc, own or peer\n"
+	"  fg-bench --options                                   every workload's options, as JSON\n"
 	"  fg-bench --help\n"
 	"\n"
 	"  --json is accepted everywhere: it is the only output there is.\n"
@@ -186,6 +187,8 @@ int main(int argc, char **argv)
 		return pthread_uncontended(argc, argv);
 	if (strcmp(command, "--list") == 0)
 		return list();
+	if (strcmp(command, "--options") == 0)
+		return become(fgb_programs[0].file, argv);
 	if (strcmp(command, "--help") == 0) {
 		help();
 		return 0;

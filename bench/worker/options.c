@@ -117,12 +117,57 @@ int fgb_parse(int argc, char **argv, const struct fgb_option *const *tables)
 	return 0;
 }
 
+/* What the option is where it is not given. */
+static double preset(const struct fgb_option *option)
+{
+	return option->kind == FGB_NUMBER ? (double)*option->to.number : *option->to.real;
+}
+
+static bool has_number(const struct fgb_option *option)
+{
+	return option->kind == FGB_NUMBER || option->kind == FGB_SECONDS || option->kind == FGB_REAL;
+}
+
 void fgb_print_options(const struct fgb_option *options)
 {
 	char left[64];
 
 	for (; options->name; options++) {
 		snprintf(left, sizeof(left), "%s %s", options->name, options->value ? options->value : "");
-		printf("  %-22s %s\n", left, options->brief);
+		printf("  %-22s %s", left, options->brief);
+		if (has_number(options) && preset(options) >= options->min)
+			printf(" (%.10g)", preset(options));
+		puts("");
+	}
+}
+
+void fgb_print_json_string(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			putchar('\\');
+		putchar(*text);
+	}
+	putchar('"');
+}
+
+void fgb_print_options_json(const struct fgb_option *options, bool *first)
+{
+	static const char *const kinds[] = {[FGB_NUMBER] = "number", [FGB_SECONDS] = "seconds", [FGB_REAL] = "real",
+					    [FGB_LOCK] = "lock",     [FGB_LEVELS] = "levels",   [FGB_FLAG] = "flag"};
+
+	for (; options->name; options++) {
+		if (options->kind == FGB_LOCK || (options->kind == FGB_FLAG && !options->to.flag))
+			continue;
+		printf("%s{\"name\":\"%s\",\"kind\":\"%s\",\"brief\":", *first ? "" : ",", options->name + 2,
+		       kinds[options->kind]);
+		fgb_print_json_string(options->brief);
+		if (options->kind != FGB_FLAG)
+			printf(",\"min\":%.17g,\"max\":%.17g", options->min, options->max);
+		if (has_number(options))
+			printf(",\"default\":%.17g", preset(options));
+		putchar('}');
+		*first = false;
 	}
 }

@@ -65,11 +65,18 @@ struct fgb_option {
 	}
 #define FGB_OPTIONS_END FGB_OPTION_FLAG(NULL, NULL, NULL)
 
+extern const struct fgb_option fgb_uncontended_options[];
+
 /* Parses argv[1..] by several tables; a NULL ends them. 0, or FGB_USAGE after a message on stderr. */
 int fgb_parse(int argc, char **argv, const struct fgb_option *const *tables);
 
-/* One line an option. */
+/* One line an option, with its default in parentheses; before the options are parsed. */
 void fgb_print_options(const struct fgb_option *options);
+
+/* One JSON object an option, with commas between them; *first: none was printed before. Left out: the lock, and flags
+ * that change nothing. The default is the value that the option has now: before the options are parsed. */
+void fgb_print_options_json(const struct fgb_option *options, bool *first);
+void fgb_print_json_string(const char *text);
 
 #ifdef __cplusplus
 }

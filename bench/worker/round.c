@@ -250,79 +250,147 @@ static int run_round(struct fgb_round *round)
 	return status;
 }
 
-static void help(const struct fgb_workload *workload, const struct fgb_option *options)
+/* What the command line says; `run` gets it in other units. */
+static struct {
+	uint64_t sample, hold_sleep_us, hold_sleep_every;
+} given;
+
+static struct fgb_round round;
+
+static const struct fgb_option every_round[] = {
+	{"--lock", "NAME", "see fg-bench --list", FGB_LOCK, 0, 0, {.lock = &round.lock}},
+	FGB_OPTION_NUMBER("--threads", "threads that use the lock", 1, 4096, &round.threads),
+	FGB_OPTION_SECONDS("--seconds", "the measurement lasts", 0.001, 3600, &round.seconds),
+	FGB_OPTION_SECONDS("--warmup", "seconds before it begins", 0, 600, &round.warmup),
+	FGB_OPTION_NUMBER("--hogs", "processes that burn CPU beside the round", 0, 4096, &round.hog_count),
+	{"--nice",
+	 "A,B,...",
+	 "nice levels, dealt to the threads in turn",
+	 FGB_LEVELS,
+	 -20,
+	 19,
+	 {.levels = &round.nice}},
+	FGB_OPTION_NUMBER("--trace-us", "sample how many threads are runnable, every N us", FGB_TRACE_US_MIN, 1e6,
+			  &round.trace_us),
+	FGB_OPTION_FLAG("--json", "accepted: it is the only output there is", NULL),
+	FGB_OPTION_FLAG("--help", "this, as the only argument", NULL),
+	FGB_OPTIONS_END,
+};
+
+/* Its default is the workload's. */
+static const struct fgb_option sampling[] = {
+	FGB_OPTION_NUMBER("--sample", "time every Nth operation", 1, 1e9, &given.sample),
+	FGB_OPTIONS_END,
+};
+
+/* Of a workload without a loop of its own. */
+static const struct fgb_option every_operation[] = {
+	FGB_OPTION_NUMBER("--cycles-between", "cycles between two sections", 0, 1e12, &round.run.cycles_between),
+	FGB_OPTION_NUMBER("--hold-sleep-us", "us that the holder sleeps in its section", 0, 1e6, &given.hold_sleep_us),
+	FGB_OPTION_NUMBER("--hold-sleep-every", "in every how many of a thread's sections", 1, 1e9,
+			  &given.hold_sleep_every),
+	FGB_OPTIONS_END,
+};
+
+static const struct fgb_option no_options[] = {FGB_OPTIONS_END};
+
+static const struct fgb_option *options_of_operations(const struct fgb_workload *workload)
+{
+	return workload->own_loop ? no_options : every_operation;
+}
+
+/* The values that hold unless the command line says otherwise. */
+static void set_defaults(const struct fgb_workload *workload)
+{
+	round.workload = workload;
+	round.warmup = 0.2;
+	round.run.cycles_between = workload->cycles_between;
+	given.sample = workload->sample;
+	given.hold_sleep_us = 0;
+	given.hold_sleep_every = 1;
+}
+
+static void help(const struct fgb_workload *workload)
 {
 	printf("fg-bench %s --lock NAME --threads N --seconds S: one round of one lock; prints one JSON object\n"
 	       "%s\n\nof the workload\n",
 	       workload->name, workload->brief);
 	fgb_print_options(workload->options);
+	fgb_print_options(options_of_operations(workload));
 	puts("of every round");
-	fgb_print_options(options);
+	fgb_print_options(sampling);
+	fgb_print_options(every_round);
 }
 
-static int parse(int argc, char **argv, struct fgb_round *round, bool *helped)
+static void print_workloads(const struct fgb_workload *const *workloads, bool by_pthread, bool *first)
 {
-	uint64_t sample = round->workload->sample, sleep_us = 0, sleep_every = 1;
-	const struct fgb_option common[] = {
-		{"--lock", "NAME", "see fg-bench --list", FGB_LOCK, 0, 0, {.lock = &round->lock}},
-		FGB_OPTION_NUMBER("--threads", "threads that use the lock", 1, 4096, &round->threads),
-		FGB_OPTION_SECONDS("--seconds", "the measurement lasts", 0.001, 3600, &round->seconds),
-		FGB_OPTION_SECONDS("--warmup", "before it begins (0.2)", 0, 600, &round->warmup),
-		FGB_OPTION_NUMBER("--cycles-between", "cycles between two sections (shm: 100, else 0)", 0, 1e12,
-				  &round->run.cycles_between),
-		FGB_OPTION_NUMBER("--hold-sleep-us", "the holder sleeps in its section; 0: never (0)", 0, 1e6,
-				  &sleep_us),
-		FGB_OPTION_NUMBER("--hold-sleep-every", "in every how many of a thread's sections (1)", 1, 1e9,
-				  &sleep_every),
-		FGB_OPTION_NUMBER("--hogs", "processes that burn CPU beside the round (0)", 0, 4096, &round->hog_count),
-		{"--nice", "A,B,...", "nice levels, dealt in turn", FGB_LEVELS, -20, 19, {.levels = &round->nice}},
-		FGB_OPTION_NUMBER("--trace-us", "sample how many threads are runnable, every N us; 0: not (0)", 0, 1e6,
-				  &round->trace_us),
-		FGB_OPTION_NUMBER("--sample", "time every Nth operation (shm, hashtable: 16, else 1)", 1, 1e9, &sample),
-		FGB_OPTION_FLAG("--json", "accepted: it is the only output there is", NULL),
-		FGB_OPTION_FLAG("--help", "this", helped),
-		FGB_OPTIONS_END,
-	};
-	int error = fgb_parse(argc, argv, (const struct fgb_option *[]){common, round->workload->options, NULL});
+	for (; *workloads; workloads++) {
+		const struct fgb_workload *w = *workloads;
+		bool first_option = true;
+
+		set_defaults(w);
+		printf("%s{\"name\":\"%s\",\"brief\":", *first ? "" : ",", w->name);
+		fgb_print_json_string(w->brief);
+		printf(",\"by_pthread\":%s,\"options\":[", by_pthread ? "true" : "false");
+		fgb_print_options_json(w->options, &first_option);
+		fgb_print_options_json(options_of_operations(w), &first_option);
+		fgb_print_options_json(sampling, &first_option);
+		printf("]}");
+		*first = false;
+	}
+}
+
+void fgb_print_catalogue(const struct fgb_carried *carried)
+{
+	bool first = true;
+
+	printf("{\"version\":%d,\"round\":[", FGB_CATALOGUE_VERSION);
+	set_defaults(*carried->workloads);
+	fgb_print_options_json(every_round, &first);
+	printf("],\"workloads\":[");
+	first = true;
+	print_workloads(carried->workloads, false, &first);
+	print_workloads(carried->pthread_workloads, true, &first);
+	printf(",{\"name\":\"uncontended\",\"brief\":\"one thread takes and releases a lock that no other thread "
+	       "wants\","
+	       "\"by_pthread\":false,\"pairs\":true,\"options\":[");
+	first = true;
+	fgb_print_options_json(fgb_uncontended_options, &first);
+	puts("]}]}");
+}
+
+static int parse(int argc, char **argv)
+{
+	const struct fgb_option *const tables[] = {every_round, sampling, options_of_operations(round.workload),
+						   round.workload->options, NULL};
+	int error = fgb_parse(argc, argv, tables);
 
 	if (error)
 		return error;
-	if (*helped) {
-		help(round->workload, common);
-		return 0;
-	}
-	if (!round->lock || !round->threads || round->seconds == 0) {
+	if (!round.lock || !round.threads || round.seconds == 0) {
 		fprintf(stderr,
 			"fg-bench: %s needs --lock NAME, --threads N and --seconds S (see fg-bench %s --help)\n",
-			round->workload->name, round->workload->name);
+			round.workload->name, round.workload->name);
 		return FGB_USAGE;
 	}
-	if (round->workload->own_loop && (round->run.cycles_between || sleep_us)) {
-		fprintf(stderr, "fg-bench: %s: takes neither --cycles-between nor --hold-sleep-us\n",
-			round->workload->name);
-		return FGB_USAGE;
-	}
-	if (round->trace_us && round->trace_us < FGB_TRACE_US_MIN) {
-		fprintf(stderr, "fg-bench: --trace-us: at least %d\n", FGB_TRACE_US_MIN);
-		return FGB_USAGE;
-	}
-	round->run.sample = (uint32_t)sample;
-	round->run.threads = round->threads;
-	round->run.hold_sleep_ns = (uint32_t)sleep_us * 1000;
-	round->run.hold_sleep_every = (uint32_t)sleep_every;
+	round.run.sample = (uint32_t)given.sample;
+	round.run.threads = round.threads;
+	round.run.hold_sleep_ns = (uint32_t)given.hold_sleep_us * 1000;
+	round.run.hold_sleep_every = (uint32_t)given.hold_sleep_every;
 	return 0;
 }
 
 int fgb_round_main(const struct fgb_workload *workload, int argc, char **argv)
 {
-	static struct fgb_round round = {.warmup = 0.2};
-	bool helped = false;
 	int status;
 
-	round.workload = workload;
-	round.run.cycles_between = workload->cycles_between;
-	status = parse(argc, argv, &round, &helped);
-	if (status || helped)
+	set_defaults(workload);
+	if (argc == 2 && strcmp(argv[1], "--help") == 0) { /* before anything is parsed: it shows the defaults */
+		help(workload);
+		return 0;
+	}
+	status = parse(argc, argv);
+	if (status)
 		return status;
 	return fgb_available(round.lock) ? run_round(&round) : FGB_UNAVAILABLE;
 }

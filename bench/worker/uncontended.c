@@ -52,34 +52,39 @@ static int measure(const struct fgb_lock *lock, uint64_t batches, uint64_t pairs
 	return 0;
 }
 
+static struct {
+	const struct fgb_lock *lock;
+	uint64_t batches, pairs;
+	bool single;
+} given = {.batches = 2000, .pairs = 5000};
+
+const struct fgb_option fgb_uncontended_options[] = {
+	{"--lock", "NAME", "see fg-bench --list", FGB_LOCK, 0, 0, {.lock = &given.lock}},
+	FGB_OPTION_NUMBER("--batches", "batches; the fastest and the median are told", 1, 1e6, &given.batches),
+	FGB_OPTION_NUMBER("--pairs", "times lock and unlock in a batch", 1, 1e9, &given.pairs),
+	FGB_OPTION_FLAG("--single-threaded", "without a second, sleeping thread: the C library then skips its atomics",
+			&given.single),
+	FGB_OPTION_FLAG("--json", "accepted: it is the only output there is", NULL),
+	FGB_OPTIONS_END,
+};
+
 int fgb_uncontended_main(int argc, char **argv)
 {
-	const struct fgb_lock *lock = NULL;
-	uint64_t batches = 2000, pairs = 5000;
-	bool single = false;
-	const struct fgb_option options[] = {
-		{"--lock", "NAME", "see fg-bench --list", FGB_LOCK, 0, 0, {.lock = &lock}},
-		FGB_OPTION_NUMBER("--batches", "(2000)", 1, 1e6, &batches),
-		FGB_OPTION_NUMBER("--pairs", "pairs in a batch (5000)", 1, 1e9, &pairs),
-		FGB_OPTION_FLAG("--single-threaded", "without a second thread", &single),
-		FGB_OPTION_FLAG("--json", "accepted", NULL),
-		FGB_OPTIONS_END,
-	};
 	pthread_t sleeper;
-	int error = fgb_parse(argc, argv, (const struct fgb_option *[]){options, NULL});
+	int error = fgb_parse(argc, argv, (const struct fgb_option *[]){fgb_uncontended_options, NULL});
 
 	if (error)
 		return error;
-	if (!lock) {
+	if (!given.lock) {
 		fputs("fg-bench: uncontended needs --lock NAME (see fg-bench --list)\n", stderr);
 		return FGB_USAGE;
 	}
-	if (!fgb_available(lock))
+	if (!fgb_available(given.lock))
 		return FGB_UNAVAILABLE;
-	error = single ? 0 : pthread_create(&sleeper, NULL, sleep_for_ever, NULL);
+	error = given.single ? 0 : pthread_create(&sleeper, NULL, sleep_for_ever, NULL);
 	if (error) {
 		fprintf(stderr, "fg-bench: cannot create a thread: %s\n", strerror(error));
 		return FGB_FAILED;
 	}
-	return measure(lock, batches, pairs);
+	return measure(given.lock, given.batches, given.pairs);
 }

@@ -25,13 +25,28 @@ bool fgb_available(const struct fgb_lock *lock)
 	return !refusal;
 }
 
+static const struct fgb_workload *find_workload(const struct fgb_workload *const *workloads, const char *name)
+{
+	for (; *workloads; workloads++)
+		if (strcmp(name, (*workloads)->name) == 0)
+			return *workloads;
+	return NULL;
+}
+
 int fgb_main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 
-	for (const struct fgb_workload *const *w = fgb_carried.workloads; *w; w++)
-		if (strcmp(command, (*w)->name) == 0)
-			return fgb_round_main(*w, argc - 1, argv + 1);
+	const struct fgb_workload *workload = find_workload(fgb_carried.workloads, command);
+
+	if (!workload)
+		workload = find_workload(fgb_carried.pthread_workloads, command);
+	if (workload)
+		return fgb_round_main(workload, argc - 1, argv + 1);
+	if (strcmp(command, "--options") == 0) {
+		fgb_print_catalogue(&fgb_carried);
+		return 0;
+	}
 	if (strcmp(command, "uncontended") == 0)
 		return fgb_uncontended_main(argc - 1, argv + 1);
 	fputs("This is a part of fg-bench: see fg-bench --help\n", stderr);

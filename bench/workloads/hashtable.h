@@ -176,12 +176,12 @@ static void fgb_table_describe(void)
 }
 
 static const struct fgb_option fgb_table_options[] = {
-	FGB_OPTION_NUMBER("--buckets", "buckets, a lock each (100)", 1, 1e6, &fgb_table.buckets),
-	FGB_OPTION_NUMBER("--keys", "the range that keys are drawn from (1000)", 1, 1e7, &fgb_table.keys),
-	FGB_OPTION_REAL("--theta", "skew of the Zipf distribution; 0: uniform (0.99)", 0, 10, &fgb_table.theta),
-	FGB_OPTION_NUMBER("--shift-ms", "after so many ms the distribution moves elsewhere; 0: never (100)", 0, 1e6,
+	FGB_OPTION_NUMBER("--buckets", "buckets, a lock each", 1, 1e6, &fgb_table.buckets),
+	FGB_OPTION_NUMBER("--keys", "the range that keys are drawn from", 1, 1e7, &fgb_table.keys),
+	FGB_OPTION_REAL("--theta", "skew of the Zipf distribution; 0: uniform", 0, 10, &fgb_table.theta),
+	FGB_OPTION_NUMBER("--shift-ms", "after so many ms the distribution moves elsewhere; 0: never", 0, 1e6,
 			  &fgb_table.shift_ms),
-	FGB_OPTION_REAL("--update-ratio", "share of inserts and removals; the others look up (0.2)", 0, 1,
+	FGB_OPTION_REAL("--update-ratio", "share of inserts and removals; the others look up", 0, 1,
 			&fgb_table.update_ratio),
 	FGB_OPTIONS_END,
 };

@@ -82,10 +82,9 @@ static void fgb_phases_describe(void)
 }
 
 static const struct fgb_option fgb_phases_options[] = {
-	FGB_OPTION_REAL("--section-us", "a section lasts (1)", 0, 1e6, &fgb_phases.section_us),
-	FGB_OPTION_NUMBER("--sections", "sections of each thread between two barriers (80)", 1, 1e6,
-			  &fgb_phases.sections),
-	FGB_OPTION_NUMBER("--locks", "locks, of which every section takes one at random (1)", 1, 1e7,
+	FGB_OPTION_REAL("--section-us", "a section lasts", 0, 1e6, &fgb_phases.section_us),
+	FGB_OPTION_NUMBER("--sections", "sections of each thread between two barriers", 1, 1e6, &fgb_phases.sections),
+	FGB_OPTION_NUMBER("--lock-count", "locks, of which every section takes one at random", 1, 1e7,
 			  &fgb_phases.objects.locks),
 	FGB_OPTIONS_END,
 };

@@ -66,9 +66,9 @@ static void fgb_server_describe(void)
 }
 
 static const struct fgb_option fgb_server_options[] = {
-	FGB_OPTION_REAL("--section-us", "a section lasts (5)", 0, 1e6, &fgb_server.section_us),
-	FGB_THINK_OPTIONS(&fgb_server.think, "between two sections, at random, on average (20)"),
-	FGB_OPTION_NUMBER("--locks", "locks, of which every operation takes one at random (1)", 1, 1e7,
+	FGB_OPTION_REAL("--section-us", "a section lasts", 0, 1e6, &fgb_server.section_us),
+	FGB_THINK_OPTIONS(&fgb_server.think, "between two sections, at random, on average"),
+	FGB_OPTION_NUMBER("--lock-count", "locks, of which every operation takes one at random", 1, 1e7,
 			  &fgb_server.objects.locks),
 	FGB_OPTIONS_END,
 };

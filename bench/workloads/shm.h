@@ -71,10 +71,9 @@ static void fgb_shm_describe(void)
 }
 
 static const struct fgb_option fgb_shm_options[] = {
-	FGB_OPTION_NUMBER("--lines", "cache lines written in a section (2)", 1, 65536, &fgb_shm.objects.lines),
-	FGB_OPTION_NUMBER("--section-cycles", "cycles that a section lasts longer (0)", 0, 1e12,
-			  &fgb_shm.section_cycles),
-	FGB_OPTION_NUMBER("--locks", "locks, of which every operation takes one at random (1)", 1, 1e7,
+	FGB_OPTION_NUMBER("--lines", "cache lines written in a section", 1, 65536, &fgb_shm.objects.lines),
+	FGB_OPTION_NUMBER("--section-cycles", "cycles that a section lasts longer", 0, 1e12, &fgb_shm.section_cycles),
+	FGB_OPTION_NUMBER("--lock-count", "locks, of which every operation takes one at random", 1, 1e7,
 			  &fgb_shm.objects.locks),
 	FGB_OPTIONS_END,
 };

@@ -69,10 +69,9 @@ static void fgb_yielding_describe(void)
 }
 
 static const struct fgb_option fgb_yielding_options[] = {
-	FGB_OPTION_NUMBER("--yields", "how often a holder yields in a section (1)", 0, 1e6, &fgb_yielding.yields),
-	FGB_OPTION_NUMBER("--stay", "sections with one lock before the next is drawn (1000)", 1, 1e9,
-			  &fgb_yielding.stay),
-	FGB_OPTION_NUMBER("--locks", "locks (8)", 1, 1e7, &fgb_yielding.objects.locks),
+	FGB_OPTION_NUMBER("--yields", "how often a holder yields in a section", 0, 1e6, &fgb_yielding.yields),
+	FGB_OPTION_NUMBER("--stay", "sections with one lock before the next is drawn", 1, 1e9, &fgb_yielding.stay),
+	FGB_OPTION_NUMBER("--lock-count", "locks", 1, 1e7, &fgb_yielding.objects.locks),
 	FGB_OPTIONS_END,
 };
 

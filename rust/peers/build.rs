@@ -60,7 +60,8 @@ fn workloads(root: &Path) -> Result<String> {
     Ok(format!(
         "{includes}
 static const struct fgb_workload *const fgb_workloads[] = {{{table}NULL}};
-const struct fgb_carried fgb_carried = {{fgb_workloads, fgb_pairs, fgb_refusal, sizeof(struct fg_lock)}};
+static const struct fgb_workload *const fgb_pthread_workloads[] = {{NULL}};
+const struct fgb_carried fgb_carried = {{fgb_workloads, fgb_pthread_workloads, fgb_pairs, fgb_refusal, sizeof(struct fg_lock)}};
 "
     ))
 }

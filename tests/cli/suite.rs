@@ -46,7 +46,7 @@ fn the_paper_leaves_a_report_figures_and_data() {
         let result = result(&dir.join(format!("{name}.json")));
         assert_eq!(
             (&result["schema"], &result["complete"]),
-            (&"flexguard-bench/1".into(), &true.into())
+            (&"flexguard-bench/2".into(), &true.into())
         );
     }
     for figure in ["fig2-raw", "fig3b-hogs", "fig5a-runnable", "fig5c-spins"] {
@@ -205,7 +205,7 @@ fn two_papers_at_once_in_one_place_are_one_too_many() {
     child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(
-        stderr(&output).contains("another `flexguard bench paper`"),
+        stderr(&output).contains("another `flexguard bench`"),
         "{}",
         stderr(&output)
     );

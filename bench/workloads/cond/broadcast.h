@@ -107,7 +107,7 @@ static void fgb_broadcast_describe(void)
 }
 
 static const struct fgb_option fgb_broadcast_options[] = {
-	FGB_THINK_OPTIONS(&fgb_broadcast.think, "of the announcer before an event, at random, on average (0)"),
+	FGB_THINK_OPTIONS(&fgb_broadcast.think, "of the announcer before an event, at random, on average"),
 	FGB_MANNER_OPTION(&fgb_broadcast.manner),
 	FGB_OPTIONS_END,
 };

@@ -155,10 +155,9 @@ static void fgb_pipeline_describe(void)
 }
 
 static const struct fgb_option fgb_pipeline_options[] = {
-	FGB_OPTION_NUMBER("--stages", "stages, to which the threads are dealt in turn (2)", 2, 4096,
-			  &fgb_pipeline.stages),
-	FGB_OPTION_NUMBER("--capacity", "items that a queue takes (1)", 1, 1e6, &fgb_pipeline.capacity),
-	FGB_OPTION_REAL("--work-us", "a stage works on an item, without a mutex (0)", 0, 1e6, &fgb_pipeline.work_us),
+	FGB_OPTION_NUMBER("--stages", "stages, to which the threads are dealt in turn", 2, 4096, &fgb_pipeline.stages),
+	FGB_OPTION_NUMBER("--capacity", "items that a queue takes", 1, 1e6, &fgb_pipeline.capacity),
+	FGB_OPTION_REAL("--work-us", "a stage works on an item, without a mutex", 0, 1e6, &fgb_pipeline.work_us),
 	FGB_MANNER_OPTION(&fgb_pipeline.manner),
 	FGB_OPTIONS_END,
 };

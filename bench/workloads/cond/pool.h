@@ -112,10 +112,10 @@ static void fgb_pool_describe(void)
 }
 
 static const struct fgb_option fgb_pool_options[] = {
-	FGB_OPTION_NUMBER("--producers", "threads that queue tasks; the others work on them (1)", 1, 4095,
+	FGB_OPTION_NUMBER("--producers", "threads that queue tasks; the others work on them", 1, 4095,
 			  &fgb_pool.producers),
-	FGB_OPTION_REAL("--task-us", "a task takes (5)", 0, 1e6, &fgb_pool.task_us),
-	FGB_THINK_OPTIONS(&fgb_pool.think, "of a producer between two tasks, at random, on average (20)"),
+	FGB_OPTION_REAL("--task-us", "a task takes", 0, 1e6, &fgb_pool.task_us),
+	FGB_THINK_OPTIONS(&fgb_pool.think, "of a producer between two tasks, at random, on average"),
 	FGB_MANNER_OPTION(&fgb_pool.manner),
 	FGB_OPTIONS_END,
 };

@@ -79,8 +79,8 @@ static void fgb_timed_describe(void)
 }
 
 static const struct fgb_option fgb_timed_options[] = {
-	FGB_OPTION_REAL("--timeout-us", "a wait expires after (100)", 1, 1e6, &fgb_timed.timeout_us),
-	FGB_OPTION_NUMBER("--conditions", "condition variables, each with a mutex (1)", 1, 4096, &fgb_timed.conditions),
+	FGB_OPTION_REAL("--timeout-us", "a wait expires after", 1, 1e6, &fgb_timed.timeout_us),
+	FGB_OPTION_NUMBER("--conditions", "condition variables, each with a mutex", 1, 4096, &fgb_timed.conditions),
 	FGB_OPTIONS_END,
 };
 

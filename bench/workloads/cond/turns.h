@@ -114,9 +114,9 @@ static void fgb_turns_describe(void)
 }
 
 static const struct fgb_option fgb_turns_options[] = {
-	FGB_OPTION_NUMBER("--ring", "threads that pass one turn round; --threads is a multiple (2)", 1, 4096,
+	FGB_OPTION_NUMBER("--ring", "threads that pass one turn round; --threads is a multiple", 1, 4096,
 			  &fgb_turns.ring),
-	FGB_OPTION_REAL("--turn-us", "a turn lasts, with the mutex held (0)", 0, 1e6, &fgb_turns.turn_us),
+	FGB_OPTION_REAL("--turn-us", "a turn lasts, with the mutex held", 0, 1e6, &fgb_turns.turn_us),
 	FGB_OPTION_FLAG("--one-condition", "all wait on one condition variable; passing on is a broadcast",
 			&fgb_turns.one_condition),
 	FGB_MANNER_OPTION(&fgb_turns.manner),

@@ -110,10 +110,10 @@ static void fgb_writegroup_describe(void)
 }
 
 static const struct fgb_option fgb_writegroup_options[] = {
-	FGB_OPTION_REAL("--write-us", "a leader's work for its group (2)", 0, 1e6, &fgb_writegroup.write_us),
-	FGB_OPTION_REAL("--member-us", "and for each member, itself included (0.5)", 0, 1e6, &fgb_writegroup.member_us),
-	FGB_OPTION_NUMBER("--group", "members of a group at most (64)", 1, 1e6, &fgb_writegroup.group),
-	FGB_THINK_OPTIONS(&fgb_writegroup.think, "between two writes, at random, on average (0)"),
+	FGB_OPTION_REAL("--write-us", "a leader's work for its group", 0, 1e6, &fgb_writegroup.write_us),
+	FGB_OPTION_REAL("--member-us", "and for each member, itself included", 0, 1e6, &fgb_writegroup.member_us),
+	FGB_OPTION_NUMBER("--group", "members of a group at most", 1, 1e6, &fgb_writegroup.group),
+	FGB_THINK_OPTIONS(&fgb_writegroup.think, "between two writes, at random, on average"),
 	FGB_OPTIONS_END,
 };
 

@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: MIT
 //! What the microbenchmarks have in common: locks, threads, durations, and what disturbs them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::measure::{Measure, Unit, measure};
-use super::micro::Variable;
+use super::micro::{Variable, unusual};
 use super::options::distinct;
 use super::plot::{FigureSpec, Part, Shape};
 use super::point::{Point, number};
 use super::worker;
-use flexguard_launch::MonitorMode;
-use flexguard_launch::failure;
+use flexguard_launch::locks::{self, Lock};
 use flexguard_launch::prefix::Prefix;
+use flexguard_launch::{MonitorMode, Preload, failure, output};
+
+use super::subject::Subject;
+use super::workload::{Launch, Reading};
 
 /// Options that take several values make a point of each combination.
 #[derive(Debug, Clone, Serialize)]
 pub struct Contention {
-    /// Locks to compare; `all`: every lock of this installation, `peers`: those of others
-    pub locks: Vec<String>,
+    /// What is compared. Before `prepare`, `all` stands for every lock of this installation, `peers` for those of others.
+    pub subjects: Vec<Subject>,
+
+    /// Every subject is interposed: the workload calls pthread functions.
+    pub interposed: bool,
 
     /// Threads; 2x: two for each hardware context
     pub threads: Vec<u32>,
@@ -42,15 +49,24 @@ pub struct Contention {
     /// Where the locks learn of preemptions
     pub monitor: MonitorMode,
 
+    /// A lock that this installation does not have, or this machine cannot run, is an error; else it is left out.
+    #[serde(skip)]
+    pub demanding: bool,
+
     #[serde(skip)]
     worker: PathBuf,
+
+    /// By subject, of those that are interposed.
+    #[serde(skip)]
+    preloads: BTreeMap<String, Preload>,
 }
 
 impl Contention {
     /// What `bench paper` measures: everything else as by default.
     pub fn of(locks: &[String], threads: Vec<u32>, seconds: f64, warmup: f64) -> Self {
         Self {
-            locks: locks.to_vec(),
+            subjects: locks.iter().map(|l| Subject::of(l)).collect(),
+            interposed: false,
             threads,
             seconds: vec![seconds],
             warmup,
@@ -58,14 +74,56 @@ impl Contention {
             nice: Vec::new(),
             trace_us: 0,
             monitor: MonitorMode::Auto,
+            demanding: true,
             worker: PathBuf::new(),
+            preloads: BTreeMap::new(),
         }
     }
 
     pub fn prepare(&mut self, prefix: &Prefix) -> failure::Result<()> {
         self.worker = worker::find(prefix)?;
-        self.locks = worker::resolve(&worker::locks(prefix, &self.worker)?, &self.locks)?;
+        let known = worker::locks(prefix, &self.worker)?;
+        let mut resolved: Vec<Subject> = Vec::new();
+        for subject in &self.subjects {
+            for lock in self.locks_of(subject, &known)? {
+                let name = if subject.name == subject.lock {
+                    lock.clone()
+                } else {
+                    subject.name.clone()
+                };
+                if !resolved.iter().any(|s| s.name == name) {
+                    resolved.push(Subject {
+                        name,
+                        lock,
+                        ..subject.clone()
+                    });
+                }
+            }
+        }
+        self.subjects = resolved;
+        for subject in &self.subjects {
+            if self.interposed || subject.interposed {
+                let preload = Preload::of(prefix, &subject.lock)?;
+                self.preloads.insert(subject.name.clone(), preload);
+            }
+        }
         Ok(())
+    }
+
+    /// The locks that a subject stands for.
+    fn locks_of(&self, subject: &Subject, known: &[Lock]) -> failure::Result<Vec<String>> {
+        let group = ["all", "peers"].contains(&subject.lock.as_str());
+        if self.demanding || group {
+            return worker::resolve(known, std::slice::from_ref(&subject.lock));
+        }
+        match locks::find(known, &subject.lock) {
+            // Whether this machine has what the lock needs is for the worker to say: that is a result, too.
+            Ok(lock) => Ok(vec![lock.name.clone()]),
+            Err(unknown) => {
+                output::note(&format!("flexguard: left out: {unknown}\n"));
+                Ok(Vec::new())
+            }
+        }
     }
 
     /// Ours, then the workload's own. Of the variables that keep their default, only `threads` is worth mentioning.
@@ -75,16 +133,14 @@ impl Contention {
         if self.seconds.len() > 1 {
             variables.push(("seconds", distinct(&self.seconds)));
         }
-        let hogs = Variable {
-            name: "hogs",
+        let hogs = [Variable {
+            name: "hogs".into(),
             values: whole(&self.hogs),
             usual: 0.0,
-        };
-        for variable in std::iter::once(&hogs).chain(own) {
-            if variable.values != [variable.usual] {
-                variables.push((variable.name, distinct(&variable.values)));
-            }
-        }
+            flag: false,
+        }];
+        variables.extend(unusual(&hogs));
+        variables.extend(unusual(own));
         Point::product(&variables)
     }
 
@@ -96,38 +152,59 @@ impl Contention {
         self.seconds_at(point) + self.warmup + worker::START_SECONDS
     }
 
-    pub fn launch(
+    /// The options of every round at `point`, then the workload's own; and the seconds that they make.
+    pub fn options(
         &self,
-        workload: &str,
         point: &Point,
-        lock: &str,
-        own: &[Variable],
-    ) -> super::workload::Launch {
+        own: Vec<(String, Option<String>)>,
+    ) -> (Vec<(String, Option<String>)>, f64) {
         let given = |variable: &str| point.get(variable).map(number);
         let seconds = self.seconds_at(point);
+        let nice: Vec<String> = self.nice.iter().map(ToString::to_string).collect();
+        let nice = Some(nice.join(",")).filter(|n| !n.is_empty());
+        let trace = (self.trace_us > 0).then(|| self.trace_us.to_string());
         let mut options = vec![
             ("--threads".to_owned(), given("threads")),
             ("--seconds".to_owned(), Some(seconds.to_string())),
             ("--warmup".to_owned(), Some(self.warmup.to_string())),
             ("--hogs".to_owned(), given("hogs").filter(|h| h != "0")),
+            ("--nice".to_owned(), nice),
+            ("--trace-us".to_owned(), trace),
         ];
-        let nice: Vec<String> = self.nice.iter().map(ToString::to_string).collect();
-        options.push((
-            "--nice".to_owned(),
-            Some(nice.join(",")).filter(|n| !n.is_empty()),
-        ));
-        let trace = (self.trace_us > 0).then(|| self.trace_us.to_string());
-        options.push(("--trace-us".to_owned(), trace));
-        for variable in own {
-            options.push((option_of(variable.name), given(variable.name)));
+        options.extend(own);
+        (options, seconds + self.warmup)
+    }
+
+    /// A run of the worker under a subject's lock.
+    pub fn launch(
+        &self,
+        workload: &str,
+        subject: &str,
+        options: &[(String, Option<String>)],
+        seconds: f64,
+    ) -> Launch {
+        let interposer = self.preloads.get(subject);
+        let subject = self.subjects.iter().find(|s| s.name == subject);
+        let lock = match interposer {
+            Some(_) => locks::POSIX,
+            None => subject.map_or("", |s| s.lock.as_str()),
+        };
+        let mut launch = worker::launch(&self.worker, workload, lock, options, seconds);
+        if let Some(preload) = interposer {
+            preload.apply(&mut launch.command);
         }
-        worker::launch(
-            &self.worker,
-            workload,
-            lock,
-            &options,
-            seconds + self.warmup,
-        )
+        launch.environment = subject.map_or(BTreeMap::new(), |s| s.environment.clone());
+        launch
+    }
+
+    /// Makes a subject as much slower as it is to look.
+    pub fn handicap(&self, subject: &str, reading: &mut Reading) {
+        let subject = self.subjects.iter().find(|s| s.name == subject);
+        if let Some(subject) = subject.filter(|s| s.handicap != 1.0) {
+            if let Some(value) = reading.values.get_mut("throughput_ops_per_ms") {
+                *value /= subject.handicap;
+            }
+        }
     }
 
     /// The worker's, and how the operations are shared out among the nice levels.
@@ -223,14 +300,6 @@ impl Contention {
             ));
         }
         figures
-    }
-}
-
-/// `cycles_between` is `--cycles-between`; the number of locks is `--locks` to the worker.
-fn option_of(variable: &str) -> String {
-    match variable {
-        "lock_count" => "--locks".into(),
-        variable => format!("--{}", variable.replace('_', "-")),
     }
 }
 

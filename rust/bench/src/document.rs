@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The record of one benchmark: what ran, where, every value, and what follows from them. This is the JSON; docs/design/bench-json.md
-//! describes it. Everything below `results[].rounds` is computed from the rounds, by `analyse`.
+//! The record of one benchmark: what ran, where, every value, and what follows from them. This is the JSON that
+//! docs/guide/benchmarks.md speaks of. Everything below `results[].rounds` is computed from the rounds, by `analyse`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,14 +8,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::machine::{Build, Load, Machine, MonitorState};
+use super::distance::{Distance, Place};
+use super::machine::{Build, Load, Machine, MonitorState, Origin};
 use super::measure::Measure;
 use super::plot::FigureSpec;
 use super::point::Point;
-use super::stats::{Better, Difference, Estimate, Leader, Noise, differ, lead};
+use super::stats::{self, Better, Difference, Estimate, Leader, Noise, Rounds, lead};
 use flexguard_launch::failure::{Context, Failure, Result};
 
-pub const SCHEMA: &str = "flexguard-bench/1";
+pub const SCHEMA: &str = "flexguard-bench/2";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -51,6 +52,9 @@ pub struct Document {
     pub verdicts: Vec<Verdict>,
     pub failures: Vec<FailedRun>,
     pub unavailable: Vec<Unavailable>,
+    /// Rounds that were thrown away because the CPUs were moved in them.
+    #[serde(default)]
+    pub moved_rounds: u32,
 }
 
 /// One subject at one point.
@@ -65,6 +69,9 @@ pub struct Entry {
     pub measures: BTreeMap<String, Estimate>,
     /// By the primary measure: how many times as good as the first subject in the same round.
     pub ratio: Option<Estimate>,
+    /// The same of the rounds with the CPUs near and of those with the CPUs far, where there are both.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ratio_by_place: BTreeMap<Place, Estimate>,
     /// What may be said of it against the first subject.
     pub against_first: Option<Difference>,
     pub rounds: Vec<Sample>,
@@ -76,6 +83,12 @@ pub struct Entry {
 pub struct Sample {
     pub round: u32,
     pub values: BTreeMap<String, f64>,
+    /// Of the CPUs, before and after the round; None where it cannot be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Distance>,
+    /// By what and where it was measured.
+    #[serde(default)]
+    pub origin: Origin,
     /// What the workload had to say besides.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub detail: Value,
@@ -122,9 +135,19 @@ impl Document {
                 path.display(),
                 schema.as_deref().unwrap_or("missing")
             ))
-            .advice("make one with `flexguard bench shm -o FILE`, for example"));
+            .advice("measure again, or read it with the version of flexguard that wrote it"));
         }
         serde_json::from_str(&text).context(doing())
+    }
+
+    pub fn is_of_one_origin(&self) -> bool {
+        let mut origins = self
+            .results
+            .iter()
+            .flat_map(|e| &e.rounds)
+            .map(|s| &s.origin);
+        let first = origins.next();
+        origins.all(|o| first.is_some_and(|f| o.fits(f)))
     }
 
     /// As JSON without spaces: written often, and read only after a kill.
@@ -202,13 +225,12 @@ impl Document {
             );
         }
         self.noise = self.noise_of(&primary);
-        let against: Vec<Option<Difference>> = self
-            .results
-            .iter()
-            .map(|e| self.against(e, &first_subject))
-            .collect();
-        for (entry, difference) in self.results.iter_mut().zip(against) {
-            entry.against_first = difference;
+        for entry in &mut self.results {
+            let first = entry.subject == first_subject && !entry.again;
+            entry.against_first = match &entry.ratio {
+                Some(ratio) if !first => Some(Difference::of(ratio)),
+                _ => None,
+            };
         }
         self.verdicts = self
             .points()
@@ -229,35 +251,16 @@ impl Document {
         Noise::of(first, medians)
     }
 
-    /// The relative difference that means nothing at `point`; 0 where it was not measured.
-    pub fn floor(&self, point: &Point) -> f64 {
-        self.noise
-            .as_ref()
-            .map_or(0.0, |n| n.floor(&point.to_string()))
-    }
-
-    fn against(&self, entry: &Entry, first: &str) -> Option<Difference> {
-        if entry.subject == first && !entry.again {
-            return None;
-        }
-        let ours = entry.measures.get(&self.primary)?;
-        let its = self
-            .entry(&entry.point, first)?
-            .measures
-            .get(&self.primary)?;
-        Some(differ(self.better()?, ours, its, self.floor(&entry.point)))
-    }
-
     fn verdict(&self, point: &Point) -> Option<Verdict> {
-        let candidates: Vec<(&str, &Estimate)> = self
+        let candidates: Vec<(&str, Rounds)> = self
             .at(point)
-            .filter(|e| !e.again)
-            .filter_map(|e| Some((e.subject.as_str(), e.measures.get(&self.primary)?)))
+            .filter(|e| !e.again && e.measures.contains_key(&self.primary))
+            .map(|e| (e.subject.as_str(), e.values_of(&self.primary)))
             .collect();
-        let leader = lead(self.better()?, &candidates, self.floor(point))?;
+        let leader = lead(self.better()?, &candidates)?;
         Some(Verdict {
             point: point.clone(),
-            text: super::prose::verdict(&leader, self.noise.is_some()),
+            text: super::prose::verdict(&leader),
             leader,
         })
     }
@@ -271,6 +274,7 @@ impl Entry {
             again,
             measures: BTreeMap::new(),
             ratio: None,
+            ratio_by_place: BTreeMap::new(),
             against_first: None,
             rounds: Vec::new(),
         }
@@ -303,12 +307,37 @@ impl Entry {
             })
             .collect();
         // Round by round: what slows a whole round down cancels out.
-        let ratios = self.rounds.iter().filter_map(|s| {
-            let its = first.iter().find(|f| f.round == s.round)?;
-            let ratio = better?.ratio(*s.values.get(primary)?, *its.values.get(primary)?);
-            Some((s.round, ratio))
+        let first: Rounds = first
+            .iter()
+            .filter_map(|s| Some((s.round, *s.values.get(primary)?)))
+            .collect();
+        let ours = self.values_of(primary);
+        let ratio = |ours: &Rounds| better.and_then(|better| stats::against(better, ours, &first));
+        let places = [Place::Near, Place::Far].map(|place| {
+            let there = ours
+                .iter()
+                .filter(|(round, _)| self.place(**round) == Some(place));
+            let there: Rounds = there.map(|(round, value)| (*round, *value)).collect();
+            (place, ratio(&there))
         });
-        self.ratio = Estimate::of(ratios);
+        self.ratio = ratio(&ours);
+        self.ratio_by_place = match places {
+            [(near, Some(a)), (far, Some(b))] => BTreeMap::from([(near, a), (far, b)]),
+            _ => BTreeMap::new(),
+        };
+    }
+
+    /// Where the CPUs were in a round, if that is known.
+    fn place(&self, round: u32) -> Option<Place> {
+        let sample = self.rounds.iter().find(|s| s.round == round)?;
+        sample.distance.as_ref()?.place()
+    }
+
+    fn values_of(&self, measure: &str) -> Rounds {
+        let values = self.rounds.iter();
+        values
+            .filter_map(|s| Some((s.round, *s.values.get(measure)?)))
+            .collect()
     }
 }
 

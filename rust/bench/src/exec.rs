@@ -85,7 +85,7 @@ impl Exec {
 }
 
 impl Workload for Exec {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "exec"
     }
 
@@ -208,10 +208,11 @@ impl Workload for Exec {
             capture: Capture::Together,
             limit: Duration::from_secs_f64(self.timeout),
             monitor: MonitorUse::Shared,
+            environment: BTreeMap::new(),
         }
     }
 
-    fn read(&self, run: &Run, counts: Option<&Counts>) -> Result<Reading, String> {
+    fn read(&self, run: &Run, _: &str, counts: Option<&Counts>) -> Result<Reading, String> {
         let elapsed = run.elapsed.as_secs_f64();
         let usage = &run.end.usage;
         let switches = (usage.ru_nvcsw + usage.ru_nivcsw) as f64;

@@ -98,6 +98,8 @@ pub fn run(args: First) -> Result<Status> {
             plan: &plan,
             monitor: &monitor,
             progress: &progress,
+            handover: prefix.handover(),
+            origin: session::origin(&prefix),
             keep: &|_| Ok(()),
         }
         .run(&mut document)?;

@@ -4,10 +4,13 @@
 //!
 //! | what is measured | |
 //! |---|---|
+//! | `catalogue` | the workloads of fg-bench and their options, as it tells them |
 //! | `micro`, `contention` | the microbenchmarks, which fg-bench runs |
+//! | `subject` | what they compare: a lock, its environment, how it gets into the program |
 //! | `worker` | how fg-bench is called and how its answer is read |
 //! | `exec`, `presets`, `memcached` | a program under each lock's interposer |
 //! | `overhead` | what the Preemption Monitor costs |
+//! | `scene`, `claim` | what to measure, and what is said of it, as data |
 //! | `paper` | which of these stand for the figures of the paper |
 //! | `workload` | what each of them says of itself: the trait that the rest works with |
 //!
@@ -15,6 +18,8 @@
 //! |---|---|
 //! | `options` | rounds, outputs, and what numbers they take |
 //! | `session` | the rounds: interleaved, resumed, interrupted |
+//! | `suite` | several experiments in one directory: the paper, or the scenes of a file |
+//! | `distance` | how far apart the CPUs are |
 //! | `runner`, `progress` | one run of one program; the bar meanwhile |
 //! | `machine` | where it ran, and what was built |
 //! | `stats` | estimates, differences, verdicts |
@@ -28,8 +33,11 @@
 //! | `plot`, `html`, `report` | figures and pages |
 //! | `compare` | two records, before and after a change |
 
+pub mod catalogue;
+pub mod claim;
 pub mod compare;
 pub mod contention;
+mod distance;
 mod document;
 pub mod exec;
 pub mod first;
@@ -49,9 +57,12 @@ mod progress;
 mod prose;
 pub mod report;
 mod runner;
+pub mod scene;
 mod session;
 mod sink;
 mod stats;
+pub mod subject;
+pub mod suite;
 mod table;
 mod worker;
 pub mod workload;

@@ -64,6 +64,37 @@ pub struct Build {
     pub fingerprint: String,
 }
 
+/// Where a row of a result comes from: rows of different origins do not belong together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Origin {
+    pub commit: Option<String>,
+    /// The working tree had changes that are in no commit.
+    pub dirty: bool,
+    /// The fingerprint of the build.
+    pub build: String,
+    pub machine: Option<String>,
+    pub kernel: Option<String>,
+}
+
+impl Origin {
+    pub fn of(commit: Option<&str>, build: &Build, machine: &Machine) -> Self {
+        Self {
+            commit: commit.map(|c| c.trim_end_matches("-dirty").to_owned()),
+            dirty: commit.is_some_and(|c| c.ends_with("-dirty")),
+            build: build.fingerprint.clone(),
+            machine: machine.cpu.clone(),
+            kernel: machine.kernel.clone(),
+        }
+    }
+
+    /// Whether rows of both may be in one result: not of different builds, machines or kernels.
+    pub fn fits(&self, other: &Self) -> bool {
+        let rest = |o: &Self| (o.build.clone(), o.machine.clone(), o.kernel.clone());
+        rest(self) == rest(other)
+    }
+}
+
 impl Machine {
     pub fn here() -> Self {
         let cpus = CpuInfo::current().ok();

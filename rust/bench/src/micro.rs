@@ -2,14 +2,16 @@
 //! The microbenchmarks, which the worker runs: threads that contend for locks, under several values of a few variables.
 
 use flexguard_launch::MonitorMode;
-use flexguard_launch::failure;
+use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::prefix::Prefix;
 use serde_json::{Map, Value};
 
+use crate::catalogue;
 use crate::contention::Contention;
 use crate::measure::Measure;
-use crate::plot::FigureSpec;
-use crate::point::Point;
+use crate::options::distinct;
+use crate::plot::{FigureSpec, Shape};
+use crate::point::{Point, number};
 use crate::runner::Run;
 use crate::worker;
 use crate::workload::{Counts, Launch, Reading, Workload};
@@ -18,97 +20,112 @@ use crate::workload::{Counts, Launch, Reading, Workload};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variable {
     /// As in the results: `cycles_between` is `--cycles-between`.
-    pub name: &'static str,
+    pub name: String,
     pub values: Vec<f64>,
     /// The value that is not worth mentioning.
     pub usual: f64,
+    /// 1: the option is given; 0: it is not.
+    pub flag: bool,
 }
 
 #[derive(Debug, Clone)]
 pub struct Micro {
     /// As the worker knows it.
-    name: &'static str,
-    title: &'static str,
-    /// What the titles of its figures end with.
-    figures: &'static str,
+    name: String,
+    title: String,
     pub contention: Contention,
-    pub variables: Vec<Variable>,
+    variables: Vec<Variable>,
+    /// See `catalogue::Workload`.
+    pairs: bool,
 }
 
-fn variables(list: &[(&'static str, f64)]) -> Vec<Variable> {
-    list.iter()
-        .map(|(name, usual)| Variable {
-            name,
-            values: vec![*usual],
-            usual: *usual,
-        })
+/// What a run of pairs takes, about.
+const PAIRS_SECONDS: f64 = 0.3;
+
+/// Those that have other values than the usual one.
+pub fn unusual(variables: &[Variable]) -> Vec<(&str, Vec<f64>)> {
+    variables
+        .iter()
+        .filter(|v| v.values != [v.usual])
+        .map(|v| (v.name.as_str(), distinct(&v.values)))
         .collect()
 }
 
+/// For the worker: an option that the point does not mention is not given, and a flag that is given has an empty value.
+fn options_of(variables: &[Variable], point: &Point) -> Vec<(String, Option<String>)> {
+    let of = |v: &Variable| {
+        let value = point.get(&v.name).map(number);
+        let value = match value {
+            Some(on) if v.flag => (on == "1").then(String::new),
+            value => value,
+        };
+        (format!("--{}", v.name.replace('_', "-")), value)
+    };
+    variables.iter().map(of).collect()
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
 impl Micro {
-    /// Shared-memory access, section 5.2 of the paper.
-    pub fn shm(contention: Contention) -> Self {
+    /// A workload of the worker's, every option as it is by default.
+    pub fn new(workload: &catalogue::Workload, mut contention: Contention) -> Self {
+        contention.interposed |= workload.by_pthread;
+        let variable = |choice: &catalogue::Choice| Variable {
+            name: choice.variable(),
+            values: vec![choice.default.unwrap_or(0.0)],
+            usual: choice.default.unwrap_or(0.0),
+            flag: choice.kind == catalogue::Kind::Flag,
+        };
         Self {
-            name: "shm",
-            title: "Shared-memory access: threads that contend for a lock",
-            figures: "one lock, shared cache lines",
+            name: workload.name.clone(),
+            title: capitalised(&workload.brief),
             contention,
-            variables: variables(&[
-                ("cycles_between", 100.0),
-                ("section_cycles", 0.0),
-                ("lines", 2.0),
-                ("lock_count", 1.0),
-                ("hold_sleep_us", 0.0),
-            ]),
+            variables: workload.options.iter().map(variable).collect(),
+            pairs: workload.pairs,
         }
     }
 
-    /// A hash table with a lock for each bucket, section 5.2 of the paper (Fig. 3a-d).
-    pub fn hashtable(contention: Contention) -> Self {
-        Self {
-            name: "hashtable",
-            title: "Hash table: a lock for each bucket, keys from a shifting Zipf distribution",
-            figures: "hash table",
-            contention,
-            variables: variables(&[
-                ("buckets", 100.0),
-                ("cycles_between", 0.0),
-                ("theta", 0.99),
-                ("update_ratio", 0.2),
-                ("hold_sleep_us", 0.0),
-            ]),
+    /// Other values for one of its variables.
+    pub fn set(mut self, name: &str, values: Vec<f64>) -> Result<Self> {
+        let names: Vec<&str> = self.variables.iter().map(|v| v.name.as_str()).collect();
+        let unknown = || {
+            Failure::new(format_args!("{} has no option '{name}'", self.name))
+                .advice(format_args!("there are: {}", names.join(", ")))
+        };
+        match names.iter().position(|n| *n == name) {
+            Some(at) => self.variables[at].values = values,
+            None => return Err(unknown()),
         }
-    }
-
-    /// Other values for one of its variables; the name must be one of its own.
-    pub fn set(mut self, name: &str, values: Vec<f64>) -> Self {
-        if let Some(variable) = self.variables.iter_mut().find(|v| v.name == name) {
-            variable.values = values;
-        } else {
-            debug_assert!(false, "{} has no {name}", self.name);
-        }
-        self
+        Ok(self)
     }
 }
 
 impl Workload for Micro {
-    fn name(&self) -> &'static str {
-        self.name
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn title(&self) -> String {
-        self.title.into()
+        self.title.clone()
     }
 
-    fn prepare(&mut self, prefix: &Prefix) -> failure::Result<()> {
+    fn prepare(&mut self, prefix: &Prefix) -> Result<()> {
         self.contention.prepare(prefix)
     }
 
     fn subjects(&self) -> Vec<String> {
-        self.contention.locks.clone()
+        let names = self.contention.subjects.iter().map(|s| s.name.clone());
+        names.collect()
     }
 
     fn points(&self) -> Vec<Point> {
+        if self.pairs {
+            return Point::product(&unusual(&self.variables));
+        }
         self.contention.points(&self.variables)
     }
 
@@ -120,40 +137,101 @@ impl Workload for Micro {
         let own = self
             .variables
             .iter()
-            .map(|v| (v.name.to_owned(), v.values.clone().into()));
+            .map(|v| (v.name.clone(), v.values.clone().into()));
         Value::Object(all.into_iter().chain(own).collect::<Map<_, _>>())
     }
 
     fn measures(&self) -> Vec<Measure> {
+        if self.pairs {
+            return worker::measures_of_pairs();
+        }
         self.contention.measures()
     }
 
     fn primary(&self) -> &'static str {
-        "throughput_ops_per_ms"
+        if self.pairs {
+            return worker::NS_PER_PAIR;
+        }
+        worker::THROUGHPUT
     }
 
     fn columns(&self) -> Vec<String> {
+        if self.pairs {
+            return [worker::NS_PER_PAIR, "ratio", worker::MEDIAN_NS_PER_PAIR]
+                .map(Into::into)
+                .into();
+        }
         self.contention.columns()
     }
 
     fn figures(&self) -> Vec<FigureSpec> {
-        self.contention.figures(self.figures)
+        if self.pairs {
+            return vec![FigureSpec {
+                id: self.name.clone(),
+                title: self.title.clone(),
+                measure: worker::NS_PER_PAIR.into(),
+                shape: Shape::Bars,
+                ..FigureSpec::default()
+            }];
+        }
+        self.contention.figures(&self.name)
     }
 
     fn monitor(&self) -> Option<MonitorMode> {
         Some(self.contention.monitor)
     }
 
-    fn launch(&self, point: &Point, lock: &str) -> Launch {
+    fn launch(&self, point: &Point, subject: &str) -> Launch {
+        let options = options_of(&self.variables, point);
+        let (options, seconds) = if self.pairs {
+            (options, PAIRS_SECONDS)
+        } else {
+            self.contention.options(point, options)
+        };
         self.contention
-            .launch(self.name, point, lock, &self.variables)
+            .launch(&self.name, subject, &options, seconds)
     }
 
-    fn read(&self, run: &Run, _: Option<&Counts>) -> Result<Reading, String> {
-        worker::read(run)
+    fn read(&self, run: &Run, subject: &str, _: Option<&Counts>) -> Result<Reading, String> {
+        let mut reading = worker::read(run, self.primary())?;
+        self.contention.handicap(subject, &mut reading);
+        Ok(reading)
     }
 
     fn run_seconds(&self, point: &Point) -> Option<f64> {
+        if self.pairs {
+            return Some(PAIRS_SECONDS);
+        }
         Some(self.contention.run_seconds(point))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::testing::catalogue;
+
+    #[test]
+    fn options_come_from_the_worker_and_only_unusual_values_are_mentioned() {
+        let contention = Contention::of(&["posix".into()], vec![2], 1.0, 0.0);
+        let shm = Micro::new(catalogue().workload("shm").unwrap(), contention);
+        assert_eq!(shm.title(), "Shared memory");
+        assert_eq!(shm.points()[0].to_string(), "2 threads");
+        let shm = shm.set("cycles_between", vec![100.0, 300.0]).unwrap();
+        assert_eq!(shm.points().len(), 2);
+        assert_eq!(shm.settings()["cycles_between"][1], 300.0);
+        let refusal = shm
+            .set("depth", vec![1.0])
+            .unwrap_err()
+            .report()
+            .to_string();
+        assert!(refusal.contains("cycles_between"), "{refusal}");
+    }
+
+    #[test]
+    fn what_calls_pthread_functions_is_interposed() {
+        let contention = || Contention::of(&["posix".into()], vec![2], 1.0, 0.0);
+        let of = |name: &str| Micro::new(catalogue().workload(name).unwrap(), contention());
+        assert!(of("turns").contention.interposed && !of("shm").contention.interposed);
     }
 }

@@ -55,32 +55,13 @@ pub fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-pub fn share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(s) if (0.0..=1.0).contains(&s) => Ok(s),
-        _ => Err("not a number from 0 to 1".into()),
-    }
-}
-
-/// An interval of samples. The worker does not sample more often: that would disturb what it measures.
-pub fn interval(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(n) if n == 0 || (100..=1_000_000).contains(&n) => Ok(n),
-        _ => Err("not 0, nor a number of microseconds from 100 to 1000000".into()),
-    }
-}
-
 /// A number of threads, or, as `2x`, so many for each hardware context (rounded, at least one).
 pub fn threads(text: &str) -> Result<u32, String> {
     count(text, 1, 4096)
 }
 
-/// As `threads`, but none is allowed.
-pub fn hogs(text: &str) -> Result<u32, String> {
-    count(text, 0, 4096)
-}
-
-fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
+/// A number of threads or processes, or, as `2x`, so many for each hardware context (rounded).
+pub fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
     let wrong = || format!("not a number from {least} to {most}, nor a factor such as 2x");
     let n = match text.strip_suffix('x') {
         None => text.parse::<u32>().map_err(|_| wrong())?,
@@ -120,7 +101,7 @@ mod tests {
         assert_eq!(threads("8"), Ok(8));
         assert_eq!(threads("2x"), Ok(2 * contexts));
         assert_eq!(threads("0.001x"), Ok(1));
-        assert_eq!((hogs("0"), hogs("0x")), (Ok(0), Ok(0)));
+        assert_eq!((count("0", 0, 9), count("0x", 0, 9)), (Ok(0), Ok(0)));
         for wrong in ["0", "0x", "-1", "x", "nanx", "infx", "5000", "1.5", ""] {
             assert!(threads(wrong).is_err(), "{wrong}");
         }

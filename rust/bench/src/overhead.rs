@@ -117,7 +117,7 @@ impl Overhead {
 }
 
 impl Workload for Overhead {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "overhead"
     }
 
@@ -228,10 +228,11 @@ impl Workload for Overhead {
                     timed: matches!(condition, BYSTANDER_TIMED | REGISTERED_TIMED),
                 },
             },
+            environment: BTreeMap::new(),
         }
     }
 
-    fn read(&self, run: &Run, counts: Option<&Counts>) -> Result<Reading, String> {
+    fn read(&self, run: &Run, _: &str, counts: Option<&Counts>) -> Result<Reading, String> {
         let time = run.stdout.lines().find_map(|l| l.strip_prefix("Time: "));
         let seconds: f64 = time
             .and_then(|t| t.trim().parse().ok())

@@ -31,6 +31,8 @@ pub fn run(mut workload: impl Workload, plan: &Plan, output: &Output) -> Result<
         plan,
         monitor: &monitor,
         progress: &progress,
+        handover: prefix.handover(),
+        origin: session::origin(&prefix),
         keep: &|document| results.keep(document),
     };
     let interrupted = session.run(&mut document)?;
@@ -180,6 +182,9 @@ fn show(document: &Document) -> String {
     }
     if document.subjects.len() > 1 || document.noise.is_some() {
         text.push_str(&format!("{}\n", prose::noise(document)));
+    }
+    for line in prose::places(document) {
+        text.push_str(&format!("{line}\n"));
     }
     for missing in &document.unavailable {
         text.push_str(&format!(

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Counts milliseconds of expected run time, so that a long run advances the bar by more than a short one.
 pub struct Progress {
     bar: ProgressBar,
-    runs: usize,
+    runs: Cell<usize>,
     run: Cell<usize>,
     /// A run has ended: until then the remaining time is unknown.
     measured: Cell<bool>,
@@ -22,7 +22,7 @@ impl Progress {
     pub fn new(runs: usize, seconds: f64) -> Self {
         let progress = Self {
             bar: ProgressBar::new(milliseconds(seconds)),
-            runs,
+            runs: Cell::new(runs),
             run: Cell::new(0),
             measured: Cell::new(false),
         };
@@ -41,7 +41,7 @@ impl Progress {
     pub fn start(&self, what: &str) {
         self.run.set(self.run.get() + 1);
         self.bar
-            .set_prefix(format!("[{}/{}]", self.run.get(), self.runs));
+            .set_prefix(format!("[{}/{}]", self.run.get(), self.runs.get()));
         self.bar.set_message(what.to_owned());
     }
 
@@ -50,6 +50,12 @@ impl Progress {
             self.look(THEN);
         }
         self.bar.inc(milliseconds(seconds));
+    }
+
+    /// Runs that are added.
+    pub fn more(&self, runs: usize, seconds: f64) {
+        self.runs.set(self.runs.get() + runs);
+        self.bar.inc_length(milliseconds(seconds));
     }
 
     /// A run that does not take place.

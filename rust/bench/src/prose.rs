@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! What the numbers mean, in sentences.
 
+use super::distance::Place;
 use super::document::{Document, Entry};
-use super::stats::{Difference, Estimate, Leader, Modes};
+use super::stats::{Difference, Estimate, Leader};
 
 /// How many subjects that cannot be told apart are named.
 const NAMED: usize = 4;
 
 /// Which subject is best at a point, or why none is.
-pub fn verdict(leader: &Leader, noise_known: bool) -> String {
+pub fn verdict(leader: &Leader) -> String {
     let name = &leader.leader;
     let lead = times(leader.lead);
     if leader.too_few_rounds {
@@ -28,12 +29,7 @@ pub fn verdict(leader: &Leader, noise_known: bool) -> String {
         }
         return format!("cannot be told apart: {}", list(&all));
     }
-    let caution = if noise_known {
-        ""
-    } else {
-        " (noise not measured)"
-    };
-    format!("{name} wins: {lead} the next best{caution}")
+    format!("{name} wins: {lead} the next best")
 }
 
 /// `a`, `a and b`, `a, b and c`
@@ -74,25 +70,8 @@ pub fn difference(difference: Difference) -> &'static str {
     }
 }
 
-pub fn modes(modes: &Modes, write: impl Fn(f64) -> String) -> String {
-    let (few, many) = (modes.low_rounds.len(), modes.high_rounds.len());
-    let note = if modes.in_sequence {
-        "; it changed once, so the cause is probably the machine"
-    } else {
-        ""
-    };
-    format!(
-        "two modes: {} in {few} rounds, {} in {many}{note}",
-        write(modes.low),
-        write(modes.high)
-    )
-}
-
 /// What an estimate should not be read without.
-pub fn caution(estimate: &Estimate, write: impl Fn(f64) -> String) -> Option<String> {
-    if let Some(m) = &estimate.modes {
-        return Some(modes(m, write));
-    }
+pub fn caution(estimate: &Estimate) -> Option<String> {
     match estimate.outliers.len() {
         0 => None,
         1 => Some(format!("round {} stands apart", estimate.outliers[0] + 1)),
@@ -103,9 +82,49 @@ pub fn caution(estimate: &Estimate, write: impl Fn(f64) -> String) -> Option<Str
 /// What the entry's primary measure should not be read without.
 pub fn entry_caution(document: &Document, entry: &Entry) -> Option<String> {
     let measure = document.measure(&document.primary)?;
-    caution(entry.measures.get(&measure.name)?, |v| {
-        measure.unit.write(v)
-    })
+    caution(entry.measures.get(&measure.name)?)
+}
+
+/// Where the CPUs were; where they were near and far, the ratios of either; and how many rounds were thrown away.
+pub fn places(document: &Document) -> Vec<String> {
+    let of_round = |s: &super::document::Sample| s.distance.as_ref()?.place();
+    let rounds = document.results.iter().flat_map(|e| &e.rounds);
+    let places: Vec<Place> = rounds.filter_map(of_round).collect();
+    let mut lines = Vec::new();
+    let count = |place| places.iter().filter(|p| **p == place).count();
+    let (near, far) = (count(Place::Near), count(Place::Far));
+    if near + far > 0 {
+        lines.push(match (near, far) {
+            (_, 0) => "CPUs: near each other in every run".into(),
+            (0, _) => "CPUs: far from each other in every run".into(),
+            _ => format!("CPUs: near each other in {near} runs, far in {far}"),
+        });
+    }
+    for entry in document
+        .results
+        .iter()
+        .filter(|e| e.against_first.is_some())
+    {
+        let ratios = entry.ratio_by_place.iter();
+        let ratios =
+            ratios.map(|(place, r)| format!("{place} {} in {} rounds", times(r.median), r.n));
+        let ratios: Vec<String> = ratios.collect();
+        if !ratios.is_empty() {
+            let at = if entry.point.0.is_empty() {
+                String::new()
+            } else {
+                format!("{}, ", entry.point)
+            };
+            lines.push(format!("{at}{}: {}", entry.label(), ratios.join(", ")));
+        }
+    }
+    if document.moved_rounds > 0 {
+        lines.push(format!(
+            "{} rounds were thrown away and measured again: the CPUs were moved in them",
+            document.moved_rounds
+        ));
+    }
+    lines
 }
 
 /// How far the same thing differed from itself.
@@ -141,19 +160,18 @@ mod tests {
     #[test]
     fn verdicts_say_no_more_than_is_known() {
         assert_eq!(
-            verdict(&leader(true, &[], false), true),
+            verdict(&leader(true, &[], false)),
             "a wins: 1.50× the next best"
         );
-        assert!(verdict(&leader(true, &[], false), false).contains("noise not measured"));
         assert_eq!(
-            verdict(&leader(false, &["b", "c"], false), true),
+            verdict(&leader(false, &["b", "c"], false)),
             "cannot be told apart: a, b and c"
         );
         assert_eq!(
-            verdict(&leader(false, &["b", "c", "d", "e"], false), true),
+            verdict(&leader(false, &["b", "c", "d", "e"], false)),
             "cannot be told apart: a, b, c and 2 more"
         );
-        assert!(verdict(&leader(false, &["b"], true), true).contains("too few rounds"));
+        assert!(verdict(&leader(false, &["b"], true)).contains("too few rounds"));
     }
 
     #[test]

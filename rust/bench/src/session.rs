@@ -2,9 +2,11 @@
 //! Runs a workload: interleaved rounds under one monitor, failures, Ctrl-C. What is measured is kept as it comes in.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 
+use super::distance::{self, Distance};
 use super::document::{Document, FailedRun, SCHEMA, Sample, Unavailable};
-use super::machine::{self, Build, Load, Machine};
+use super::machine::{self, Build, Load, Machine, Origin};
 use super::options::Plan;
 use super::point::Point;
 use super::progress::Progress;
@@ -48,6 +50,12 @@ pub fn monitor(workload: &dyn Workload) -> Result<Attachment> {
     }
 }
 
+/// Of rows that are measured now.
+pub fn origin(prefix: &Prefix) -> Origin {
+    let commit = machine::commit(prefix.dir());
+    Origin::of(commit.as_deref(), &Build::of(prefix), &Machine::here())
+}
+
 /// The record before the first run.
 pub fn begin(
     workload: &dyn Workload,
@@ -84,6 +92,7 @@ pub fn begin(
         verdicts: Vec::new(),
         failures: Vec::new(),
         unavailable: Vec::new(),
+        moved_rounds: 0,
         subjects,
     };
     if let Some(settings) = document.settings.as_object_mut() {
@@ -99,9 +108,15 @@ pub struct Session<'a> {
     pub plan: &'a Plan,
     pub monitor: &'a Attachment,
     pub progress: &'a Progress,
+    /// fg-handover, which tells how far apart the CPUs are.
+    pub handover: PathBuf,
+    pub origin: Origin,
     /// Called after every run that added something.
     pub keep: &'a dyn Fn(&Document) -> Result<()>,
 }
+
+/// How often a round is measured again in which the CPUs were moved.
+const MAKE_UP: u32 = 3;
 
 impl Session<'_> {
     /// Every run of the plan, and the seconds that it takes by the workload's own account.
@@ -118,8 +133,43 @@ impl Session<'_> {
     pub fn run(&self, document: &mut Document) -> Result<Option<i32>> {
         let points = self.workload.points();
         let mut given_up = HashSet::new();
-        for (step, seconds) in Self::steps(self.workload, self.plan) {
-            let (point, key) = (&points[step.point], (step.point, step.subject));
+        let steps = Self::steps(self.workload, self.plan);
+        for group in steps.chunk_by(|a, b| (a.0.round, a.0.point) == (b.0.round, b.0.point)) {
+            let (round, point) = (group[0].0.round, &points[group[0].0.point]);
+            for again in 0..=MAKE_UP {
+                match self.group(group, point, &mut given_up, document)? {
+                    Done::Interrupted(signal) => return Ok(Some(signal)),
+                    Done::Nothing => break,
+                    Done::Measured => {}
+                }
+                let after = distance::measure(&self.handover);
+                if !document.end_round(point, round, after) {
+                    break;
+                }
+                document.moved_rounds += 1;
+                if again < MAKE_UP {
+                    self.progress
+                        .more(group.len(), group.iter().map(|g| g.1).sum());
+                }
+            }
+            document.analyse();
+            (self.keep)(document)?;
+        }
+        document.complete = document.failures.is_empty();
+        Ok(None)
+    }
+
+    /// One round at one point: every subject once.
+    fn group(
+        &self,
+        group: &[(Step, f64)],
+        point: &Point,
+        given_up: &mut HashSet<(usize, usize)>,
+        document: &mut Document,
+    ) -> Result<Done> {
+        let (mut done, mut before) = (Done::Nothing, None);
+        for &(step, seconds) in group {
+            let key = (step.point, step.subject);
             let name = document.subjects[step.subject % document.subjects.len()].clone();
             let again = step.subject == document.subjects.len();
             let known = document.has(point, &name, again, step.round);
@@ -128,9 +178,13 @@ impl Session<'_> {
                 self.progress.skip(seconds);
                 continue;
             }
+            if matches!(done, Done::Nothing) {
+                before = distance::measure(&self.handover);
+                done = Done::Measured;
+            }
             self.progress.start(&label(step, point, &name));
             match self.measure(point, &name)? {
-                Measured::Interrupted(signal) => return Ok(Some(signal)),
+                Measured::Interrupted(signal) => return Ok(Done::Interrupted(signal)),
                 Measured::Unavailable(reason) => document.unavailable.push(Unavailable {
                     subject: name,
                     reason,
@@ -146,7 +200,17 @@ impl Session<'_> {
                 }
                 Measured::Good(reading) => {
                     if let Some(round) = step.round {
-                        document.add(point, &name, again, round, reading);
+                        let sample = Sample {
+                            round,
+                            values: reading.values,
+                            distance: before.map(|before_ns| Distance {
+                                before_ns,
+                                after_ns: None,
+                            }),
+                            origin: self.origin.clone(),
+                            detail: reading.detail,
+                        };
+                        document.add(point, &name, again, sample);
                     }
                 }
             }
@@ -154,8 +218,7 @@ impl Session<'_> {
             document.analyse();
             (self.keep)(document)?;
         }
-        document.complete = document.failures.is_empty();
-        Ok(None)
+        Ok(done)
     }
 
     fn measure(&self, point: &Point, subject: &str) -> Result<Measured> {
@@ -164,6 +227,7 @@ impl Session<'_> {
             capture,
             limit,
             monitor,
+            environment,
         } = self.workload.launch(point, subject);
         let (own, none);
         let monitor = match monitor {
@@ -177,7 +241,7 @@ impl Session<'_> {
                 &own
             }
         };
-        command.env(SOCKET_ENV, monitor.socket());
+        command.env(SOCKET_ENV, monitor.socket()).envs(environment);
         let before = monitor.stats();
         let outcome = runner::run(command, capture, limit)?;
         let counts = before
@@ -189,11 +253,11 @@ impl Session<'_> {
                 &format!("killed after {} s", limit.as_secs_f64()),
                 &text,
             )),
-            Outcome::Ended(run) => self.judge(&run, counts.as_ref()),
+            Outcome::Ended(run) => self.judge(&run, subject, counts.as_ref()),
         })
     }
 
-    fn judge(&self, run: &Run, counts: Option<&Counts>) -> Measured {
+    fn judge(&self, run: &Run, subject: &str, counts: Option<&Counts>) -> Measured {
         if run.end.status == Status::Exited(UNAVAILABLE) {
             let reason = format!("{}{}", run.stdout, run.stderr);
             let reason = reason
@@ -207,10 +271,18 @@ impl Session<'_> {
             Some(defect) => Measured::Failed(defect),
             None => self
                 .workload
-                .read(run, counts)
+                .read(run, subject, counts)
                 .map_or_else(Measured::Failed, Measured::Good),
         }
     }
+}
+
+/// What became of a round.
+enum Done {
+    Measured,
+    /// All of it was known.
+    Nothing,
+    Interrupted(i32),
 }
 
 /// What became of a run.
@@ -256,14 +328,34 @@ impl Document {
         round.is_some_and(|round| entries.any(|e| e.rounds.iter().any(|s| s.round == round)))
     }
 
-    fn add(&mut self, point: &Point, subject: &str, again: bool, round: u32, reading: Reading) {
+    fn add(&mut self, point: &Point, subject: &str, again: bool, sample: Sample) {
         if let Some(entry) = self.entry_mut(point, subject, again) {
-            entry.rounds.push(Sample {
-                round,
-                values: reading.values,
-                detail: reading.detail,
-            });
+            entry.rounds.push(sample);
         }
+    }
+
+    /// The round is over, and the CPUs are `after` apart. True: they were moved in it, and it was thrown away.
+    fn end_round(&mut self, point: &Point, round: Option<u32>, after: Option<f64>) -> bool {
+        let (Some(round), Some(after)) = (round, after) else {
+            return false;
+        };
+        let of_round = |s: &&mut Sample| s.round == round;
+        let mut places = Vec::new();
+        for entry in self.results.iter_mut().filter(|e| e.point == *point) {
+            for sample in entry.rounds.iter_mut().filter(of_round) {
+                if let Some(distance) = &mut sample.distance {
+                    distance.after_ns.get_or_insert(after);
+                    places.push(distance.place());
+                }
+            }
+        }
+        let moved = places.iter().any(|p| p.is_none() || *p != places[0]);
+        if moved {
+            for entry in self.results.iter_mut().filter(|e| e.point == *point) {
+                entry.rounds.retain(|s| s.round != round);
+            }
+        }
+        moved
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! fg-bench, which runs one round of one lock: how it is called and how its answer is read. docs/design/bench-worker.md says
+//! fg-bench, which runs one round of one lock: how it is called and how its answer is read. docs/guide/benchmarks.md says
 //! what it promises; fields that are absent are measures that are not shown.
 
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ fn by_class(known: &[Lock], wanted: impl Fn(&str) -> bool) -> Vec<&str> {
     picked.map(|l| l.name.as_str()).collect()
 }
 
-/// One round. `options` whose value is None are not passed: the worker's own default holds.
+/// One round. `options` whose value is None are not passed: the worker's own default holds. Flags have an empty value.
 pub fn launch(
     worker: &Path,
     workload: &str,
@@ -117,7 +117,10 @@ pub fn launch(
         vec![worker.into(), workload.into(), "--lock".into(), lock.into()];
     for (option, value) in options {
         if let Some(value) = value {
-            argv.extend([OsString::from(option), OsString::from(value)]);
+            argv.push(option.into());
+            if !value.is_empty() {
+                argv.push(value.into());
+            }
         }
     }
     Launch {
@@ -125,12 +128,33 @@ pub fn launch(
         capture: Capture::Apart,
         limit: Duration::from_secs_f64(seconds) + GRACE,
         monitor: MonitorUse::Shared,
+        environment: BTreeMap::new(),
     }
 }
 
+pub const THROUGHPUT: &str = "throughput_ops_per_ms";
+pub const NS_PER_PAIR: &str = "ns_per_pair";
+pub const MEDIAN_NS_PER_PAIR: &str = "median_ns_per_pair";
+
+/// The measures of `uncontended`.
+pub fn measures_of_pairs() -> Vec<Measure> {
+    use Unit::Nanoseconds;
+    vec![
+        measure(
+            NS_PER_PAIR,
+            "lock and unlock, best batch",
+            Nanoseconds,
+            Lower,
+        ),
+        measure(MEDIAN_NS_PER_PAIR, "median batch", Nanoseconds, Lower),
+    ]
+}
+
 /// Where each measure is in the worker's object, as a JSON pointer.
-const PLAIN: [(&str, &str); 18] = [
-    ("throughput_ops_per_ms", "/throughput_ops_per_ms"),
+const PLAIN: [(&str, &str); 20] = [
+    (THROUGHPUT, "/throughput_ops_per_ms"),
+    (NS_PER_PAIR, "/ns_per_pair"),
+    (MEDIAN_NS_PER_PAIR, "/median_ns_per_pair"),
     ("cs_mean_ns", "/cs_ns/mean"),
     ("cs_p50_ns", "/cs_ns/p50"),
     ("cs_p99_ns", "/cs_ns/p99"),
@@ -205,13 +229,13 @@ fn shares(object: &Value) -> BTreeMap<String, f64> {
 }
 
 /// Reads the object that the worker printed; it may hold more.
-pub fn read(run: &Run) -> Result<Reading, String> {
+pub fn read(run: &Run, required: &str) -> Result<Reading, String> {
     let unreadable =
         |e: String| with_tail(&format!("fg-bench printed no result: {e}"), &run.stdout);
     let object: Value = serde_json::from_str(&run.stdout).map_err(|e| unreadable(e.to_string()))?;
     let values = values(&object);
-    if !values.contains_key("throughput_ops_per_ms") {
-        return Err(unreadable("throughput_ops_per_ms is missing".into()));
+    if !values.contains_key(required) {
+        return Err(unreadable(format!("{required} is missing")));
     }
     Ok(Reading {
         values,
@@ -315,7 +339,8 @@ mod tests {
 
     #[test]
     fn every_value_is_in_the_catalogue() {
-        let names: Vec<String> = measures().into_iter().map(|m| m.name).collect();
+        let all = measures().into_iter().chain(measures_of_pairs());
+        let names: Vec<String> = all.map(|m| m.name).collect();
         assert!(
             PLAIN
                 .iter()

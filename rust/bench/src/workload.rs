@@ -23,7 +23,7 @@ pub const UNAVAILABLE: u8 = 77;
 
 pub trait Workload {
     /// As in `flexguard bench NAME`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// One line for people.
     fn title(&self) -> String;
@@ -63,7 +63,7 @@ pub trait Workload {
     fn launch(&self, point: &Point, subject: &str) -> Launch;
 
     /// What a run that ended well measured, or why it is none.
-    fn read(&self, run: &Run, counted: Option<&Counts>) -> Result<Reading, String>;
+    fn read(&self, run: &Run, subject: &str, counted: Option<&Counts>) -> Result<Reading, String>;
 
     /// About how long a run takes; None: no telling.
     fn run_seconds(&self, point: &Point) -> Option<f64>;
@@ -75,6 +75,8 @@ pub struct Launch {
     /// A run that takes longer hangs.
     pub limit: Duration,
     pub monitor: MonitorUse,
+    /// Set last: it has precedence over what the monitor needs.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// Under which monitor a run takes place.

@@ -2,16 +2,22 @@
 //! The command line. Its texts, with `sections`, are the only source of `--help` and of the man pages.
 
 mod bench;
+mod workload;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
+use flexguard_bench::catalogue::Catalogue;
+use flexguard_launch::failure::Result;
+use flexguard_launch::prefix::Prefix;
 use flexguard_launch::{MonitorMode, locks};
 
 use crate::sections;
 
 pub use bench::{Bench, Load};
+pub use workload::Measured;
 
 /// Run programs under locks that know when the scheduler has taken the lock holder away
 ///
@@ -43,6 +49,53 @@ pub enum Command {
     /// A memcached under load, for `bench exec --preset memcached`
     #[command(hide = true)]
     MemcachedLoad(Load),
+}
+
+/// What the command line asks for.
+pub enum Request {
+    Command(Command),
+    /// `bench WORKLOAD`
+    Workload(Measured),
+}
+
+/// The whole definition: with a subcommand of `bench` for each workload that the worker knows.
+pub fn definition(catalogue: Option<&Catalogue>) -> clap::Command {
+    let command = Cli::command();
+    let Some(catalogue) = catalogue else {
+        return command;
+    };
+    command.mut_subcommand("bench", |bench| {
+        let workloads = catalogue.workloads.iter();
+        bench.subcommands(workloads.map(|w| workload::command(catalogue, w)))
+    })
+}
+
+/// Parses the command line; ends the process, as `--help` and usage errors do, where there is nothing to run.
+pub fn parse() -> Result<Request> {
+    // The worker is asked only by those who need to know: `flexguard run` starts at once.
+    let first = std::env::args_os().nth(1);
+    let asked = first.filter(|word| ["bench", "completions"].iter().any(|name| word == name));
+    let catalogue = asked.map(|_| Prefix::find().and_then(|prefix| Catalogue::read(&prefix)));
+    let (known, failure) = match catalogue {
+        Some(Ok(catalogue)) => (Some(catalogue), None),
+        Some(Err(failure)) => (None, Some(failure)),
+        None => (None, None),
+    };
+    let matches = match (definition(known.as_ref()).try_get_matches(), failure) {
+        (Ok(matches), _) => matches,
+        (Err(e), Some(failure)) if e.kind() == ErrorKind::InvalidSubcommand => return Err(failure),
+        (Err(e), _) => e.exit(),
+    };
+    if let (Some(catalogue), Some(("bench", bench))) = (&known, matches.subcommand())
+        && let Some((name, matches)) = bench.subcommand()
+        && let Ok(workload) = catalogue.workload(name)
+    {
+        return Measured::of(workload, matches).map(Request::Workload);
+    }
+    match Cli::from_arg_matches(&matches) {
+        Ok(cli) => Ok(Request::Command(cli.command)),
+        Err(e) => e.exit(),
+    }
 }
 
 /// Run a program with its mutexes replaced

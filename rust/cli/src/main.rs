@@ -13,16 +13,19 @@ mod summary;
 
 use std::process::ExitCode;
 
-use args::{Cli, Command};
-use clap::Parser;
+use args::{Command, Request};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 use flexguard_launch::{output, signals};
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let request = args::parse();
     log::start();
-    match dispatch(command) {
+    let done = request.and_then(|request| match request {
+        Request::Command(command) => dispatch(command),
+        Request::Workload(measured) => measured.run(),
+    });
+    match done {
         Ok(Status::Exited(code)) => ExitCode::from(code),
         Ok(Status::Signaled(signal)) => signals::die_by(signal),
         Err(failure) => {

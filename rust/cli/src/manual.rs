@@ -4,11 +4,13 @@
 use std::fs;
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::args::{self, Cli};
+use flexguard_bench::catalogue::Catalogue;
+use flexguard_launch::prefix::Prefix;
+
+use crate::args;
 use crate::sections::{self, Section};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Result};
@@ -16,35 +18,53 @@ use flexguard_launch::output;
 
 pub fn completions(args: args::Completions) -> Result<Status> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "flexguard", &mut script);
+    // Without a worker there is everything but its workloads.
+    let catalogue = Prefix::find().and_then(|prefix| Catalogue::read(&prefix));
+    let mut definition = args::definition(catalogue.as_ref().ok());
+    clap_complete::generate(args.shell, &mut definition, "flexguard", &mut script);
     output::print(&String::from_utf8_lossy(&script))?;
     Ok(Status::Exited(0))
 }
 
 /// Every page: the words of its command line, and its sections.
-const PAGES: [(&[&str], &[Section]); 15] = [
+const PAGES: [(&[&str], &[Section]); 14] = [
     (&[], sections::MAIN),
     (&["run"], sections::RUN),
     (&["list"], sections::LIST),
     (&["doctor"], sections::DOCTOR),
     (&["monitor"], sections::MONITOR),
     (&["bench"], sections::BENCH),
-    (&["bench", "shm"], sections::BENCH_SHM),
-    (&["bench", "hashtable"], sections::BENCH_HASHTABLE),
     (&["bench", "overhead"], sections::BENCH_OVERHEAD),
     (&["bench", "exec"], sections::BENCH_EXEC),
     (&["bench", "first"], sections::BENCH_FIRST),
     (&["bench", "paper"], sections::BENCH_PAPER),
+    (&["bench", "scenes"], sections::BENCH_SCENES),
     (&["bench", "compare"], sections::BENCH_COMPARE),
     (&["bench", "report"], sections::BENCH_REPORT),
     (&["completions"], sections::COMPLETIONS),
 ];
 
+/// As PAGES, with a page for each workload, if the worker is installed.
+fn pages(catalogue: Option<&Catalogue>) -> Vec<(Vec<&str>, &'static [Section])> {
+    let fixed = PAGES
+        .iter()
+        .map(|(words, sections)| (words.to_vec(), *sections));
+    let workloads = catalogue.iter().flat_map(|c| &c.workloads);
+    let names = workloads.map(|w| w.name.as_str());
+    fixed
+        .chain(names.map(|name| (vec!["bench", name], sections::BENCH_WORKLOAD)))
+        .collect()
+}
+
 pub fn man_pages(args: args::Man) -> Result<Status> {
     let dir = &args.directory;
     fs::create_dir_all(dir).context(format_args!("cannot make {}", dir.display()))?;
-    for (words, sections) in PAGES {
-        let (name, page) = page(words, sections)?;
+    let catalogue = Prefix::find()
+        .and_then(|prefix| Catalogue::read(&prefix))
+        .ok();
+    let definition = args::definition(catalogue.as_ref());
+    for (words, sections) in pages(catalogue.as_ref()) {
+        let (name, page) = page(&definition, &words, sections)?;
         let path = dir.join(format!("{name}.1"));
         write_if_changed(&path, &page).context(format_args!("cannot write {}", path.display()))?;
     }
@@ -60,8 +80,12 @@ fn write_if_changed(path: &Path, page: &[u8]) -> std::io::Result<()> {
 }
 
 /// The page of one command: its name and its roff.
-fn page(words: &[&str], sections: &[Section]) -> Result<(String, Vec<u8>)> {
-    let mut root = Cli::command();
+fn page(
+    definition: &clap::Command,
+    words: &[&str],
+    sections: &[Section],
+) -> Result<(String, Vec<u8>)> {
+    let mut root = definition.clone();
     root.build();
     let mut command = &root;
     for word in words {
@@ -149,7 +173,7 @@ mod tests {
 
     fn text(words: &[&str]) -> String {
         let sections = PAGES.iter().find(|(w, _)| *w == words).unwrap().1;
-        String::from_utf8(page(words, sections).unwrap().1).unwrap()
+        String::from_utf8(page(&args::definition(None), words, sections).unwrap().1).unwrap()
     }
 
     #[test]
@@ -165,14 +189,14 @@ mod tests {
                 words.pop();
             }
         }
-        visit(&Cli::command(), &mut Vec::new());
+        visit(&args::definition(None), &mut Vec::new());
     }
 
     #[test]
     fn pages_and_help_say_the_same() {
         for (words, sections) in PAGES {
             let page = text(words);
-            let mut root = Cli::command();
+            let mut root = args::definition(None);
             root.build();
             let command = words
                 .iter()

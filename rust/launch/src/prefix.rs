@@ -48,6 +48,14 @@ impl Prefix {
         self.0.join("libexec/flexguard/fg-probe")
     }
 
+    pub fn handover(&self) -> PathBuf {
+        self.0.join("libexec/flexguard/fg-handover")
+    }
+
+    pub fn scenes(&self) -> PathBuf {
+        self.0.join("share/flexguard/scenes")
+    }
+
     pub fn worker(&self) -> PathBuf {
         self.0.join("libexec/flexguard/fg-bench")
     }

@@ -14,7 +14,7 @@ use crate::prefix::Prefix;
 const PRELOAD_ENV: &str = "LD_PRELOAD";
 
 /// What LD_PRELOAD must be for a lock, and what else must be in the environment.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preload {
     value: Option<OsString>,
     besides: Option<(&'static str, OsString)>,

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::flexguard;
+use super::{flexguard, prefix};
 
 pub struct Fake(tempfile::TempDir);
 
@@ -37,8 +37,10 @@ impl Fake {
         let worker = self.path().join("libexec/flexguard/fg-bench");
         let head = format!(
             "#!/bin/sh\ndir={}\nif [ $1 = --list ]; then printf 'posix\\tlibc\\na\\town\\nb\\town\\npeer\\tpeer\\n'; exit; fi\n\
+             if [ $1 = --options ]; then exec {} --options; fi\n\
              lock=$3; threads=$5; echo $lock $threads >>$dir/log; echo \"$@\" >>$dir/calls; n=$(wc -l <$dir/log)\n{RESULT}\n",
-            self.path().display()
+            self.path().display(),
+            prefix().join("libexec/flexguard/fg-bench").display()
         );
         fs::write(&worker, head + script).unwrap();
         fs::set_permissions(&worker, fs::Permissions::from_mode(0o755)).unwrap();

@@ -16,7 +16,7 @@ pub fn published<T: JsonSchema>(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs/design")
         .join(name);
-    // bench-json.md says what the fields are; here only their names and types count.
+    // docs/guide/benchmarks.md says what the fields are for; here only their names and types count.
     let bare = RecursiveTransform(|schema: &mut Schema| {
         schema.remove("description");
     });

@@ -45,7 +45,6 @@ fn verdicts_cautions_and_commands_are_told() {
     for part in [
         "wins",
         "cannot be told apart",
-        "two modes",
         "differed from itself",
         "flexguard bench 'it'\\''s'",
         "Incomplete",

@@ -7,10 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Modes;
-
 /// What an interval must reach before anything is concluded from it: six rounds or more.
-const CONFIDENCE: f64 = 0.95;
+pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// An outlier is further than this from the median, in robust standard deviations (Iglewicz and Hoaglin's rule).
 const OUTLYING: f64 = 3.5;
@@ -30,9 +28,6 @@ pub struct Estimate {
     /// The rounds whose value stands apart. They count like the others: the median can take it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outliers: Vec<u32>,
-    /// Set if the values fall into two groups: then no single number describes them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub modes: Option<Modes>,
 }
 
 impl Estimate {
@@ -44,7 +39,6 @@ impl Estimate {
         let sorted: Vec<f64> = values.iter().map(|v| v.1).collect();
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let (rank, confidence) = interval(sorted.len());
-        let modes = Modes::of(&values);
         Some(Self {
             n: sorted.len(),
             median: median(&sorted),
@@ -53,13 +47,7 @@ impl Estimate {
             confidence,
             min,
             max,
-            // Of two groups neither is the exception.
-            outliers: if modes.is_some() {
-                Vec::new()
-            } else {
-                outliers(&values)
-            },
-            modes,
+            outliers: outliers(&values),
         })
     }
 
@@ -93,7 +81,7 @@ fn interval(n: usize) -> (usize, f64) {
 }
 
 /// The rounds further from the median than robust deviations explain. Below five values "apart" means nothing.
-fn outliers(sorted: &[(u32, f64)]) -> Vec<u32> {
+pub(super) fn outliers(sorted: &[(u32, f64)]) -> Vec<u32> {
     if sorted.len() < 5 {
         return Vec::new();
     }

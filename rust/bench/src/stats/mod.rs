@@ -2,9 +2,8 @@
 //! What may be said of a handful of measurements, and what may not.
 
 mod estimate;
-mod modes;
+mod paired;
 mod verdict;
 
 pub use estimate::Estimate;
-pub use modes::Modes;
-pub use verdict::{Better, Difference, Leader, Noise, differ, lead};
+pub use verdict::{Better, Difference, Leader, Noise, Rounds, against, differ, lead};

@@ -7,10 +7,9 @@ use std::sync::LazyLock;
 
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use flexguard_bench::options::{self, factor, hogs, interval, seconds, share, threads};
-use flexguard_bench::{
-    compare, contention, exec, first, memcached, micro, overhead, paper, presets, report,
-};
+use flexguard_bench::options::{self, factor, seconds, threads};
+use flexguard_bench::suite::Wanted;
+use flexguard_bench::{compare, exec, first, memcached, overhead, paper, presets, report, scene};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 use regex::Regex;
@@ -24,20 +23,6 @@ use crate::sections;
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = sections::help(sections::BENCH))]
 pub enum Bench {
-    /// The paper's shared-memory-access microbenchmark (section 5.2)
-    ///
-    /// Threads contend for one lock; each critical section reads and writes a few shared cache lines. Options that take several
-    /// values measure every combination.
-    #[command(after_long_help = sections::help(sections::BENCH_SHM))]
-    Shm(Measured<Shm>),
-
-    /// The paper's hash-table microbenchmark (section 5.2)
-    ///
-    /// Each bucket has a lock, and the keys' Zipf distribution moves over the range of values. Options that take several
-    /// values measure every combination.
-    #[command(after_long_help = sections::help(sections::BENCH_HASHTABLE))]
-    Hashtable(Measured<Hashtable>),
-
     /// What the Preemption Monitor costs (section 5.4)
     ///
     /// hackbench, whose processes do little but wake one another, runs without the monitor, beside it, and registered with it.
@@ -67,6 +52,12 @@ pub enum Bench {
     #[command(after_long_help = sections::help(sections::BENCH_PAPER))]
     Paper(Paper),
 
+    /// Scenes of a file: what is measured, as data, and claims about it with verdicts
+    ///
+    /// Continues where an earlier call in the same directory was interrupted.
+    #[command(after_long_help = sections::help(sections::BENCH_SCENES))]
+    Scenes(Scenes),
+
     /// Compare two results, before and after a change
     #[command(after_long_help = sections::help(sections::BENCH_COMPARE))]
     Compare(Compare),
@@ -79,12 +70,11 @@ pub enum Bench {
 impl Bench {
     pub fn run(self) -> Result<Status> {
         match self {
-            Self::Shm(args) => args.run::<micro::Micro>(),
-            Self::Hashtable(args) => args.run::<micro::Micro>(),
             Self::Overhead(args) => args.run::<overhead::Overhead>(),
             Self::Exec(args) => args.run::<exec::Exec>(),
             Self::First(args) => first::run(args.into()),
             Self::Paper(args) => paper::run(args.into()),
+            Self::Scenes(args) => scene::run(args.into()),
             Self::Compare(args) => compare::run(args.into()),
             Self::Report(args) => report::run(args.into()),
         }
@@ -187,150 +177,6 @@ impl From<Output> for options::Output {
             html,
             plots,
         }
-    }
-}
-
-/// What the microbenchmarks have in common. Options that take several values make a point of each combination.
-#[derive(Debug, Args)]
-pub struct Contention {
-    /// Locks to compare; `all`: every lock of this installation, `peers`: the locks of other libraries
-    #[arg(
-        short,
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "posix,futex,flexguard"
-    )]
-    pub locks: Vec<String>,
-
-    /// Number of threads; 2x: two for each hardware context
-    #[arg(short, long, value_name = "COUNTS", value_delimiter = ',', default_value = "0.5x,1x,2x,4x", value_parser = threads)]
-    pub threads: Vec<u32>,
-
-    /// Measured seconds of each run
-    #[arg(short, long, value_name = "SECONDS", value_delimiter = ',', default_value = "1", value_parser = |s: &str| seconds(s, 0.001, 3600.0))]
-    pub seconds: Vec<f64>,
-
-    /// Seconds that each run warms up before it measures
-    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = |s: &str| seconds(s, 0.0, 600.0))]
-    pub warmup: f64,
-
-    /// Busy processes that compete for the CPUs
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "0", value_parser = hogs)]
-    pub hogs: Vec<u32>,
-
-    /// Nice levels, given to the threads in turn
-    #[arg(long, value_name = "LEVELS", value_delimiter = ',', allow_hyphen_values = true,
-          value_parser = clap::value_parser!(i32).range(-20..=19))]
-    pub nice: Vec<i32>,
-
-    /// Sample the number of runnable threads at this interval (0: never; otherwise 100 or more)
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = interval)]
-    pub trace_us: u64,
-
-    #[command(flatten)]
-    pub monitor: MonitorChoice,
-}
-
-impl From<Contention> for contention::Contention {
-    fn from(args: Contention) -> Self {
-        let mut contention = Self::of(&args.locks, args.threads, 1.0, args.warmup);
-        contention.seconds = args.seconds;
-        contention.hogs = args.hogs;
-        contention.nice = args.nice;
-        contention.trace_us = args.trace_us;
-        contention.monitor = args.monitor.mode();
-        contention
-    }
-}
-
-#[derive(Debug, Args)]
-pub struct Shm {
-    #[command(flatten)]
-    pub contention: Contention,
-
-    /// Cycles that each thread spends between its critical sections
-    #[arg(long, value_name = "CYCLES", value_delimiter = ',', default_value = "100",
-          value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
-    pub cycles_between: Vec<u64>,
-
-    /// Cycles by which each critical section is longer
-    #[arg(long, value_name = "CYCLES", value_delimiter = ',', default_value = "0",
-          value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
-    pub section_cycles: Vec<u64>,
-
-    /// Cache lines that each critical section reads and writes
-    #[arg(long, value_name = "LINES", value_delimiter = ',', default_value = "2",
-          value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pub lines: Vec<u32>,
-
-    /// Number of locks; a thread takes one at random for each section
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1",
-          value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
-    pub lock_count: Vec<u32>,
-
-    /// Microseconds that the holder sleeps in each section
-    #[arg(long, value_name = "MICROSECONDS", value_delimiter = ',', default_value = "0",
-          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
-    pub hold_sleep_us: Vec<u64>,
-}
-
-fn long(values: &[u64]) -> Vec<f64> {
-    values.iter().map(|v| *v as f64).collect()
-}
-
-fn short(values: &[u32]) -> Vec<f64> {
-    values.iter().map(|v| f64::from(*v)).collect()
-}
-
-impl From<Shm> for micro::Micro {
-    fn from(args: Shm) -> Self {
-        Self::shm(args.contention.into())
-            .set("cycles_between", long(&args.cycles_between))
-            .set("section_cycles", long(&args.section_cycles))
-            .set("lines", short(&args.lines))
-            .set("lock_count", short(&args.lock_count))
-            .set("hold_sleep_us", long(&args.hold_sleep_us))
-    }
-}
-
-#[derive(Debug, Args)]
-pub struct Hashtable {
-    #[command(flatten)]
-    pub contention: Contention,
-
-    /// Number of buckets, each with a lock
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "100",
-          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    pub buckets: Vec<u32>,
-
-    /// Cycles that each thread spends between its operations
-    #[arg(long, value_name = "CYCLES", value_delimiter = ',', default_value = "0",
-          value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
-    pub cycles_between: Vec<u64>,
-
-    /// Skew of the keys' Zipf distribution (0: none)
-    #[arg(long, value_name = "THETAS", value_delimiter = ',', default_value = "0.99", value_parser = share)]
-    pub theta: Vec<f64>,
-
-    /// Share of inserts and removals
-    #[arg(long, value_name = "SHARES", value_delimiter = ',', default_value = "0.2", value_parser = share)]
-    pub update_ratio: Vec<f64>,
-
-    /// Microseconds that the holder sleeps in each section
-    #[arg(long, value_name = "MICROSECONDS", value_delimiter = ',', default_value = "0",
-          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
-    pub hold_sleep_us: Vec<u64>,
-}
-
-impl From<Hashtable> for micro::Micro {
-    fn from(args: Hashtable) -> Self {
-        Self::hashtable(args.contention.into())
-            .set("buckets", short(&args.buckets))
-            .set("cycles_between", long(&args.cycles_between))
-            .set("theta", args.theta)
-            .set("update_ratio", args.update_ratio)
-            .set("hold_sleep_us", long(&args.hold_sleep_us))
     }
 }
 
@@ -481,13 +327,62 @@ impl From<Paper> for paper::Paper {
     fn from(args: Paper) -> Self {
         Self {
             quick: args.quick,
-            output: args.output,
-            fresh: args.fresh,
+            wanted: Wanted {
+                output: args.output,
+                fresh: args.fresh,
+                only: args.only,
+                plan: args.plan,
+            },
             locks: args.locks,
-            only: args.only,
-            plan: args.plan,
             seconds: args.seconds,
             rounds: args.rounds,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Scenes {
+    /// A file of scenes, or the name of an installed one
+    #[arg(value_name = "SCENES", value_hint = ValueHint::FilePath)]
+    pub scenes: String,
+
+    /// Where everything goes
+    #[arg(short, long, value_name = "DIR", default_value = "flexguard-scenes", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+
+    /// Start over instead of continuing what DIR has begun
+    #[arg(long)]
+    pub fresh: bool,
+
+    /// These scenes only; --plan lists them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// Show what would run, and how long it takes
+    #[arg(long)]
+    pub plan: bool,
+
+    /// Seconds of each run of a workload, instead of the file's
+    #[arg(long, value_name = "SECONDS", value_parser = |s: &str| seconds(s, 0.001, 3600.0))]
+    pub seconds: Option<f64>,
+
+    /// Rounds, instead of the file's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+}
+
+impl From<Scenes> for scene::Request {
+    fn from(args: Scenes) -> Self {
+        Self {
+            name: args.scenes,
+            wanted: Wanted {
+                output: args.output,
+                fresh: args.fresh,
+                only: args.only,
+                plan: args.plan,
+            },
+            rounds: args.rounds,
+            seconds: args.seconds,
         }
     }
 }

@@ -20,26 +20,22 @@ pub const BENCH: &[Section] = &[
             ),
             (
                 "ratio",
-                "How many times as good as the first subject in the same round: above 1 is better, whatever is measured.",
+                "How many times as good as the first one in the same rounds, with its interval: above 1 is better, whatever is \
+                 measured.",
             ),
             (
                 "noise",
-                "With --noise the first subject runs twice in every round. The difference between the two is the noise: the \
-                 difference at that point, or the median over all points if that is larger.",
+                "With --noise the first one runs twice in every round, as if it were two: what it differs from itself.",
             ),
             (
                 "better, worse",
-                "The intervals do not overlap, and the medians differ by more than the noise. Otherwise the verdict is unclear (the \
-                 intervals overlap), within noise, or too few rounds. A winner is better than every other subject.",
+                "The interval of the ratio excludes 1: Wilcoxon's signed-rank test of the rounds, which calls equal ones different \
+                 in at most 5 % of comparisons. Else: unclear, or too few rounds (fewer than 6). A winner is better than each \
+                 other.",
             ),
             (
                 "round N stands apart",
                 "That round is an outlier: over 3.5 robust standard deviations from the median. It counts like the others.",
-            ),
-            (
-                "two modes",
-                "The rounds fall into two groups of two or more. The gap between them is four times as wide as the wider group, and \
-                 their medians are 10 % or more apart. Of seven values with one mode, fewer than 1 in 100 draws look so.",
             ),
         ],
     },
@@ -85,8 +81,9 @@ const JSON: Section = Section {
     items: &[
         (
             "schema",
-            "flexguard-bench/1; docs/design/bench-json.md of the source tree describes every field. It holds every measure, the values of \
-             every round, and everything that the worker reported.",
+            "flexguard-bench/2; docs/guide/benchmarks.md of the source tree describes it. It holds every measure, the values of every \
+             round, where each comes from (commit, build, machine, kernel, distance of the CPUs), and everything that the \
+             worker reported.",
         ),
         (
             "-o FILE",
@@ -134,7 +131,7 @@ const MICRO_COLUMNS: Section = Section {
         ),
         (
             "spins_per_op, spins_per_s, parks_per_s",
-            "Iterations of the busy-waiting loops; sleeps.",
+            "Iterations of the busy-waiting loops; sleeps. Only locks of this project count them.",
         ),
         (
             "preempted_per_s, transitions_per_s",
@@ -166,7 +163,8 @@ const FILES: Section = Section {
     ],
 };
 
-pub const BENCH_SHM: &[Section] = &[
+/// Of every workload of fg-bench.
+pub const BENCH_WORKLOAD: &[Section] = &[
     MICRO_COLUMNS,
     JSON,
     BENCH_EXIT,
@@ -184,33 +182,16 @@ pub const BENCH_SHM: &[Section] = &[
                 "A quick look at every lock.",
             ),
             (
-                "flexguard bench shm --threads 4x --cycles-between 100,1000,10000 --html report.html",
-                "More and less contention, as an HTML page.",
+                "flexguard bench shm --threads 4x --cycles-between 100,1000,10000 --html report.html -o result.json",
+                "More and less contention, as a page; the result is kept.",
             ),
             (
-                "flexguard bench shm -o result.json",
-                "Keep the results in a file.",
-            ),
-        ],
-    },
-];
-
-pub const BENCH_HASHTABLE: &[Section] = &[
-    MICRO_COLUMNS,
-    JSON,
-    BENCH_EXIT,
-    ENVIRONMENT,
-    FILES,
-    Section {
-        title: "EXAMPLES",
-        items: &[
-            (
-                "flexguard bench hashtable --threads 0.5x --hogs 0,1x,2x",
-                "Beside 0, 1 and 2 busy processes a context (the paper's Fig. 3b).",
+                "flexguard bench hashtable --locks flexguard,peers --threads 0.5x --hogs 0,1x,2x",
+                "Against locks of others that were built in, beside busy processes (the paper's Fig. 3b).",
             ),
             (
-                "flexguard bench hashtable --locks flexguard,peers",
-                "Compare with the locks of other libraries that this build includes.",
+                "flexguard bench turns --threads 2 --locks posix,flexguard",
+                "Two threads that pass a turn by condition variables, under each lock's interposer.",
             ),
         ],
     },
@@ -341,6 +322,46 @@ pub const BENCH_PAPER: &[Section] = &[
             (
                 "flexguard bench paper --quick -o results --only shm,overhead",
                 "Run two of the experiments.",
+            ),
+        ],
+    },
+];
+
+pub const BENCH_SCENES: &[Section] = &[
+    Section {
+        title: "SCENES",
+        items: &[
+            (
+                "SCENES",
+                "PREFIX/share/flexguard/scenes has those that are installed; their names stand for their files.",
+            ),
+            (
+                "DIR/NAME.json",
+                "The record of each scene, as of any other benchmark.",
+            ),
+            (
+                "DIR/claims.md, DIR/claims.json",
+                "What is claimed of the locks, what was measured, and whether it holds.",
+            ),
+            (
+                "DIR/report.html, DIR/plots",
+                "Everything as a page, and the figures.",
+            ),
+        ],
+    },
+    JSON,
+    BENCH_EXIT,
+    ENVIRONMENT,
+    Section {
+        title: "EXAMPLES",
+        items: &[
+            (
+                "flexguard bench scenes published-locks -o results",
+                "Does each lock behave as its paper says?",
+            ),
+            (
+                "flexguard bench scenes ./mine.toml --plan",
+                "What a file of one's own would measure.",
             ),
         ],
     },

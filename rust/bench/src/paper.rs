@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Which experiments stand for the paper's figures, scaled to this machine: the paper's had 104 and 512 hardware contexts.
+//! `flexguard bench paper`: the paper's figures on this machine. Which experiments stand for the paper's figures, scaled to this machine: the paper's had 104 and 512 hardware contexts.
 
+use crate::catalogue::{self, Catalogue};
 use crate::contention::Contention;
 use crate::exec::Exec;
 use crate::machine;
@@ -9,9 +10,13 @@ use crate::options::{Plan, distinct};
 use crate::overhead::Overhead;
 use crate::plot::{FigureSpec, Shape};
 use crate::presets::Preset;
-use crate::session::Session;
+use crate::suite::{self, Experiment, Suite, Wanted};
+use crate::worker;
 use crate::workload::Workload;
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
 use flexguard_launch::locks::Lock;
+use flexguard_launch::prefix::Prefix;
 
 /// The locks of the paper's figures (section 5.1), as far as this installation has them. glibc's is what is improved upon, and
 /// so the first.
@@ -29,15 +34,36 @@ const PAPERS_LOCKS: [&str; 11] = [
     "flexguard",
 ];
 
-pub struct Experiment {
-    /// Names its file.
-    pub id: &'static str,
-    pub title: String,
-    pub workload: Box<dyn Workload>,
-    pub plan: Plan,
-    pub figures: Vec<FigureSpec>,
-    /// What it is judged by, if not the workload's own measure.
-    pub primary: Option<&'static str>,
+#[derive(Debug)]
+pub struct Paper {
+    /// Small: at most ten minutes on two hardware contexts.
+    pub quick: bool,
+    pub wanted: Wanted,
+    /// These locks instead of the paper's.
+    pub locks: Vec<String>,
+    /// Seconds of each run of a microbenchmark, instead of the plan's.
+    pub seconds: Option<f64>,
+    /// Rounds, instead of the plan's.
+    pub rounds: Option<u32>,
+}
+
+pub fn run(args: Paper) -> Result<Status> {
+    let prefix = Prefix::find()?;
+    let known = worker::locks(&prefix, &worker::find(&prefix)?)?;
+    let size = Size::here(args.quick, args.seconds, args.rounds);
+    let (locks, mut left_out) = match &args.locks[..] {
+        [] => papers_locks(&known),
+        names => (worker::resolve(&known, names)?, Vec::new()),
+    };
+    let (experiments, more) = experiments(&size, &locks, &Catalogue::read(&prefix)?)?;
+    left_out.extend(more);
+    let suite = Suite {
+        title: "The figures of the paper".into(),
+        experiments,
+        claims: Vec::new(),
+        left_out,
+    };
+    suite::run(&prefix, suite, &args.wanted)
 }
 
 /// How large everything is.
@@ -60,13 +86,19 @@ impl Size {
     }
 
     fn of(quick: bool, contexts: u32) -> Self {
-        let (seconds, warmup) = if quick { (0.15, 0.03) } else { (1.0, 0.2) };
+        // What differs from one run to the next is the process (docs/results/statistics.md): runs of 0.05 s are as far apart
+        // as runs of 0.2 s, and so many short rounds tell more than few long ones.
+        let (seconds, warmup, rounds) = if quick {
+            (0.05, 0.02, 20)
+        } else {
+            (1.0, 0.2, 7)
+        };
         Self {
             quick,
             contexts,
             seconds,
             warmup,
-            rounds: 7,
+            rounds,
         }
     }
 
@@ -116,16 +148,21 @@ pub fn papers_locks(known: &[Lock]) -> (Vec<String>, Vec<String>) {
 }
 
 /// All of them, and why some are left out here.
-pub fn experiments(size: &Size, locks: &[String]) -> (Vec<Experiment>, Vec<String>) {
+pub fn experiments(
+    size: &Size,
+    locks: &[String],
+    workloads: &Catalogue,
+) -> Result<(Vec<Experiment>, Vec<String>)> {
+    let (shm, table) = (workloads.workload("shm")?, workloads.workload("hashtable")?);
     let mut experiments = vec![
-        section_times(size, locks),
-        hash_table(size, locks),
-        hash_table_beside_hogs(size, locks),
-        runnable(size, locks),
-        fairness(size, locks, 1.0),
+        section_times(size, locks, shm),
+        hash_table(size, locks, table),
+        hash_table_beside_hogs(size, locks, table),
+        runnable(size, locks, shm),
+        fairness(size, locks, shm, 1.0)?,
     ];
     if !size.quick {
-        experiments.push(fairness(size, locks, 10.0));
+        experiments.push(fairness(size, locks, shm, 10.0)?);
     }
     let mut left_out = Vec::new();
     for preset in Preset::ALL {
@@ -141,7 +178,7 @@ pub fn experiments(size: &Size, locks: &[String]) -> (Vec<Experiment>, Vec<Strin
         None => experiments.push(overhead(size)),
         Some(obstacle) => left_out.push(format!("the monitor's overhead: {obstacle}")),
     }
-    (experiments, left_out)
+    Ok((experiments, left_out))
 }
 
 fn spec(id: &str, title: &str, measure: &str, shape: Shape) -> FigureSpec {
@@ -154,11 +191,11 @@ fn spec(id: &str, title: &str, measure: &str, shape: Shape) -> FigureSpec {
     }
 }
 
-fn section_times(size: &Size, locks: &[String]) -> Experiment {
-    let workload = Micro::shm(size.contention(locks, size.subscriptions()));
+fn section_times(size: &Size, locks: &[String], shm: &catalogue::Workload) -> Experiment {
+    let workload = Micro::new(shm, size.contention(locks, size.subscriptions()));
     Experiment {
         primary: None,
-        id: "shm",
+        id: "shm".into(),
         title: "Figures 1, 2 and 5c: shared-memory access".into(),
         figures: vec![
             FigureSpec {
@@ -201,11 +238,11 @@ fn section_times(size: &Size, locks: &[String]) -> Experiment {
     }
 }
 
-fn hash_table(size: &Size, locks: &[String]) -> Experiment {
-    let workload = Micro::hashtable(size.contention(locks, size.subscriptions()));
+fn hash_table(size: &Size, locks: &[String], table: &catalogue::Workload) -> Experiment {
+    let workload = Micro::new(table, size.contention(locks, size.subscriptions()));
     Experiment {
         primary: None,
-        id: "hashtable",
+        id: "hashtable".into(),
         title: "Figure 3a: hash table, more and more threads".into(),
         figures: vec![spec(
             "fig3a-hashtable",
@@ -219,7 +256,11 @@ fn hash_table(size: &Size, locks: &[String]) -> Experiment {
 }
 
 /// The benchmark's threads take half of the machine, others more and more of it.
-fn hash_table_beside_hogs(size: &Size, locks: &[String]) -> Experiment {
+fn hash_table_beside_hogs(
+    size: &Size,
+    locks: &[String],
+    table: &catalogue::Workload,
+) -> Experiment {
     let mut contention = size.contention(locks, size.threads(&[0.5]));
     let factors: &[f64] = if size.quick {
         &[0.5, 1.0, 2.0]
@@ -229,7 +270,7 @@ fn hash_table_beside_hogs(size: &Size, locks: &[String]) -> Experiment {
     contention.hogs = std::iter::once(0).chain(size.threads(factors)).collect();
     Experiment {
         primary: None,
-        id: "hashtable-hogs",
+        id: "hashtable-hogs".into(),
         title: "Figure 3b: hash table beside busy processes".into(),
         figures: vec![spec(
             "fig3b-hogs",
@@ -238,12 +279,12 @@ fn hash_table_beside_hogs(size: &Size, locks: &[String]) -> Experiment {
             Shape::Lines,
         )],
         plan: size.plan(),
-        workload: Box::new(Micro::hashtable(contention)),
+        workload: Box::new(Micro::new(table, contention)),
     }
 }
 
 /// The paper's 140 threads on 104 contexts.
-fn runnable(size: &Size, locks: &[String]) -> Experiment {
+fn runnable(size: &Size, locks: &[String], shm: &catalogue::Workload) -> Experiment {
     let shown: Vec<String> = locks
         .iter()
         .filter(|l| ["futex", "mcs", "flexguard"].contains(&l.as_str()))
@@ -262,8 +303,8 @@ fn runnable(size: &Size, locks: &[String]) -> Experiment {
     let mut contention = size.contention(&shown, threads);
     contention.trace_us = 1000;
     Experiment {
-        primary: Some("runnable_mean"),
-        id: "runnable",
+        primary: Some("runnable_mean".into()),
+        id: "runnable".into(),
         title: "Figure 5a: runnable threads over time".into(),
         figures: vec![spec(
             "fig5a-runnable",
@@ -276,19 +317,24 @@ fn runnable(size: &Size, locks: &[String]) -> Experiment {
             warmup_rounds: 0,
             noise: false,
         },
-        workload: Box::new(Micro::shm(contention)),
+        workload: Box::new(Micro::new(shm, contention)),
     }
 }
 
-fn fairness(size: &Size, locks: &[String], seconds: f64) -> Experiment {
+fn fairness(
+    size: &Size,
+    locks: &[String],
+    shm: &catalogue::Workload,
+    seconds: f64,
+) -> Result<Experiment> {
     let mut contention = size.contention(locks, size.threads(&[0.5, 1.0, 2.0]));
     // Fairness is a matter of the run's length: this one is never shortened, unless everything is.
     if size.seconds >= 0.1 {
         contention.seconds = vec![seconds];
     }
-    let mut workload = Micro::shm(contention);
+    let mut workload = Micro::new(shm, contention);
     if !size.quick && seconds < 10.0 {
-        workload = workload.set("cycles_between", vec![100.0, 1000.0, 10_000.0]);
+        workload = workload.set("cycles_between", vec![100.0, 1000.0, 10_000.0])?;
     }
     let rounds = if size.quick || seconds >= 10.0 { 3 } else { 7 };
     let (id, figure) = if seconds < 10.0 {
@@ -297,9 +343,9 @@ fn fairness(size: &Size, locks: &[String], seconds: f64) -> Experiment {
         ("fairness-10s", "fig5b-fairness-10s")
     };
     let title = format!("fairness over {seconds} s (0.5 fair, 1 unfair)");
-    Experiment {
-        primary: Some("fairness_normalised"),
-        id,
+    Ok(Experiment {
+        primary: Some("fairness_normalised".into()),
+        id: id.into(),
         title: format!("Figure 5b: {title}"),
         figures: vec![FigureSpec {
             base: 0.5,
@@ -316,7 +362,7 @@ fn fairness(size: &Size, locks: &[String], seconds: f64) -> Experiment {
             noise: false,
         },
         workload: Box::new(workload),
-    }
+    })
 }
 
 /// glibc's lock, and ours as published and as it is: a program is no microbenchmark.
@@ -347,7 +393,7 @@ fn application(size: &Size, locks: &[String], preset: Preset) -> Experiment {
     let title = format!("Applications (as Figure 4): {}", preset.title());
     Experiment {
         primary: None,
-        id,
+        id: id.into(),
         figures: vec![spec(
             &format!("app-{id}"),
             preset.title(),
@@ -371,7 +417,7 @@ fn overhead(size: &Size) -> Experiment {
     let workload = Overhead::of(loops);
     Experiment {
         primary: None,
-        id: "overhead",
+        id: "overhead".into(),
         title: "Section 5.4: what the Preemption Monitor costs".into(),
         figures: workload.figures(),
         plan: size.plan(),
@@ -379,42 +425,10 @@ fn overhead(size: &Size) -> Experiment {
     }
 }
 
-fn seconds_of(experiment: &Experiment) -> (usize, f64) {
-    let steps = Session::steps(experiment.workload.as_ref(), &experiment.plan);
-    (steps.len(), steps.iter().map(|s| s.1).sum())
-}
-
-pub fn show(experiments: &[Experiment], left_out: &[String]) -> String {
-    let mut text = String::new();
-    let mut total = 0.0;
-    for experiment in experiments {
-        let (runs, seconds) = seconds_of(experiment);
-        total += seconds;
-        text.push_str(&format!(
-            "{:18} {runs:5} runs {:>6}  {}\n",
-            experiment.id,
-            span(seconds),
-            experiment.title
-        ));
-    }
-    text.push_str(&format!("in all about {}\n", span(total)));
-    for reason in left_out {
-        text.push_str(&format!("left out: {reason}\n"));
-    }
-    text
-}
-
-fn span(seconds: f64) -> String {
-    match seconds {
-        s if s < 60.0 => format!("{s:.0} s"),
-        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::testing::catalogue;
 
     fn locks() -> Vec<String> {
         PAPERS_LOCKS.map(Into::into).to_vec()
@@ -423,8 +437,8 @@ mod tests {
     /// With a margin for what the estimates leave out: locks that collapse, and the drawing.
     #[test]
     fn quick_is_quick_on_two_contexts() {
-        let (experiments, _) = experiments(&Size::of(true, 2), &locks());
-        let seconds: f64 = experiments.iter().map(|e| seconds_of(e).1).sum();
+        let (experiments, _) = experiments(&Size::of(true, 2), &locks(), &catalogue()).unwrap();
+        let seconds: f64 = experiments.iter().map(|e| suite::seconds_of(e).1).sum();
         assert!((60.0..540.0).contains(&seconds), "{seconds}");
     }
 
@@ -442,22 +456,25 @@ mod tests {
 
     #[test]
     fn files_have_names_of_their_own() {
-        let (experiments, _) = experiments(&Size::of(false, 2), &locks());
+        let (experiments, _) = experiments(&Size::of(false, 2), &locks(), &catalogue()).unwrap();
         let mut names: Vec<String> = experiments
             .iter()
             .flat_map(|e| e.figures.iter().map(|f| f.id.clone()))
             .collect();
-        names.extend(experiments.iter().map(|e| e.id.to_owned()));
+        names.extend(experiments.iter().map(|e| e.id.clone()));
         let distinct: std::collections::HashSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }
 
     #[test]
     fn what_a_figure_shows_is_measured() {
-        let (experiments, _) = experiments(&Size::of(true, 2), &locks());
+        let (experiments, _) = experiments(&Size::of(true, 2), &locks(), &catalogue()).unwrap();
         for experiment in &experiments {
             let measures = experiment.workload.measures();
-            let primary = experiment.primary.unwrap_or(experiment.workload.primary());
+            let primary = experiment
+                .primary
+                .as_deref()
+                .unwrap_or(experiment.workload.primary());
             assert!(measures.iter().any(|m| m.name == primary), "{primary}");
             for figure in &experiment.figures {
                 assert!(

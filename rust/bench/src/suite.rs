@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard bench paper`: the paper's figures on this machine.
+//! Several experiments in one directory: the figures of the paper, or the scenes of a file.
 //!
 //! Every experiment keeps its record in a file of its own, written anew after every run. A later call with the same plan reads
 //! them and runs what is missing, so an interruption, even a kill, costs one run.
 
-mod plan;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use super::document::Document;
-use super::html;
-use super::pipeline::{self, write_plots};
-use super::progress::Progress;
-use super::session::{self, Session};
-use super::sink::{self, Sink};
-use super::worker;
 use flexguard_launch::attach::Attachment;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
@@ -23,62 +14,69 @@ use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::signals;
 
-use plan::{Experiment, Size};
+use crate::claim::{self, Claim, Judged};
+use crate::document::Document;
+use crate::html;
+use crate::options::Plan;
+use crate::pipeline::{self, write_plots};
+use crate::plot::FigureSpec;
+use crate::progress::Progress;
+use crate::session::{self, Session};
+use crate::sink::{self, Sink};
+use crate::workload::Workload;
 
-#[derive(Debug)]
-pub struct Paper {
-    /// Small: at most ten minutes on two hardware contexts
-    pub quick: bool,
-
-    /// Where everything goes
-    pub output: PathBuf,
-
-    /// Start over instead of continuing what DIR has begun
-    pub fresh: bool,
-
-    /// These locks instead of the paper's
-    pub locks: Vec<String>,
-
-    /// These experiments only; --plan lists them
-    pub only: Vec<String>,
-
-    /// Show what would run, and how long it takes
-    pub plan: bool,
-
-    /// Seconds of each run of a microbenchmark, instead of the plan's
-    pub seconds: Option<f64>,
-
-    /// Rounds, instead of the plan's
-    pub rounds: Option<u32>,
+pub struct Experiment {
+    /// Names its file.
+    pub id: String,
+    pub title: String,
+    pub workload: Box<dyn Workload>,
+    pub plan: Plan,
+    pub figures: Vec<FigureSpec>,
+    /// What it is judged by, if not the workload's own measure.
+    pub primary: Option<String>,
 }
 
-pub fn run(args: Paper) -> Result<Status> {
-    let prefix = Prefix::find()?;
-    let known = worker::locks(&prefix, &worker::find(&prefix)?)?;
-    let size = Size::here(args.quick, args.seconds, args.rounds);
-    let (locks, mut left_out) = match &args.locks[..] {
-        [] => plan::papers_locks(&known),
-        names => (worker::resolve(&known, names)?, Vec::new()),
-    };
-    let (mut experiments, more) = plan::experiments(&size, &locks);
-    left_out.extend(more);
-    choose(&mut experiments, &args.only)?;
-    for experiment in &mut experiments {
-        experiment.workload.prepare(&prefix)?;
+/// What to do with the experiments.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Where everything goes.
+    pub output: PathBuf,
+    /// Start over instead of continuing what the directory has begun.
+    pub fresh: bool,
+    /// These experiments only.
+    pub only: Vec<String>,
+    /// Show what would run, and how long it takes.
+    pub plan: bool,
+}
+
+pub struct Suite {
+    pub title: String,
+    pub experiments: Vec<Experiment>,
+    pub claims: Vec<Claim>,
+    /// Why something is not measured here.
+    pub left_out: Vec<String>,
+}
+
+pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status> {
+    choose(&mut suite.experiments, &wanted.only)?;
+    for experiment in &mut suite.experiments {
+        experiment.workload.prepare(prefix)?;
     }
-    if args.plan {
-        output::print(&plan::show(&experiments, &left_out))?;
+    if wanted.plan {
+        output::print(&show(&suite))?;
         return Ok(Status::Exited(0));
     }
-    sink::directory(&args.output)?;
-    let _lock = lock(&args.output)?;
-    if args.fresh {
-        forget(&args.output, &experiments)?;
+    let dir = &wanted.output;
+    sink::directory(dir)?;
+    let _lock = lock(dir)?;
+    if wanted.fresh {
+        forget(dir, &suite.experiments)?;
     }
     signals::hold()?;
-    let (documents, interrupted) = measure(&args.output, &prefix, &experiments)?;
-    publish(&args.output, &documents)?;
-    output::print(&conclusion(&args.output, &documents, &left_out))?;
+    let (documents, interrupted) = measure(dir, prefix, &suite.experiments)?;
+    publish(dir, &documents)?;
+    let judged = judge(dir, &suite, &documents)?;
+    output::print(&conclusion(dir, &documents, &suite.left_out, &judged))?;
     documents.iter().for_each(pipeline::tell_failures);
     if interrupted.is_some() {
         output::note("flexguard: interrupted; run the same command again to continue\n");
@@ -90,15 +88,28 @@ pub fn run(args: Paper) -> Result<Status> {
     })
 }
 
+/// The claims' verdicts, also as files.
+fn judge(dir: &Path, suite: &Suite, documents: &[Document]) -> Result<Vec<Judged>> {
+    let ids = suite.experiments.iter().map(|e| e.id.clone());
+    let measured: Vec<(String, &Document)> = ids.zip(documents).collect();
+    let judged = claim::judge(&suite.claims, &measured);
+    if let (Some(first), false) = (documents.first(), judged.is_empty()) {
+        let table = claim::table(&suite.title, &first.machine, &judged);
+        Sink::open(&dir.join("claims.md"))?.write(&table)?;
+        Sink::open(&dir.join("claims.json"))?.write(&output::to_json(&judged)?)?;
+    }
+    Ok(judged)
+}
+
 fn choose(experiments: &mut Vec<Experiment>, only: &[String]) -> Result<()> {
-    let ids: Vec<&str> = experiments.iter().map(|e| e.id).collect();
+    let ids: Vec<&str> = experiments.iter().map(|e| e.id.as_str()).collect();
     if let Some(unknown) = only.iter().find(|o| !ids.contains(&o.as_str())) {
         return Err(Failure::new(format_args!(
             "--only: there is no experiment called '{unknown}'"
         ))
         .advice(format_args!("there are: {}", ids.join(", "))));
     }
-    experiments.retain(|e| only.is_empty() || only.iter().any(|o| o == e.id));
+    experiments.retain(|e| only.is_empty() || only.contains(&e.id));
     Ok(())
 }
 
@@ -108,7 +119,7 @@ fn lock(dir: &Path) -> Result<File> {
     let file = File::create(&path).context(format_args!("cannot write {}", path.display()))?;
     file.try_lock().map_err(|_| {
         Failure::new(format_args!(
-            "another `flexguard bench paper` is running in {}",
+            "another `flexguard bench` works in {}",
             dir.display()
         ))
         .advice("wait for it, or give another directory with -o")
@@ -180,10 +191,10 @@ fn one(
             let mut document = session::begin(workload, &experiment.plan, prefix, &monitor);
             document.title = experiment.title.clone();
             document.figures = experiment.figures.clone();
-            if let Some(primary) = experiment.primary {
+            if let Some(primary) = &experiment.primary {
                 document.columns.retain(|c| c != primary);
-                document.columns.insert(0, primary.into());
-                document.primary = primary.into();
+                document.columns.insert(0, primary.clone());
+                document.primary = primary.clone();
             }
             document
         }
@@ -200,6 +211,8 @@ fn one(
         plan: &experiment.plan,
         monitor: &monitor,
         progress,
+        handover: prefix.handover(),
+        origin: session::origin(prefix),
         keep: &|document| sink.keep(&document.to_line()?),
     }
     .run(&mut document)?;
@@ -212,7 +225,7 @@ fn one(
 /// Rounds of different plans, builds or machines must not end up in one median.
 fn fits(old: &Document, new: &Document, path: &Path) -> Result<()> {
     let entries = |d: &Document| -> Vec<(String, String, bool)> {
-        let key = |e: &super::document::Entry| (e.point.to_string(), e.subject.clone(), e.again);
+        let key = |e: &crate::document::Entry| (e.point.to_string(), e.subject.clone(), e.again);
         d.results.iter().map(key).collect()
     };
     let reasons = [
@@ -229,6 +242,10 @@ fn fits(old: &Document, new: &Document, path: &Path) -> Result<()> {
         (
             "it ran on another machine",
             !old.machine.is_same_hardware(&new.machine),
+        ),
+        (
+            "it has rows of different builds, machines or kernels",
+            !old.is_of_one_origin(),
         ),
         (
             "it ran on another kernel",
@@ -255,7 +272,12 @@ fn publish(dir: &Path, documents: &[Document]) -> Result<()> {
     Sink::open(&dir.join("report.html"))?.write(&html::page(&all)?)
 }
 
-fn conclusion(dir: &Path, documents: &[Document], left_out: &[String]) -> String {
+fn conclusion(
+    dir: &Path,
+    documents: &[Document],
+    left_out: &[String],
+    judged: &[Judged],
+) -> String {
     let mut text = String::new();
     for document in documents {
         text.push_str(&format!("{}\n", document.title));
@@ -277,6 +299,9 @@ fn conclusion(dir: &Path, documents: &[Document], left_out: &[String]) -> String
             text.push_str("  INCOMPLETE\n");
         }
     }
+    for claim in judged {
+        text.push_str(&format!("{claim}\n"));
+    }
     for reason in left_out {
         text.push_str(&format!("left out: {reason}\n"));
     }
@@ -285,4 +310,37 @@ fn conclusion(dir: &Path, documents: &[Document], left_out: &[String]) -> String
         dir.display()
     ));
     text
+}
+
+pub fn seconds_of(experiment: &Experiment) -> (usize, f64) {
+    let steps = Session::steps(experiment.workload.as_ref(), &experiment.plan);
+    (steps.len(), steps.iter().map(|s| s.1).sum())
+}
+
+fn show(suite: &Suite) -> String {
+    let mut text = String::new();
+    let mut total = 0.0;
+    for experiment in &suite.experiments {
+        let (runs, seconds) = seconds_of(experiment);
+        total += seconds;
+        text.push_str(&format!(
+            "{:18} {runs:5} runs {:>6}  {}\n",
+            experiment.id,
+            span(seconds),
+            experiment.title
+        ));
+    }
+    text.push_str(&format!("in all about {}\n", span(total)));
+    for reason in &suite.left_out {
+        text.push_str(&format!("left out: {reason}\n"));
+    }
+    text
+}
+
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if s < 60.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
 }

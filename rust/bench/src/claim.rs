@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+//! Claims: what a paper, or we, say of a lock, as data beside the scenes that measure it; and whether it holds.
+//!
+//! ```toml
+//! [[claim]]
+//! locks = ["ticket", "mcs"]           # of each of which it is said
+//! says = "collapses when threads outnumber contexts (2.1.2): a tenth of its throughput or less"
+//! scene = "load"
+//! measure = "throughput_ops_per_ms"
+//! at = { threads = "4x" }
+//! most = 0.1                          # or least
+//! of = { at = { threads = "1x" } }    # times that; what is not said is as above. Without it: the number itself
+//! ```
+//!
+//! Medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse for it, it
+//! holds within the noise.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+use crate::document::Document;
+use crate::machine;
+use crate::options;
+use crate::point::Point;
+use crate::stats::Estimate;
+use crate::suite::Experiment;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    locks: Vec<String>,
+    says: String,
+    scene: String,
+    /// Of what is refused nothing is measured.
+    #[serde(default)]
+    measure: String,
+    #[serde(default)]
+    at: BTreeMap<String, Value>,
+    least: Option<f64>,
+    most: Option<f64>,
+    of: Option<Other>,
+    /// The lock is refused on a machine that lacks what it needs.
+    #[serde(default)]
+    refused: bool,
+}
+
+/// What a claim compares with.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Other {
+    lock: Option<String>,
+    measure: Option<String>,
+    at: Option<BTreeMap<String, Value>>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged {
+    pub lock: String,
+    pub claim: String,
+    pub measured: String,
+    pub verdict: Verdict,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    #[serde(rename = "holds")]
+    Holds,
+    #[serde(rename = "holds within the noise")]
+    WithinNoise,
+    #[serde(rename = "does not hold")]
+    Fails,
+    #[serde(rename = "not measured")]
+    NotMeasured,
+}
+
+impl std::fmt::Display for Judged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verdict = self.verdict.text().replace('*', "");
+        write!(
+            f,
+            "{}: {}: {verdict}: {}",
+            self.lock, self.claim, self.measured
+        )
+    }
+}
+
+impl Verdict {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::WithinNoise => "holds within the noise",
+            Self::Fails => "**does not hold**",
+            Self::NotMeasured => "not measured",
+        }
+    }
+
+    /// Of `a` against `factor` times `b`.
+    fn of(a: &Estimate, b: &Estimate, least: bool, factor: f64) -> Self {
+        let holds = |a: f64, b: f64| {
+            if least {
+                a >= factor * b
+            } else {
+                a <= factor * b
+            }
+        };
+        let worst = if least {
+            holds(a.low, b.high)
+        } else {
+            holds(a.high, b.low)
+        };
+        match (holds(a.median, b.median), worst) {
+            (true, true) => Self::Holds,
+            (true, false) => Self::WithinNoise,
+            (false, _) => Self::Fails,
+        }
+    }
+}
+
+/// A number as it is, or, as `"4x"`, so many for each hardware context.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(n) => Some(*n as f64),
+        Value::Float(x) => Some(*x),
+        Value::String(text) => options::count(text, 0, u32::MAX).ok().map(f64::from),
+        _ => None,
+    }
+}
+
+/// Variables that the point does not have are not at their usual value there, unless the claim does not name them.
+fn is_at(point: &Point, at: &BTreeMap<String, Value>) -> bool {
+    at.iter()
+        .all(|(name, value)| point.get(name) == number(value) && number(value).is_some())
+}
+
+impl Claim {
+    /// What about it cannot be judged by what the scenes measure.
+    pub fn check(&self, experiments: &[Experiment]) -> Result<(), String> {
+        let scene = experiments.iter().find(|e| e.id == self.scene);
+        let scene =
+            scene.ok_or_else(|| format!("the claim is about no scene here: '{}'", self.scene))?;
+        if self.refused {
+            return Ok(());
+        }
+        if self.least.is_some() == self.most.is_some() {
+            return Err("a claim has either least or most".into());
+        }
+        let measures = scene.workload.measures();
+        let of = self.of.clone().unwrap_or_default();
+        for name in std::iter::once(&self.measure).chain(&of.measure) {
+            if !measures.iter().any(|m| m.name == *name) {
+                return Err(format!("nothing measures '{name}' in {}", self.scene));
+            }
+        }
+        let points = scene.workload.points();
+        for at in std::iter::once(&self.at).chain(&of.at) {
+            if points.iter().filter(|p| is_at(p, at)).count() != 1 {
+                return Err(format!("not one point of {} is at {at:?}", self.scene));
+            }
+        }
+        let subjects = scene.workload.subjects();
+        let known = |lock: &&String| subjects.contains(lock) || subjects.iter().any(|s| s == "all");
+        match self.locks.iter().chain(&of.lock).find(|l| !known(l)) {
+            Some(lock) => Err(format!("{} does not measure {lock}", self.scene)),
+            None => Ok(()),
+        }
+    }
+
+    /// One verdict a lock.
+    fn judge(&self, document: Option<&Document>) -> Vec<Judged> {
+        let of_lock = |lock: &String| {
+            let (measured, verdict) = document.map_or((String::new(), Verdict::NotMeasured), |d| {
+                if self.refused {
+                    self.refusal(d, lock)
+                } else {
+                    self.measured(d, lock)
+                }
+            });
+            Judged {
+                lock: lock.clone(),
+                claim: self.says.clone(),
+                measured,
+                verdict,
+            }
+        };
+        self.locks.iter().map(of_lock).collect()
+    }
+
+    fn refusal(&self, document: &Document, lock: &str) -> (String, Verdict) {
+        let refused = document.unavailable.iter().find(|u| u.subject == lock);
+        match refused {
+            Some(refused) => (refused.reason.clone(), Verdict::Holds),
+            None if document
+                .results
+                .iter()
+                .any(|e| e.subject == lock && !e.rounds.is_empty()) =>
+            {
+                (
+                    "it ran: this machine has what it needs".into(),
+                    Verdict::NotMeasured,
+                )
+            }
+            None => (String::new(), Verdict::NotMeasured),
+        }
+    }
+
+    fn measured(&self, document: &Document, lock: &str) -> (String, Verdict) {
+        let find = |lock: &str, measure: &str, at: &BTreeMap<String, Value>| {
+            let mut entries = document.results.iter();
+            let entry = entries.find(|e| e.subject == lock && !e.again && is_at(&e.point, at))?;
+            entry.measures.get(measure).cloned()
+        };
+        let write = |measure: &str, e: &Estimate| {
+            let unit = document
+                .measure(measure)
+                .map_or(crate::measure::Unit::Plain, |m| m.unit);
+            format!(
+                "{} ({} to {})",
+                unit.number(e.median),
+                unit.number(e.low),
+                unit.number(e.high)
+            )
+        };
+        let Some(a) = find(lock, &self.measure, &self.at) else {
+            return (String::new(), Verdict::NotMeasured);
+        };
+        let (least, factor) = match (self.least, self.most) {
+            (Some(factor), _) => (true, factor),
+            (None, most) => (false, most.unwrap_or(0.0)),
+        };
+        let Some(of) = &self.of else {
+            let one = Estimate::of([(0, 1.0)]).unwrap_or_else(|| a.clone());
+            return (
+                write(&self.measure, &a),
+                Verdict::of(&a, &one, least, factor),
+            );
+        };
+        let measure = of.measure.as_ref().unwrap_or(&self.measure);
+        let other = of.lock.as_deref().unwrap_or(lock);
+        let Some(b) = find(other, measure, of.at.as_ref().unwrap_or(&self.at)) else {
+            return (String::new(), Verdict::NotMeasured);
+        };
+        let text = format!(
+            "{} against {}",
+            write(&self.measure, &a),
+            write(measure, &b)
+        );
+        (text, Verdict::of(&a, &b, least, factor))
+    }
+}
+
+/// `documents`: by the name of their scene.
+pub fn judge(claims: &[Claim], documents: &[(String, &Document)]) -> Vec<Judged> {
+    let of = |scene: &str| {
+        documents
+            .iter()
+            .find(|(name, _)| name == scene)
+            .map(|(_, d)| *d)
+    };
+    claims.iter().flat_map(|c| c.judge(of(&c.scene))).collect()
+}
+
+/// As a table in Markdown.
+pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> String {
+    let mut text = format!(
+        "# {title}: what is claimed, and whether it holds here\n\n{}, {} hardware contexts, Linux {}\n\n\
+         | lock | claim | measured | verdict |\n|---|---|---|---|\n",
+        machine.cpu.as_deref().unwrap_or("unknown CPU"),
+        machine.hardware_contexts,
+        machine.kernel.as_deref().unwrap_or("?")
+    );
+    for j in judged {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            j.lock,
+            j.claim,
+            j.measured,
+            j.verdict.text()
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: [f64; 7]) -> Estimate {
+        Estimate::of((0..).zip(values)).unwrap()
+    }
+
+    #[test]
+    fn verdicts_heed_the_noise() {
+        let (a, b) = (
+            of([10.0, 11.0, 12.0, 12.0, 12.0, 13.0, 14.0]),
+            of([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 3.0]),
+        );
+        for (x, y, least, factor, expected) in [
+            (&a, &b, true, 3.0, Verdict::Holds),
+            (&a, &b, true, 5.0, Verdict::WithinNoise),
+            (&a, &b, true, 7.0, Verdict::Fails),
+            (&b, &a, false, 0.5, Verdict::Holds),
+            (&b, &a, false, 0.2, Verdict::WithinNoise),
+            (&b, &a, false, 0.1, Verdict::Fails),
+        ] {
+            assert_eq!(
+                Verdict::of(x, y, least, factor),
+                expected,
+                "{least} {factor}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_place_is_numbers_or_factors() {
+        let contexts = machine::contexts() as f64;
+        let point = Point::default()
+            .with("threads", 4.0 * contexts)
+            .with("hogs", 0.0);
+        let at = |text: &str| toml::from_str(text).unwrap();
+        assert!(is_at(&point, &at("threads = \"4x\"")) && is_at(&point, &at("hogs = 0")));
+        assert!(
+            !is_at(&point, &at("threads = \"4x\"\nhogs = 1")) && !is_at(&point, &at("nice = 0"))
+        );
+    }
+}

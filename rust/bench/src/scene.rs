@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: MIT
+//! Scenes: what is measured, as data. A file in TOML holds some, and claims about what they measure:
+//!
+//! ```toml
+//! version = 1
+//! title = "What people read above the results"
+//!
+//! [[scene]]
+//! name = "server"                     # names its result file
+//! workload = "server"                 # of fg-bench; or program = ["sysbench", ...]; or preset = "rocksdb"
+//! locks = ["posix", "flexguard"]
+//! threads = [2, 8, "4x"]              # 4x: four for each hardware context; several values make several points
+//! hogs = 0
+//! options = { section-us = [1, 50] }  # of the workload, as `fg-bench WORKLOAD --help` has them
+//!
+//! [[scene.subject]]                   # a lock that is not as it is by default
+//! name = "flexguard, yields for 5 us"
+//! lock = "flexguard"
+//! environment = { FLEXGUARD_TUNE = "yield_us=5" }
+//! interposed = true
+//! ```
+//!
+//! Every value is checked before anything runs; an error names the file, the line, and what is allowed there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::prefix::Prefix;
+use regex::Regex;
+use serde::Deserialize;
+use toml::{Spanned, Value};
+
+use crate::catalogue::{Catalogue, Choice, Kind};
+use crate::claim::Claim;
+use crate::contention::Contention;
+use crate::exec::Exec;
+use crate::machine;
+use crate::micro::Micro;
+use crate::options::{self, Plan};
+use crate::presets::Preset;
+use crate::subject::Subject;
+use crate::suite::{self, Experiment, Suite, Wanted};
+use crate::workload::Workload;
+
+/// The format of scene files that this crate understands.
+const VERSION: i64 = 1;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: Spanned<i64>,
+    title: String,
+    #[serde(default, rename = "scene")]
+    scenes: Vec<Spanned<Scene>>,
+    #[serde(default, rename = "claim")]
+    claims: Vec<Spanned<Claim>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scene {
+    name: Spanned<String>,
+    title: Option<String>,
+    workload: Option<Spanned<String>>,
+    program: Option<Vec<String>>,
+    preset: Option<Spanned<String>>,
+    /// Of a program: what is compared, instead of its time.
+    score: Option<Spanned<String>>,
+    #[serde(default)]
+    locks: Vec<String>,
+    #[serde(default, rename = "subject")]
+    subjects: Vec<Subject>,
+    #[serde(default)]
+    interposed: bool,
+    #[serde(default)]
+    threads: Option<Spanned<Value>>,
+    hogs: Option<Spanned<Value>>,
+    seconds: Option<Spanned<Value>>,
+    warmup: Option<Spanned<Value>>,
+    nice: Option<Spanned<Value>>,
+    #[serde(default)]
+    options: BTreeMap<String, Spanned<Value>>,
+    rounds: Option<Spanned<i64>>,
+    #[serde(default)]
+    noise: bool,
+    /// What is compared, instead of the workload's own measure.
+    primary: Option<String>,
+    /// How much work a preset does.
+    scale: Option<f64>,
+}
+
+/// The scenes of a file, ready to be measured.
+pub struct Scenes {
+    pub title: String,
+    pub experiments: Vec<Experiment>,
+    pub claims: Vec<Claim>,
+}
+
+/// What `flexguard bench scenes` is asked for.
+#[derive(Debug)]
+pub struct Request {
+    /// A path, or the name of an installed file.
+    pub name: String,
+    pub wanted: Wanted,
+    /// Rounds and seconds of each run, instead of the file's.
+    pub rounds: Option<u32>,
+    pub seconds: Option<f64>,
+}
+
+pub fn run(request: Request) -> Result<Status> {
+    let prefix = Prefix::find()?;
+    let path = find(&prefix, &request.name)?;
+    let sizes = Sizes {
+        rounds: request.rounds,
+        seconds: request.seconds,
+    };
+    let scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
+    let suite = Suite {
+        title: scenes.title,
+        experiments: scenes.experiments,
+        claims: scenes.claims,
+        left_out: Vec::new(),
+    };
+    suite::run(&prefix, suite, &request.wanted)
+}
+
+/// Instead of what a file says.
+#[derive(Debug, Default)]
+pub struct Sizes {
+    rounds: Option<u32>,
+    seconds: Option<f64>,
+}
+
+/// The file that `name` stands for: a path, or the name of a file of share/flexguard/scenes.
+pub fn find(prefix: &Prefix, name: &str) -> Result<PathBuf> {
+    if name.contains('/') || name.ends_with(".toml") {
+        return Ok(PathBuf::from(name));
+    }
+    let installed = prefix.scenes().join(format!("{name}.toml"));
+    if installed.is_file() {
+        return Ok(installed);
+    }
+    let mut names: Vec<String> = fs::read_dir(prefix.scenes())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| {
+            e.file_name()
+                .to_str()?
+                .strip_suffix(".toml")
+                .map(Into::into)
+        })
+        .collect();
+    names.sort();
+    Err(
+        Failure::new(format_args!("there are no scenes called '{name}'")).advice(format_args!(
+            "there are: {}; or give the path of a file",
+            names.join(", ")
+        )),
+    )
+}
+
+pub fn read(path: &Path, catalogue: &Catalogue, sizes: &Sizes) -> Result<Scenes> {
+    let text = fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
+    parse(&text, catalogue, sizes).map_err(|wrong| wrong.in_file(path, &text))
+}
+
+/// What is wrong in a file, and where: a byte.
+#[derive(Debug)]
+struct Wrong {
+    at: usize,
+    what: String,
+    allowed: String,
+}
+
+impl Wrong {
+    fn at<T>(place: &Spanned<T>, what: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self {
+            at: place.span().start,
+            what: what.into(),
+            allowed: allowed.into(),
+        }
+    }
+
+    fn in_file(self, path: &Path, text: &str) -> Failure {
+        let line = text[..self.at.min(text.len())].matches('\n').count() + 1;
+        let failure = Failure::new(format_args!("{}:{line}: {}", path.display(), self.what));
+        if self.allowed.is_empty() {
+            failure
+        } else {
+            failure.advice(self.allowed)
+        }
+    }
+}
+
+type Checked<T> = std::result::Result<T, Wrong>;
+
+fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
+    let file: File = toml::from_str(text).map_err(|e| Wrong {
+        at: e.span().map_or(0, |s| s.start),
+        what: e.message().trim().to_owned(),
+        allowed: String::new(),
+    })?;
+    if *file.version.get_ref() != VERSION {
+        let what = format!("version {} of the format", file.version.get_ref());
+        return Err(Wrong::at(
+            &file.version,
+            what,
+            format!("this program reads version {VERSION}"),
+        ));
+    }
+    let mut experiments: Vec<Experiment> = Vec::new();
+    for scene in &file.scenes {
+        let name = &scene.get_ref().name;
+        let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.get_ref().is_empty() || !name.get_ref().chars().all(letters) {
+            return Err(Wrong::at(
+                name,
+                format!("'{}' cannot name a file", name.get_ref()),
+                "letters, digits, '-', '_' and '.'",
+            ));
+        }
+        if experiments.iter().any(|e| e.id == *name.get_ref()) {
+            return Err(Wrong::at(
+                name,
+                format!("a second scene '{}'", name.get_ref()),
+                "",
+            ));
+        }
+        experiments.push(experiment(scene, catalogue, sizes)?);
+    }
+    let known: Vec<String> = experiments.iter().map(|e| e.id.clone()).collect();
+    for claim in &file.claims {
+        claim
+            .get_ref()
+            .check(&experiments)
+            .map_err(|what| Wrong::at(claim, what, format!("scenes here: {}", known.join(", "))))?;
+    }
+    Ok(Scenes {
+        title: file.title,
+        experiments,
+        claims: file.claims.into_iter().map(Spanned::into_inner).collect(),
+    })
+}
+
+fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Experiment> {
+    let s = scene.get_ref();
+    let rounds = match &s.rounds {
+        None => 7,
+        Some(n) => u32::try_from(*n.get_ref())
+            .ok()
+            .filter(|n| (1..=1000).contains(n))
+            .ok_or_else(|| {
+                Wrong::at(n, "rounds is out of range", "a whole number from 1 to 1000")
+            })?,
+    };
+    let mut subjects: Vec<Subject> = s.locks.iter().map(|l| Subject::of(l)).collect();
+    subjects.extend(s.subjects.iter().cloned());
+    if subjects.is_empty() {
+        return Err(Wrong::at(
+            scene,
+            "the scene names no lock",
+            "locks = [\"posix\", ...] or [[scene.subject]]",
+        ));
+    }
+    let workload: Box<dyn Workload> = match (&s.workload, &s.program, &s.preset) {
+        (Some(name), None, None) => Box::new(micro(s, name, subjects, catalogue, sizes)?),
+        (None, Some(_), None) | (None, None, Some(_)) => Box::new(program(scene, subjects)?),
+        _ => {
+            let allowed = "exactly one of workload, program and preset";
+            return Err(Wrong::at(
+                scene,
+                "the scene does not say what runs",
+                allowed,
+            ));
+        }
+    };
+    let primary = s.primary.clone();
+    if let Some(name) = &primary {
+        let known: Vec<String> = workload.measures().into_iter().map(|m| m.name).collect();
+        if !known.contains(name) {
+            let what = format!("primary: nothing called '{name}' is measured");
+            return Err(Wrong::at(
+                scene,
+                what,
+                format!("there are: {}", known.join(", ")),
+            ));
+        }
+    }
+    Ok(Experiment {
+        id: s.name.get_ref().clone(),
+        title: s.title.clone().unwrap_or_else(|| s.name.get_ref().clone()),
+        figures: workload.figures(),
+        workload,
+        plan: Plan {
+            rounds: sizes.rounds.unwrap_or(rounds),
+            warmup_rounds: 0,
+            noise: s.noise,
+        },
+        primary,
+    })
+}
+
+fn micro(
+    s: &Scene,
+    name: &Spanned<String>,
+    subjects: Vec<Subject>,
+    catalogue: &Catalogue,
+    sizes: &Sizes,
+) -> Checked<Micro> {
+    let workload = catalogue
+        .workload(name.get_ref())
+        .map_err(|e| Wrong::at(name, e.to_string(), e.find_advice().unwrap_or_default()))?;
+    let of_round = |name: &str, value: &Option<Spanned<Value>>, usual: f64| {
+        let choice = catalogue.of_round(name);
+        match (value, choice) {
+            (Some(value), Some(choice)) => numbers(value.get_ref(), choice)
+                .map_err(|what| Wrong::at(value, format!("{name}: {what}"), allowed(choice))),
+            _ => Ok(vec![usual]),
+        }
+    };
+    let whole = |values: Vec<f64>| values.into_iter().map(|v| v as u32).collect();
+    let threads = of_round("threads", &s.threads, machine::contexts() as f64)?;
+    let mut contention = Contention::of(&[], whole(threads), 1.0, 0.1);
+    contention.subjects = subjects;
+    contention.demanding = false;
+    contention.interposed = s.interposed;
+    contention.seconds = of_round("seconds", &s.seconds, 1.0)?;
+    contention.warmup = of_round("warmup", &s.warmup, 0.1)?[0];
+    if let Some(seconds) = sizes.seconds {
+        contention.seconds = vec![seconds];
+    }
+    contention.hogs = whole(of_round("hogs", &s.hogs, 0.0)?);
+    if s.nice.is_some() {
+        let levels = of_round("nice", &s.nice, 0.0)?;
+        contention.nice = levels.into_iter().map(|l| l as i32).collect();
+    }
+    let mut micro = Micro::new(workload, contention);
+    for (key, value) in &s.options {
+        let Some(choice) = workload.options.iter().find(|c| c.name == *key) else {
+            let names: Vec<&str> = workload.options.iter().map(|c| c.name.as_str()).collect();
+            let what = format!("{} has no option '{key}'", workload.name);
+            return Err(Wrong::at(
+                value,
+                what,
+                format!("there are: {}", names.join(", ")),
+            ));
+        };
+        let values = numbers(value.get_ref(), choice)
+            .map_err(|what| Wrong::at(value, format!("{key}: {what}"), allowed(choice)))?;
+        micro = micro
+            .set(&choice.variable(), values)
+            .map_err(|e| Wrong::at(value, e.to_string(), ""))?;
+    }
+    Ok(micro)
+}
+
+fn allowed(choice: &Choice) -> String {
+    format!("{}, or a list of such: {}", choice.allowed(), choice.brief)
+}
+
+/// A value, or a list of values; threads and hogs also as `"2x"`.
+fn numbers(value: &Value, choice: &Choice) -> std::result::Result<Vec<f64>, String> {
+    let one = |value: &Value| match value {
+        Value::Integer(n) => choice.check(*n as f64),
+        Value::Float(x) => choice.check(*x),
+        Value::Boolean(on) if choice.kind == Kind::Flag => Ok(f64::from(u8::from(*on))),
+        Value::String(text) if ["threads", "hogs"].contains(&choice.name.as_str()) => {
+            options::count(text, choice.min as u32, choice.max as u32).map(f64::from)
+        }
+        _ => Err(format!("not {}", choice.allowed())),
+    };
+    match value {
+        Value::Array(values) if values.is_empty() => Err("an empty list".into()),
+        Value::Array(values) => values.iter().map(one).collect(),
+        value => Ok(vec![one(value)?]),
+    }
+}
+
+/// A program under each lock's interposer.
+fn program(scene: &Spanned<Scene>, subjects: Vec<Subject>) -> Checked<Exec> {
+    let s = scene.get_ref();
+    if let Some(subject) = subjects.iter().find(|s| s.name != s.lock) {
+        let what = format!("'{}': a program takes locks as they are", subject.name);
+        return Err(Wrong::at(scene, what, "locks = [...]"));
+    }
+    let preset = match &s.preset {
+        None => None,
+        Some(name) => Some(
+            *Preset::ALL
+                .iter()
+                .find(|p| p.name() == name.get_ref())
+                .ok_or_else(|| {
+                    let names: Vec<&str> = Preset::ALL.iter().map(|p| p.name()).collect();
+                    let what = format!("there is no preset '{}'", name.get_ref());
+                    Wrong::at(name, what, format!("there are: {}", names.join(", ")))
+                })?,
+        ),
+    };
+    let argv = s.program.iter().flatten().map(Into::into).collect();
+    let locks = subjects.into_iter().map(|s| s.lock).collect();
+    let mut exec = Exec::new(locks, argv, preset);
+    exec.scale = s.scale.unwrap_or(1.0);
+    if let Some(threads) = &s.threads {
+        let value = match threads.get_ref() {
+            Value::Integer(n) => n.to_string(),
+            Value::String(text) => text.clone(),
+            _ => String::new(),
+        };
+        exec.threads = options::threads(&value).map_err(|what| {
+            Wrong::at(
+                threads,
+                format!("threads: {what}"),
+                "one value for a preset",
+            )
+        })?;
+    }
+    if let Some(score) = &s.score {
+        let regex = Regex::new(score.get_ref())
+            .map_err(|e| Wrong::at(score, e.to_string(), "a regular expression with a group"))?;
+        exec.score = Some(regex);
+    }
+    Ok(exec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::testing::catalogue;
+
+    const HEAD: &str = "version = 1\ntitle = \"t\"\n";
+
+    fn refusal(scene: &str) -> String {
+        let text = format!("{HEAD}{scene}");
+        let wrong = parse(&text, &catalogue(), &Sizes::default())
+            .err()
+            .expect("it is refused");
+        let failure = wrong.in_file(Path::new("s.toml"), &text);
+        failure.report().to_string()
+    }
+
+    #[test]
+    fn a_scene_becomes_points_and_subjects() {
+        let text = format!(
+            "{HEAD}[[scene]]\nname = \"a\"\nworkload = \"shm\"\nlocks = [\"posix\"]\nthreads = [2, \"1x\", 8]\n\
+             options = {{ cycles-between = [100, 300] }}\nrounds = 3\n\
+             [[scene.subject]]\nname = \"tuned\"\nlock = \"flexguard\"\nenvironment = {{ FLEXGUARD_TUNE = \"x\" }}\n"
+        );
+        let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
+        let scene = &scenes.experiments[0];
+        assert_eq!((scene.id.as_str(), scene.plan.rounds), ("a", 3));
+        assert_eq!(scene.workload.subjects(), ["posix", "tuned"]);
+        assert!(
+            scene
+                .workload
+                .points()
+                .iter()
+                .any(|p| p.to_string().contains("300 cycles between"))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line_and_what_is_allowed() {
+        let scene = "[[scene]]\nname = \"a\"\nworkload = \"shm\"\nlocks = [\"posix\"]\n";
+        for (more, line, expected) in [
+            ("threads = 0\n", 7, "from 1 to 4096"),
+            ("threads = [2, \"many\"]\n", 7, "factor such as 2x"),
+            ("options = { cycles-between = -1 }\n", 7, "from 0 to"),
+            ("options = { depth = 1 }\n", 7, "there are: cycles-between"),
+            ("rounds = 0\n", 7, "from 1 to 1000"),
+            ("colour = 1\n", 7, "unknown field `colour`"),
+            ("program = [\"x\"]\n", 3, "exactly one of"),
+            ("primary = \"beauty\"\n", 3, "throughput_ops_per_ms"),
+            (scene, 8, "a second scene 'a'"),
+            ("threads = \n", 7, ""),
+        ] {
+            let text = refusal(&format!("{scene}{more}"));
+            assert!(
+                text.contains(&format!("s.toml:{line}: ")) && text.contains(expected),
+                "{more}: {text}"
+            );
+        }
+        assert!(refusal("[[scene]]\nname = \"a b\"\nworkload = \"shm\"\n").contains("s.toml:4: "));
+        assert!(
+            refusal("[[scene]]\nname = \"a\"\nworkload = \"dance\"\nlocks=[\"x\"]")
+                .contains("shm, hashtable")
+        );
+        assert!(refusal("[[scene]]\nname = \"a\"\nworkload = \"shm\"\n").contains("names no lock"));
+    }
+
+    #[test]
+    fn another_version_is_refused() {
+        let wrong = parse(
+            "version = 2\ntitle = \"t\"\n",
+            &catalogue(),
+            &Sizes::default(),
+        )
+        .err()
+        .unwrap();
+        assert!(wrong.what.contains("version 2") && wrong.allowed.contains("version 1"));
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench WORKLOAD`: a subcommand for each workload of fg-bench, made of what it tells of its options.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
+use flexguard_bench::catalogue::{Catalogue, Choice, Kind, Workload};
+use flexguard_bench::contention::Contention;
+use flexguard_bench::micro::Micro;
+use flexguard_bench::options::{count, seconds};
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+
+use super::MonitorChoice;
+use super::bench::{Output, Plan};
+use crate::sections;
+
+/// What every workload takes.
+#[derive(Debug, Args)]
+struct Compared {
+    /// Locks to compare; `all`: every lock of this installation, `peers`: the locks of other libraries
+    #[arg(
+        short,
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "posix,futex,flexguard"
+    )]
+    locks: Vec<String>,
+
+    /// Run the worker of posix with each lock's interposer preloaded, instead of each lock's own worker
+    #[arg(long)]
+    interposed: bool,
+
+    #[command(flatten)]
+    monitor: MonitorChoice,
+}
+
+/// What those with threads take. Options that take several values make a point of each combination.
+#[derive(Debug, Args)]
+struct Load {
+    /// Threads; 2x: two for each hardware context
+    #[arg(
+        short,
+        long,
+        value_name = "COUNTS",
+        value_delimiter = ',',
+        default_value = "0.5x,1x,2x,4x"
+    )]
+    threads: Vec<u32>,
+
+    /// Measured seconds of each run
+    #[arg(
+        short,
+        long,
+        value_name = "SECONDS",
+        value_delimiter = ',',
+        default_value = "1"
+    )]
+    seconds: Vec<f64>,
+
+    /// Seconds that each run warms up before it measures
+    #[arg(long, value_name = "SECONDS", default_value = "0.1")]
+    warmup: f64,
+
+    /// Busy processes that compete for the CPUs; 2x: two for each hardware context
+    #[arg(
+        long,
+        value_name = "COUNTS",
+        value_delimiter = ',',
+        default_value = "0"
+    )]
+    hogs: Vec<u32>,
+
+    /// Nice levels, dealt to the threads in turn
+    #[arg(
+        long,
+        value_name = "LEVELS",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    nice: Vec<i32>,
+
+    /// Sample the number of runnable threads at this interval
+    #[arg(long, value_name = "MICROSECONDS")]
+    trace_us: Option<u64>,
+}
+
+fn contention(compared: Compared, load: Option<Load>) -> Contention {
+    let mut contention = Contention::of(&compared.locks, vec![1], 1.0, 0.0);
+    contention.interposed = compared.interposed;
+    contention.monitor = compared.monitor.mode();
+    if let Some(load) = load {
+        contention.threads = load.threads;
+        contention.seconds = load.seconds;
+        contention.warmup = load.warmup;
+        contention.hogs = load.hogs;
+        contention.nice = load.nice;
+        contention.trace_us = load.trace_us.unwrap_or(0);
+    }
+    contention
+}
+
+/// The subcommand of a workload.
+pub fn command(catalogue: &Catalogue, workload: &Workload) -> clap::Command {
+    let name = workload.name.clone();
+    let mut command = clap::Command::new(name)
+        .about(workload.brief.clone())
+        .long_about(format!(
+            "{}\n\nOptions that take several values measure every combination.",
+            workload.brief
+        ))
+        .after_long_help(sections::help(sections::BENCH_WORKLOAD));
+    command = Compared::augment_args(command);
+    if !workload.pairs {
+        command = Load::augment_args(command);
+        for choice in &catalogue.round {
+            command = command.mut_arg(choice.variable(), |arg| ranged(arg, choice));
+        }
+    }
+    command = command.next_help_heading("Workload");
+    for choice in &workload.options {
+        command = command.arg(own(choice));
+    }
+    Output::augment_args(Plan::augment_args(command))
+}
+
+/// An option of the workload's own.
+fn own(choice: &Choice) -> Arg {
+    let arg = Arg::new(choice.variable())
+        .long(choice.name.clone())
+        .help(choice.brief.clone());
+    if choice.kind == Kind::Flag {
+        return arg.action(ArgAction::SetTrue);
+    }
+    let parser = choice.clone();
+    let arg = arg
+        .value_name("VALUES")
+        .value_delimiter(',')
+        .action(ArgAction::Append)
+        .value_parser(move |text: &str| parser.parse(text));
+    match choice.default {
+        Some(value) => arg.default_value(value.to_string()),
+        None => arg,
+    }
+}
+
+/// An option of every round, within the worker's range.
+fn ranged(arg: Arg, choice: &Choice) -> Arg {
+    let Choice { min, max, .. } = *choice;
+    let choice = choice.clone();
+    match (choice.name.as_str(), choice.kind) {
+        ("threads" | "hogs", _) => {
+            arg.value_parser(move |text: &str| count(text, min as u32, max as u32))
+        }
+        (_, Kind::Seconds | Kind::Real) => {
+            arg.value_parser(move |text: &str| seconds(text, min, max))
+        }
+        (_, Kind::Levels) => {
+            arg.value_parser(move |text: &str| choice.parse(text).map(|level| level as i32))
+        }
+        _ => arg.value_parser(move |text: &str| choice.parse(text).map(|number| number as u64)),
+    }
+}
+
+/// A workload with all that the command line says of it.
+#[derive(Debug)]
+pub struct Measured {
+    workload: Micro,
+    plan: Plan,
+    output: Output,
+}
+
+impl Measured {
+    /// `matches` are those of the command that `command` made.
+    pub fn of(workload: &Workload, matches: &ArgMatches) -> Result<Self> {
+        let parsed = |e: clap::Error| -> ! { e.exit() };
+        let compared = Compared::from_arg_matches(matches).unwrap_or_else(|e| parsed(e));
+        let load = || Load::from_arg_matches(matches).unwrap_or_else(|e| parsed(e));
+        let load = (!workload.pairs).then(load);
+        let mut micro = Micro::new(workload, contention(compared, load));
+        for choice in &workload.options {
+            let name = choice.variable();
+            let values: Vec<f64> = if choice.kind == Kind::Flag {
+                vec![f64::from(u8::from(matches.get_flag(&name)))]
+            } else {
+                let given = matches.get_many::<f64>(&name);
+                given.into_iter().flatten().copied().collect()
+            };
+            micro = micro.set(&name, values)?;
+        }
+        Ok(Self {
+            workload: micro,
+            plan: Plan::from_arg_matches(matches).unwrap_or_else(|e| parsed(e)),
+            output: Output::from_arg_matches(matches).unwrap_or_else(|e| parsed(e)),
+        })
+    }
+
+    pub fn run(self) -> Result<Status> {
+        flexguard_bench::run(self.workload, &self.plan.into(), &self.output.into())
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench scenes`: what is measured, as data; rounds in which the CPUs were moved; claims.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use common::fake::Fake;
+use common::*;
+
+/// The scenes of the source tree, which are installed.
+fn shipped() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+    let files = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+    files.collect()
+}
+
+#[test]
+fn every_shipped_scene_can_be_measured_here() {
+    let files = shipped();
+    assert!(files.len() >= 4);
+    for file in files {
+        let output = run(["bench", "scenes", file.to_str().unwrap(), "--plan"]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}: {}",
+            file.display(),
+            stderr(&output)
+        );
+        assert!(
+            stdout(&output).contains("in all about"),
+            "{}",
+            stdout(&output)
+        );
+    }
+}
+
+const SCENES: &str = r#"version = 1
+title = "two locks"
+
+[[scene]]
+name = "pair"
+workload = "shm"
+locks = ["posix", "a"]
+threads = [1, 2]
+seconds = 0.01
+rounds = 7
+
+[[scene.subject]]
+name = "a, tuned"
+lock = "a"
+environment = { FLEXGUARD_TUNE = "sleep_us=7" }
+
+[[claim]]
+locks = ["a"]
+says = "is twice as good"
+scene = "pair"
+measure = "throughput_ops_per_ms"
+at = { threads = 2 }
+least = 2
+of = { lock = "posix" }
+
+[[claim]]
+locks = ["a"]
+says = "is ten times as good"
+scene = "pair"
+measure = "throughput_ops_per_ms"
+at = { threads = 2 }
+least = 10
+of = { lock = "posix" }
+"#;
+
+/// `a` is three times posix; what FLEXGUARD_TUNE says goes to $dir/tune.
+const WORKER: &str = "echo \"$lock $FLEXGUARD_TUNE\" >>$dir/tune\ncase $lock in a) result 300;; *) result 100;; esac";
+
+fn scenes(fake: &Fake, text: &str, more: &[&str]) -> Output {
+    let file = fake.path().join("s.toml");
+    fs::write(&file, text).unwrap();
+    let out = fake.path().join("out");
+    let args = [
+        "scenes",
+        file.to_str().unwrap(),
+        "-o",
+        out.to_str().unwrap(),
+    ];
+    fake.bench(&[&args[..], more].concat()).output().unwrap()
+}
+
+#[test]
+fn subjects_have_their_environment_and_claims_their_verdicts() {
+    let fake = Fake::new(WORKER);
+    let output = scenes(&fake, SCENES, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let tunes = fs::read_to_string(fake.path().join("tune")).unwrap();
+    let tuned = tunes.lines().filter(|l| *l == "a sleep_us=7").count();
+    let plain = tunes.lines().filter(|l| l.trim() == "a").count();
+    assert_eq!((tuned, plain), (14, 14));
+    let out = fake.path().join("out");
+    let claims = json(&fs::read_to_string(out.join("claims.json")).unwrap());
+    assert_eq!(claims[0]["verdict"], "holds");
+    assert_eq!(claims[1]["verdict"], "does not hold");
+    let table = fs::read_to_string(out.join("claims.md")).unwrap();
+    assert!(table.contains("| a | is twice as good |"), "{table}");
+    assert!(out.join("report.html").is_file());
+    let result = json(&fs::read_to_string(out.join("pair.json")).unwrap());
+    assert_eq!(result["verdicts"][1]["leader"], "a");
+    for entry in result["results"].as_array().unwrap() {
+        for round in entry["rounds"].as_array().unwrap() {
+            for key in ["commit", "dirty", "build", "machine", "kernel"] {
+                assert!(round["origin"].get(key).is_some(), "{key}");
+            }
+        }
+    }
+}
+
+/// A program in place of fg-handover: the CPUs are near, but from call `from` to call `to`.
+fn far_from(fake: &Fake, from: u32, to: u32) {
+    let path = fake.path().join("libexec/flexguard/fg-handover");
+    let dir = fake.path().display();
+    let script = format!(
+        "#!/bin/sh\necho >>{dir}/asked\nn=$(wc -l <{dir}/asked)\n\
+         if [ $n -ge {from} ] && [ $n -le {to} ]; then echo 250.5; else echo 50.5; fi\n"
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_round_in_which_the_cpus_were_moved_is_measured_again() {
+    let fake = Fake::new(WORKER);
+    // Each distance is asked for three times: far after the first round, and so until the second begins.
+    far_from(&fake, 4, 9);
+    let output = scenes(&fake, SCENES, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let result = json(&fs::read_to_string(fake.path().join("out/pair.json")).unwrap());
+    assert_eq!(result["moved_rounds"], 2);
+    for entry in result["results"].as_array().unwrap() {
+        let rounds = entry["rounds"].as_array().unwrap();
+        assert_eq!(rounds.len(), 7);
+        for round in rounds {
+            assert_eq!(round["distance"]["before_ns"], 50.5);
+            assert_eq!(round["distance"]["after_ns"], 50.5);
+        }
+    }
+}
+
+#[test]
+fn making_up_for_moved_rounds_has_an_end() {
+    let fake = Fake::new(WORKER);
+    // Near before every round, far after it.
+    let path = fake.path().join("libexec/flexguard/fg-handover");
+    let dir = fake.path().display();
+    let script = format!(
+        "#!/bin/sh\necho >>{dir}/asked\nn=$(wc -l <{dir}/asked)\nif [ $(((n - 1) % 6)) -ge 3 ]; then echo 250; else echo 50; fi\n"
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = scenes(&fake, SCENES, &["--rounds", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let result = json(&fs::read_to_string(fake.path().join("out/pair.json")).unwrap());
+    // Two points, each measured once and made up for three times.
+    assert_eq!(result["moved_rounds"], 8);
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_said_with_its_line() {
+    let fake = Fake::new(WORKER);
+    for (from, to, line, expected) in [
+        ("threads = [1, 2]", "threads = 0", 8, "from 1 to 4096"),
+        ("workload = \"shm\"", "workload = \"dance\"", 6, "hashtable"),
+        ("least = 2\n", "least = 2\nmost = 3\n", 17, "least or most"),
+        (
+            "scene = \"pair\"",
+            "scene = \"none\"",
+            17,
+            "scenes here: pair",
+        ),
+        ("rounds = 7", "colour = 7", 10, "unknown field"),
+    ] {
+        let output = scenes(&fake, &SCENES.replacen(from, to, 1), &["--plan"]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(125), "{to}");
+        assert!(
+            text.contains(&format!("s.toml:{line}: ")) && text.contains(expected),
+            "{to}: {text}"
+        );
+    }
+    assert!(!fake.has_run());
+}
+
+#[test]
+fn unknown_scenes_and_places_that_cannot_be_written_are_refused() {
+    let fake = Fake::new(WORKER);
+    let output = fake.bench(&["scenes", "nonsense"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("no scenes called 'nonsense'"),
+        "{}",
+        stderr(&output)
+    );
+    let file = fake.path().join("t.toml");
+    fs::write(&file, SCENES).unwrap();
+    let args = ["scenes", file.to_str().unwrap(), "-o", "/proc/no/such"];
+    let output = fake.bench(&args).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("cannot write into /proc/no/such"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!fake.has_run());
+}
+
+#[test]
+fn a_result_of_another_version_is_refused_and_stays() {
+    let fake = Fake::new(WORKER);
+    assert_eq!(scenes(&fake, SCENES, &[]).status.code(), Some(0));
+    let path = fake.path().join("out/pair.json");
+    let old = fs::read_to_string(&path)
+        .unwrap()
+        .replace("flexguard-bench/2", "flexguard-bench/1");
+    fs::write(&path, &old).unwrap();
+    let output = scenes(&fake, SCENES, &[]);
+    assert_eq!(output.status.code(), Some(125));
+    let text = stderr(&output);
+    assert!(
+        text.contains("flexguard-bench/1") && text.contains("flexguard-bench/2"),
+        "{text}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), old);
+}
