@@ -32,7 +32,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 3u
+#define FG_ABI_VERSION 4u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -137,8 +137,8 @@ struct fg_reply {
 /* ---- the shared page -------------------------------------------------------------------------------------------
  * num_preempted_cs has a cache line of its own: every spinner polls it. The page is frozen for all processes, so every
  * word is written by the kernel half: of its own accord, or when the user half runs its beat program. */
-#define FG_SLICE_CPUS 232u /* as many as fit; CPUs with higher numbers are unknown */
-#define FG_SLEEPERS 512u   /* what is left */
+#define FG_CPUS 128u    /* the CPUs that the page has room for; of higher numbers nothing is known */
+#define FG_OFF_CPU 512u /* places for the names of critical threads that are off their CPU */
 
 struct fg_shared {
 	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide */
@@ -160,14 +160,28 @@ struct fg_shared {
 	 * CLOCK_MONOTONIC; 0: unknown. Written whenever the CPU switches to a thread of a process with
 	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on
 	 * which no more than speed may depend. */
-	fg_u64 slice_end_ns[FG_SLICE_CPUS];
+	fg_u64 slice_end_ns[FG_CPUS];
 
-	/* Critical threads that sleep: at (self % FG_SLEEPERS) the thread block's `self`, from when the thread is
-	 * switched out until it runs again; 0: nobody known. For a waiter that has read in the lock's word for whom it
-	 * waits. One of two threads that share a place is unknown, and in another PID namespace somebody may have the
-	 * same name: a hint, on which no more than speed may depend. */
-	fg_u32 asleep[FG_SLEEPERS];
+	/* By CPU number: 1 while the CPU idles. A thread that is woken then takes no CPU from anybody. */
+	fg_u8 cpu_idle[FG_CPUS];
+
+	/* By CPU number: how often the CPU went from one process to another, and for how long the former had it. If the
+	 * number changes while a thread yields its CPU, the thread had given the CPU to another process, for so long. */
+	struct {
+		fg_u16 number;
+		fg_u16 stay_us; /* at most 65535 */
+	} process_switch[FG_CPUS];
+	fg_u64 unused[24];
+
+	/* Critical threads that are off their CPU: at (self % FG_OFF_CPU) the thread block's `self`, with FG_RUNNABLE if
+	 * the thread was preempted, without if it sleeps; from when the thread is switched out until it runs again; 0: no
+	 * thread is known. For a waiter that has read in the lock's word for which thread it waits. Of two threads that
+	 * share a place one is unknown, and in another PID namespace another thread may have the same name: a hint, on
+	 * which no more than speed may depend. */
+	fg_u32 off_cpu[FG_OFF_CPU];
 };
+
+#define FG_RUNNABLE 0x80000000u
 
 #define FG_HEARTBEAT_NS 500000000ull
 #define FG_HEARTBEAT_DEAD_NS 3000000000ull /* older than this: the monitor is gone, its counter means nothing */
@@ -202,7 +216,9 @@ FG_ABI_AT(fg_shared, preempted_holders, 128);
 FG_ABI_AT(fg_shared, missed, 152);
 FG_ABI_AT(fg_shared, tick_ns, 160);
 FG_ABI_AT(fg_shared, slice_end_ns, 192);
-FG_ABI_AT(fg_shared, asleep, 2048);
+FG_ABI_AT(fg_shared, cpu_idle, 1216);
+FG_ABI_AT(fg_shared, process_switch, 1344);
+FG_ABI_AT(fg_shared, off_cpu, 2048);
 FG_ABI_ASSERT(sizeof(struct fg_shared) == FG_PAGE);
 
 #endif

@@ -14,7 +14,7 @@
  * Which switches count. The ones that leave prev runnable. `preempt` alone does not say it: user code is preempted on
  * its way out of an interrupt by a plain schedule(). sched_yield looks the same and is no less bad for the waiters. A
  * holder that sleeps (I/O, a page fault, a nested lock) is not preempted: spinning for it would only burn its CPU. So
- * it is not counted, but noted on the page by its name (`asleep`), for those who wait for it and for nobody else.
+ * it is not counted, but its name is published (`off_cpu`), for those who wait for it. So is a preempted holder's.
  * A thread that is exiting is not counted, whatever its block says: it never returns to user mode, so no lock is
  * waiting for its next time slice. Workers that the kernel makes from a user thread (io_uring, vhost) carry a copy of
  * its thread pointer but never run its code: what the thread block says is not about them.
@@ -29,7 +29,7 @@
  * A switch-in can go unseen: kernels have been watched leaving out the tracepoint, for every tracer, once in a
  * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So whoever
  * is switched out, whatever for, is uncounted first: an error lasts until the thread's next switch at most. All of this
- * goes for the notes of who sleeps, too: `sleepers` is how many there are.
+ * goes for the names in `off_cpu`, too: `named` is how many there are.
  *
  * What it never does: allocate in sched_switch. An allocation under the run-queue lock may want to wake a kernel
  * thread, that is, take the run-queue lock. Thread records are made by the fork hook for the threads and children of
@@ -37,7 +37,7 @@
  * critical thread without a record is `missed`, and not counted, because it could not be uncounted.
  *
  * What it costs a bystander: a per-CPU increment; if any process ever registered, one storage look-up; only while
- * somebody is counted or noted, one more for prev and one for next; and if any process ever asked for the ends of its
+ * somebody is counted or named, one more for prev and one for next; and if any process ever asked for the ends of its
  * slices (slice.h), one for next.
  */
 #include <stdbool.h>
@@ -96,8 +96,8 @@ static volatile __u32 slices_wanted;
 /* The number of CPUs that the machine may have. */
 static volatile __u32 cpus;
 
-/* Threads with a name in `asleep`. */
-static __u32 sleepers;
+/* Threads with a name in `off_cpu`. */
+static __u32 named;
 
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
@@ -234,47 +234,52 @@ static __always_inline enum fg_kind judge(struct task_struct *task, const struct
 /* ---- counting -------------------------------------------------------------------------------------------------- */
 
 /* A place that another thread has taken meanwhile is left to it. */
-static __always_inline void forget_sleep(struct fg_thread_record *thread, struct fg_shared *page)
+static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_shared *page)
 {
-	__u32 name = thread->asleep_as;
+	__u32 name = thread->named_as;
 
-	if (page->asleep[name % FG_SLEEPERS] == name)
-		page->asleep[name % FG_SLEEPERS] = 0;
-	thread->asleep_as = 0;
-	__sync_fetch_and_add(&sleepers, -1);
+	if (page->off_cpu[name % FG_OFF_CPU] == name)
+		page->off_cpu[name % FG_OFF_CPU] = 0;
+	thread->named_as = 0;
+	__sync_fetch_and_add(&named, -1);
 }
 
-static __always_inline void note_sleep(struct task_struct *task, __u32 name, struct fg_shared *page)
+static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_shared *page)
 {
-	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (!thread || !name)
-		return;
-	page->asleep[name % FG_SLEEPERS] = name;
-	thread->asleep_as = name;
-	__sync_fetch_and_add(&sleepers, 1);
+	page->off_cpu[name % FG_OFF_CPU] = name;
+	thread->named_as = name;
+	__sync_fetch_and_add(&named, 1);
 }
 
-/* Returns 1 if the thread was counted; it no longer is, nor noted as asleep. Where nobody is, nobody is looked up. */
+/* Returns 1 if the thread was counted; it no longer is, nor is its name published. While no thread is, none is looked
+ * up. */
 static __always_inline int uncount(struct task_struct *task, struct fg_shared *page)
 {
 	struct fg_thread_record *thread;
 
-	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(sleepers)) || (task->flags & PF_KTHREAD))
+	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(named)) || (task->flags & PF_KTHREAD))
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread)
 		return 0;
-	if (thread->asleep_as)
-		forget_sleep(thread, page);
+	if (thread->named_as)
+		forget_name(thread, page);
 	if (thread->counted_as == FG_KIND_NONE)
 		return 0;
 	thread->counted_as = FG_KIND_NONE;
 	return 1;
 }
 
+static __always_inline void publish_sleep(struct task_struct *task, __u32 name, struct fg_shared *page)
+{
+	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (thread && name)
+		publish_name(thread, name, page);
+}
+
 /* Returns 1 if the thread is now counted. */
-static __always_inline int count_as(struct task_struct *task, enum fg_kind kind, struct fg_shared *page)
+static __always_inline int count_as(struct task_struct *task, enum fg_kind kind, __u32 name, struct fg_shared *page)
 {
 	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
 
@@ -282,10 +287,13 @@ static __always_inline int count_as(struct task_struct *task, enum fg_kind kind,
 		__sync_fetch_and_add(&page->missed, 1);
 		return 0;
 	}
-	if (kind == FG_KIND_HOLDER)
+	if (kind == FG_KIND_HOLDER) {
 		__sync_fetch_and_add(&page->preempted_holders, 1);
-	else
+		if (name)
+			publish_name(thread, name | FG_RUNNABLE, page);
+	} else {
 		__sync_fetch_and_add(&page->preempted_next_waiters, 1);
+	}
 	thread->counted_as = kind;
 	return 1;
 }
@@ -316,11 +324,11 @@ static __always_inline int switched_out(struct task_struct *prev, bool preempt, 
 	kind = judge(prev, process, count, &name);
 	if (!still_runnable(prev, preempt, prev_state)) {
 		if (kind == FG_KIND_HOLDER)
-			note_sleep(prev, name, page);
+			publish_sleep(prev, name, page);
 		return 0;
 	}
 	count->registered_preemptions++;
-	return kind == FG_KIND_NONE ? 0 : count_as(prev, kind, page);
+	return kind == FG_KIND_NONE ? 0 : count_as(prev, kind, name, page);
 }
 
 static __always_inline void publish_slice(struct task_struct *next, struct fg_shared *page)
@@ -328,11 +336,53 @@ static __always_inline void publish_slice(struct task_struct *next, struct fg_sh
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct fg_process_record *process;
 
-	if (cpu >= FG_SLICE_CPUS || (next->flags & PF_KTHREAD))
+	if (cpu >= FG_CPUS || (next->flags & PF_KTHREAD))
 		return;
 	process = bpf_task_storage_get(&processes, next->group_leader, 0, 0);
 	if (process && (process->flags & FG_WANT_SLICE_FORECAST))
 		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, cpus);
+}
+
+/* The process that has this CPU, and since when. */
+struct cpu_process {
+	int tgid;
+	__u64 since_ns;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu_process);
+} cpu_processes SEC(".maps");
+
+/* `next` begins to run. Kernel threads and idleness do not end a process's stay. */
+static __always_inline void publish_process_switch(struct task_struct *next, __u32 cpu, struct fg_shared *page)
+{
+	__u32 zero = 0;
+	struct cpu_process *process = bpf_map_lookup_elem(&cpu_processes, &zero);
+	__u64 now, us;
+
+	if (!process || process->tgid == next->tgid || (next->flags & PF_KTHREAD))
+		return;
+	now = bpf_ktime_get_ns();
+	us = (now - process->since_ns) / 1000;
+	page->process_switch[cpu].stay_us = us < 65535 ? us : 65535;
+	page->process_switch[cpu].number++;
+	process->tgid = next->tgid;
+	process->since_ns = now;
+}
+
+/* What this CPU does from now on. Its idle thread has the number 0. */
+static __always_inline void publish_cpu(struct task_struct *prev, struct task_struct *next, struct fg_shared *page)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	if (cpu >= FG_CPUS)
+		return;
+	if (!prev->pid || !next->pid)
+		page->cpu_idle[cpu] = !next->pid;
+	if (next->pid)
+		publish_process_switch(next, cpu, page);
 }
 
 SEC("tp_btf/sched_switch")
@@ -351,6 +401,7 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	delta = -uncount(next, page) - uncount(prev, page);
 	delta += switched_out(prev, preempt, prev_state, page, count);
 	adjust(page, delta);
+	publish_cpu(prev, next, page);
 	if (slices_wanted)
 		publish_slice(next, page);
 	return 0;

@@ -29,7 +29,7 @@ struct fg_process_record {
  * that the run-queue lock orders all accesses. User space cannot reach it, so no process can forge a count. */
 struct fg_thread_record {
 	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE: it is not part of num_preempted_cs */
-	fg_u32 asleep_as;  /* the name that it has put into `asleep` of the shared page; 0: none */
+	fg_u32 named_as;   /* what it has put into `off_cpu` of the shared page; 0: nothing */
 };
 
 /* One a CPU, only ever incremented by it. */

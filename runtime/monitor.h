@@ -24,7 +24,15 @@ static inline bool fgi_owner_sleeps(uint32_t owner)
 {
 	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
 
-	return owner && fg_load_relaxed(&page->asleep[owner % FG_SLEEPERS]) == owner;
+	return owner && fg_load_relaxed(&page->off_cpu[owner % FG_OFF_CPU]) == owner;
+}
+
+/* The same, or was preempted with one? */
+static inline bool fgi_owner_off_cpu(uint32_t owner)
+{
+	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+
+	return owner && (fg_load_relaxed(&page->off_cpu[owner % FG_OFF_CPU]) & ~FG_RUNNABLE) == owner;
 }
 
 /* Registers this image once per process: connects to the monitor, sends the windows and where thread blocks are, maps

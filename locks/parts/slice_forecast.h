@@ -40,7 +40,7 @@ static inline uint64_t fgi_slice_published(void)
 {
 	uint32_t cpu = fgi_cpu();
 
-	return cpu < FG_SLICE_CPUS ? fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->slice_end_ns[cpu]) : 0;
+	return cpu < FG_CPUS ? fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->slice_end_ns[cpu]) : 0;
 }
 
 /* The interrupt that ends a slice comes, and takes effect, at most this much after its time

@@ -34,7 +34,7 @@ static inline void hostile_slices(uint64_t r, uint64_t now)
 	const uint64_t ends[] = {0, now - 1000000, now + r % 20000, now + 4000000};
 
 	fg_store_relaxed(&hostile.page.tick_ns, r % 3 ? 1000000 : 0);
-	for (unsigned int cpu = 0; cpu < FG_SLICE_CPUS; cpu++)
+	for (unsigned int cpu = 0; cpu < FG_CPUS; cpu++)
 		fg_store_relaxed(&hostile.page.slice_end_ns[cpu], ends[(r >> 8) % 4]);
 }
 
@@ -42,7 +42,7 @@ static inline void hostile_slices(uint64_t r, uint64_t now)
 static inline void hostile_sleepers(uint64_t r)
 {
 	for (uint32_t name = (uint32_t)getpid(), end = name + 64; name < end; name++, r >>= 1)
-		fg_store_relaxed(&hostile.page.asleep[name % FG_SLEEPERS], r & 1 ? name : 0);
+		fg_store_relaxed(&hostile.page.off_cpu[name % FG_OFF_CPU], r & 1 ? name | (uint32_t)(r & 2) << 30 : 0);
 }
 
 static void *hostile_run(void *unused)

@@ -117,7 +117,7 @@ static void test_alpha_sleeps_if_told(void)
 	static struct fg_shared sleeps = {.heartbeat_ns = INT64_MAX};
 	static const struct fg_shared preempted = {.heartbeat_ns = INT64_MAX, .num_preempted_cs = 1};
 
-	sleeps.asleep[fgi_self() % FG_SLEEPERS] = fgi_self();
+	sleeps.off_cpu[fgi_self() % FG_OFF_CPU] = fgi_self();
 	check_alpha_sleeps_told_by(&sleeps);
 	check_alpha_sleeps_told_by(&preempted);
 }

@@ -42,7 +42,9 @@ fn shared_page() {
     assert_eq!(offset_of!(fg_shared, missed), 152);
     assert_eq!(offset_of!(fg_shared, tick_ns), 160);
     assert_eq!(offset_of!(fg_shared, slice_end_ns), 192);
-    assert_eq!(offset_of!(fg_shared, asleep), 2048);
+    assert_eq!(offset_of!(fg_shared, cpu_idle), 1216);
+    assert_eq!(offset_of!(fg_shared, process_switch), 1344);
+    assert_eq!(offset_of!(fg_shared, off_cpu), 2048);
     assert_eq!(size_of::<fg_shared>(), FG_PAGE as usize);
 }
 
