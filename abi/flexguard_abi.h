@@ -56,7 +56,7 @@ struct fg_thread_block {
 	fg_u64 lock_private[3];
 };
 
-#define FG_OWNER_MASK 0x3fffffffu /* the bits of a lock word that name its owner (a Linux tid fits) */
+#define FG_OWNER_MASK 0x1fffffffu /* the bits of a lock word that name its owner (a Linux tid has 22) */
 
 /* ---- queue nodes -----------------------------------------------------------------------------------------------
  * In type-stable memory: never unmapped, so that the monitor and a late predecessor may always dereference one. */

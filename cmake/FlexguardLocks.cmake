@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Reads locks/LOCKS (name, class, brief, perhaps needs=WHAT; tab separated) into
 #   FG_LOCKS               the names, in the file's order
-#   FG_LOCK_<name>_FILE    the lock's file, for FGI_LOCK_FILE: locks/published/<name>.c, or locks/default/<name>.c
+#   FG_LOCK_<name>_FILE    for FGI_LOCK_FILE: <name>.c of locks/published/, locks/default/ or locks/candidate/
 #   FG_LOCK_<name>_CLASS   spin, block or adaptive
 #   FG_LOCK_<name>_NEEDS_SLICE   true or false
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/locks/LOCKS)
@@ -20,12 +20,13 @@ foreach(line IN LISTS fg_lines)
 	if(name IN_LIST FG_LOCKS)
 		message(FATAL_ERROR "locks/LOCKS: ${name} stands there twice")
 	endif()
-	set(FG_LOCK_${name}_FILE locks/published/${name}.c)
-	if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${FG_LOCK_${name}_FILE})
-		set(FG_LOCK_${name}_FILE locks/default/${name}.c)
-	endif()
-	if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${FG_LOCK_${name}_FILE})
-		message(FATAL_ERROR "locks/LOCKS: ${name} has no file, neither locks/published/${name}.c nor locks/default/${name}.c")
+	foreach(folder published default candidate)
+		if(EXISTS ${PROJECT_SOURCE_DIR}/locks/${folder}/${name}.c)
+			set(FG_LOCK_${name}_FILE locks/${folder}/${name}.c)
+		endif()
+	endforeach()
+	if(NOT FG_LOCK_${name}_FILE)
+		message(FATAL_ERROR "locks/LOCKS: ${name} has no file ${name}.c in locks/published/, default/ or candidate/")
 	endif()
 	list(APPEND FG_LOCKS ${name})
 endforeach()

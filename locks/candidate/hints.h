@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* What a waiter wants to know of the scheduler: what its CPU would do without it. From the monitor's page, all of it
+ * hints, on which no more than speed depends. */
+#ifndef FGI_CANDIDATE_HINTS_H
+#define FGI_CANDIDATE_HINTS_H
+
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "locks/parts/slice_forecast.h"
+#include "runtime/monitor.h"
+#include "runtime/spin.h"
+
+#define FGI_SLICE_US 600u     /* another process that had the CPU for longer is no passer-by, but competes for it */
+#define FGI_SHY_NS 100000000u /* for so long no waiter of this process yields then */
+
+/* Until when the waiters of this process do not yield: CLOCK_MONOTONIC. */
+static uint64_t fgi_shy_until;
+
+static inline bool fgi_shy(uint64_t now)
+{
+	return now < fg_load_relaxed(&fgi_shy_until);
+}
+
+/* Does a CPU of this machine idle? */
+static inline bool fgi_idle_cpu(void)
+{
+	const uint64_t *idle = (const uint64_t *)(const void *)fg_load_relaxed(&fgi_monitor_page)->cpu_idle;
+	uint64_t any = 0;
+
+	for (uint32_t i = 0; i < FG_CPUS / sizeof(*idle); i++)
+		any |= fg_load_relaxed(&idle[i]);
+	return any;
+}
+
+/* Offers the CPU. If another process has taken it for a slice, the waiters of this one yield no more for a while. */
+static inline void fgi_yield(uint64_t now)
+{
+	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+	uint32_t cpu = fgi_cpu();
+	uint16_t before;
+
+	if (cpu >= FG_CPUS) {
+		fgi_spin_yield();
+		return;
+	}
+	before = fg_load_relaxed(&page->process_switch[cpu].number);
+	fgi_spin_yield();
+	if (fgi_cpu() == cpu && fg_load_relaxed(&page->process_switch[cpu].number) != before &&
+	    fg_load_relaxed(&page->process_switch[cpu].stay_us) > FGI_SLICE_US)
+		fg_store_relaxed(&fgi_shy_until, now + FGI_SHY_NS);
+}
+
+/* Has this thread a real-time policy? Then a yield lets no thread of lower priority run, and under SCHED_DEADLINE it
+ * gives the rest of the period away. */
+static inline bool fgi_real_time(void)
+{
+	int saved = errno, policy = sched_getscheduler(0);
+
+	errno = saved;
+	return policy > 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
+	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_BATCH && (policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE;
+}
+
+#endif
