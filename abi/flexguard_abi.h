@@ -165,19 +165,19 @@ struct fg_shared {
 	/* By CPU number: 1 while the CPU idles. A thread that is woken then takes no CPU from anybody. */
 	fg_u8 cpu_idle[FG_CPUS];
 
-	/* By CPU number: how often the CPU went from one process to another, and for how long the former had it. If the
-	 * number changes while a thread yields its CPU, the thread had given the CPU to another process, for so long. */
+	/* By CPU number: how often the CPU went from one process to another, and for how long the former had it. If
+	 * the number changes while a thread yields its CPU, the thread gave the CPU to another process, for so long. */
 	struct {
 		fg_u16 number;
 		fg_u16 stay_us; /* at most 65535 */
 	} process_switch[FG_CPUS];
 	fg_u64 unused[24];
 
-	/* Critical threads that are off their CPU: at (self % FG_OFF_CPU) the thread block's `self`, with FG_RUNNABLE if
-	 * the thread was preempted, without if it sleeps; from when the thread is switched out until it runs again; 0: no
-	 * thread is known. For a waiter that has read in the lock's word for which thread it waits. Of two threads that
-	 * share a place one is unknown, and in another PID namespace another thread may have the same name: a hint, on
-	 * which no more than speed may depend. */
+	/* Critical threads that are off their CPU: at (self % FG_OFF_CPU) the thread block's `self`, with FG_RUNNABLE
+	 * if the thread was preempted, without if it sleeps; from when the thread is switched out until it runs again;
+	 * 0: no thread is known. For a waiter that has read in the lock's word for which thread it waits. Of two
+	 * threads that share a place one is unknown, and in another PID namespace another thread may have the same
+	 * name: a hint, on which no more than speed may depend. */
 	fg_u32 off_cpu[FG_OFF_CPU];
 };
 

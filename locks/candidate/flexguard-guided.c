@@ -37,8 +37,8 @@
  *     moved. Each other parked waiter has a clock of some TURNs. So whenever the lock is free and threads are parked, a
  *     wake-up is in flight, or a waiter is awake or has a clock: a waiter that counts as needy sets NEEDY in the word,
  *     and its sleep begins only if the word is still that. On x86-64 the release is no locked instruction and may
- *     overwrite a flag (runtime/arch/x86_64/asymmetric.h): so a waiter sleeps without a clock only after a membarrier. After the
- *     release no thread touches the lock's memory.
+ *     overwrite a flag (runtime/arch/x86_64/asymmetric.h): so a waiter sleeps without a clock only after a membarrier.
+ *     After the release no thread touches the lock's memory.
  * I4  The head waiter's demand holds for every other thread that runs, for GRACE looks.
  * I5  By published intent (runtime/thread.h).
  * I7  What the monitor says decides who waits how, never who owns the lock. */

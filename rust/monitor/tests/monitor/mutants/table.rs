@@ -76,7 +76,7 @@ pub const MUTANTS: &[Mutant] = &[
     // counting
     mutant("never-uncounted", "counting::held_locks", "-uncount(next, page)", "0"),
     mutant("counter-only-grows", "counting::held_locks", "} else if (delta < 0) {", "} else if (0) {"),
-    mutant("holders-as-waiters", "counting::held_locks", "\tif (kind == FG_KIND_HOLDER)\n\t\t__sync", "\tif (0)\n\t\t__sync"),
+    mutant("holders-as-waiters", "counting::held_locks", "\tif (kind == FG_KIND_HOLDER) {\n\t\t__sync", "\tif (0) {\n\t\t__sync"),
     mutant("transitions-unsaid", "counting::held_locks", "__sync_fetch_and_add(&page->mode_transitions, 1);", ";"),
     mutant(
         "every-rise-a-transition",
@@ -119,19 +119,19 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "sleep-not-noted",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "note_sleep(prev, name, page);",
+        "publish_sleep(prev, name, page);",
         ";",
     ),
     mutant(
         "every-sleep-noted",
         "sleepers::who_sleeps_without_a_lock_is_not",
-        "if (kind == FG_KIND_HOLDER)\n\t\t\tnote_sleep",
-        "if (1)\n\t\t\tnote_sleep",
+        "if (kind == FG_KIND_HOLDER)\n\t\t\tpublish_sleep",
+        "if (1)\n\t\t\tpublish_sleep",
     ),
     mutant(
         "sleep-not-forgotten",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "if (thread->asleep_as)\n\t\tforget_sleep(thread, page);",
+        "if (thread->named_as)\n\t\tforget_name(thread, page);",
         "",
     ),
     // the life of a registration
