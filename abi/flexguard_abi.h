@@ -137,7 +137,7 @@ struct fg_reply {
 /* ---- the shared page -------------------------------------------------------------------------------------------
  * num_preempted_cs has a cache line of its own: every spinner polls it. The page is frozen for all processes, so every
  * word is written by the kernel half: of its own accord, or when the user half runs its beat program. */
-#define FG_CPUS 128u    /* the CPUs that the page has room for; of higher numbers nothing is known */
+#define FG_CPUS 128u    /* the CPUs that fit on the page; of higher numbers nothing is known */
 #define FG_OFF_CPU 512u /* places for the names of critical threads that are off their CPU */
 
 struct fg_shared {

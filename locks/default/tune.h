@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock's constants, for researchers: FLEXGUARD_TUNE=name=value,... in the environment of the program, read
- * once, at the start. Nobody needs it to use the lock. docs/measurements/default-lock.md has what each default rests
+ * once, at the start. Nobody needs it to use the lock. docs/results/default-lock.md has what each default rests
  * on. A name or value that is not understood leaves the default. Not read by programs that run with raised
  * privilege. */
 #ifndef FGI_TUNE_H

@@ -153,12 +153,12 @@ static void *wait_cancelled(void *argument)
 
 static void cancelled(void)
 {
-	pthread_t victim, heir;
+	pthread_t victim, successor;
 
 	waiting = released = 0;
 	victim = check_thread(wait_cancelled, NULL);
 	await(&waiting, 1);
-	heir = check_thread(wait_cancelled, NULL);
+	successor = check_thread(wait_cancelled, NULL);
 	await(&waiting, 2);
 	ok(pthread_mutex_lock(&m));
 	ok(pthread_cond_signal(&c));
@@ -169,7 +169,7 @@ static void cancelled(void)
 		ok(pthread_cond_signal(&c));
 		ok(pthread_mutex_unlock(&m));
 	}
-	check_join(heir); /* hangs if the signal is lost */
+	check_join(successor); /* hangs if the signal is lost */
 }
 
 /* A thread of the child gets the stack of one that stayed in the parent. */
