@@ -24,9 +24,9 @@
 #define FGI_AWAKE_TAKEN_NS 600000u
 #define FGI_AWAKE_TAKEN_TIMES 50u /* so many times as long no waiter stays awake: at most 2 % of the time is lost */
 
-/* What a thread has learned about the condition variables that it waits on: a few entries, each for those whose address
- * leads there. `misses` grows when the event did not come while the waiter was awake, or would have, and shrinks when it
- * did; after a miss the thread sleeps at once for 2^misses - 1 waits. */
+/* What a thread has learned about the condition variables that it waits on: a few entries, each for those whose
+ * address leads there. `misses` grows when the event did not come while the waiter was awake, or would have, and
+ * shrinks when it did; after a miss the thread sleeps at once for 2^misses - 1 waits. */
 struct fgi_history {
 	uint8_t misses;
 	uint8_t sleeps_left;

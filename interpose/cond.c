@@ -154,8 +154,8 @@ __attribute__((noinline)) static int signal_shared(pthread_cond_t *cond)
 	return fgi_real()->cond_signal(cond);
 }
 
-/* The waiters of a condition variable wait with one mutex: POSIX leaves it undefined that they use several. With several
- * each is still granted, though perhaps later than it could be. */
+/* The waiters of a condition variable wait with one mutex: POSIX leaves it undefined that they use several. With
+ * several each is still granted, though perhaps later than it could be. */
 static void release(struct fgi_waiter *first)
 {
 	if (first && !fgi_mutex_grants(first))

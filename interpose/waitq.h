@@ -63,8 +63,8 @@ static inline bool fgi_waitq_idle(const struct fgi_waitq *q)
 	return !fg_load_relaxed(&q->waited);
 }
 
-/* Take out the oldest waiter, or all, by `next` and with the `last` of the first; NULL if there is none. The caller sees
- * to it that each is granted. */
+/* Take out the oldest waiter, or all, by `next` and with the `last` of the first; NULL if there is none. The caller
+ * sees to it that each is granted. */
 struct fgi_waiter *fgi_waitq_take_first(struct fgi_waitq *q);
 struct fgi_waiter *fgi_waitq_take_all(struct fgi_waitq *q);
 

@@ -2,7 +2,7 @@
 /* What the parts of a worker share. C and C++: an adapter around a C++ lock includes it too.
  *
  *   lock       locks/NAME.c or an adapter in bench/peers/: what is measured
- *   workload   bench/workloads/NAME.h: what the threads do with locks; compiled once per lock, so that the lock inlines.
+ *   workload   bench/workloads/NAME.h: what the threads do with locks; compiled once per lock, so that it inlines.
  *              bench/workloads/cond/NAME.h: what they do with condition variables, by pthread calls
  *   round      bench/worker/round.c: threads, phases, hogs, samplers around any workload and any lock */
 #ifndef FGB_BENCH_H

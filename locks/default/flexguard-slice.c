@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock with time-slice extension. locks/default/flexguard.c has the lock, its states and its invariants,
- * locks/parts/slice_extended.h the extension. The published combination (section 5.1 (x)) is locks/published/flexguard-sosp25-slice.c.
+ * locks/parts/slice_extended.h the extension. The published combination (section 5.1 (x)) is
+ * locks/published/flexguard-sosp25-slice.c.
  *
  * Waiting policy: a holder that is due to lose its CPU extends its slice first. The alpha watches on meanwhile: for it
  * the owner is at work. When the owner is preempted all the same, because the section outlasts the extension, the

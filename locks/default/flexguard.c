@@ -11,15 +11,16 @@
  *   DEMAND          free, reserved for that thread, the others queue  its CAS -> tid; if it stays away, an alpha's
  *   ... | WAKE      somebody sleeps who is to be woken on release     the release; then the next owner
  *
- * Of those who wait, one watches: the alpha, which has the seat (locks/default/room.h). The others are parked. How the alpha
- * watches, and whether those who come may take the lock beside it, the ledger says (locks/default/ledger.h).
+ * Of those who wait, one watches: the alpha, which has the seat (locks/default/room.h). The others are parked. How
+ * the alpha watches, and whether those who come may take the lock beside it, the ledger says
+ * (locks/default/ledger.h).
  *
  * I1  The word alone decides who owns the lock.
  * I2  The alpha sleeps only on a word with WAKE, that it has set before a membarrier: so the release, which is no
- *     locked instruction (runtime/arch/x86_64/asymmetric.h), sees it. Where there is no membarrier it naps instead. (Its sleep
- *     has a bound all the same: who translates x86 code for another machine may make three instructions of that one.)
- *     For the parked see locks/default/room.h. After the release nobody touches the lock's memory: a woken futex address is not
- *     read.
+ *     locked instruction (runtime/arch/x86_64/asymmetric.h), sees it. Where there is no membarrier it naps instead.
+ *     (Its sleep has a bound all the same: who translates x86 code for another machine may make three instructions of
+ *     that one.) For the parked see locks/default/room.h. After the release nobody touches the lock's memory: a woken
+ *     futex address is not read.
  * I4  An alpha that has waited for a lease demands the lock: nobody else takes it after the section that runs, but,
  *     for one section, the owner for whom it was still reserved. Those who are parked become the alpha in the order in
  *     which they came, or knock. But an alpha may be stopped, by a debugger or a signal handler that waits for others,

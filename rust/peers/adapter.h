@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock written in Rust, as bench/worker/loop.h sees it. Lock and unlock are calls, across which nothing inlines; within them
- * the crate's own fast path does. */
+/* A lock written in Rust, as bench/worker/loop.h sees it. Lock and unlock are calls, across which nothing inlines;
+ * within them the crate's own fast path does. */
 struct fg_lock {
 	unsigned char state[FGB_PEER_BYTES]; /* all-zero is unlocked: rust/peers/src/lib.rs sees to it */
 } __attribute__((aligned(FGB_PEER_ALIGN)));

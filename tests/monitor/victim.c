@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What the detection oracle (tests/checks/oracle) watches: threads that fight for two locks on one CPU, mostly for one of them,
- * and now and then for both, nested or crossed; and a real-time thread beside them that takes the CPU away at arbitrary
- * instructions, a few microseconds after it gave it back.
+/* What the detection oracle (tests/checks/oracle) watches: threads that fight for two locks on one CPU, mostly for
+ * one of them, and now and then for both, nested or crossed; and a real-time thread beside them that takes the CPU
+ * away at arbitrary instructions, a few microseconds after it gave it back.
  *
  * It says on stdout, in one line, where the oracle has to look. For each byte on stdin it runs for one burst and says
  * so in a line; at the end of stdin it ends. A burst is short enough for the oracle's buffer, whenever that is read.

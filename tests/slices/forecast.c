@@ -3,9 +3,10 @@
  *
  *   forecast SECONDS HOGS [CPU]
  *
- * This thread shares its CPU with hogs and reads the clock and the forecast all the time. A gap between two readings in
- * which the published value changed was a switch: the slice ended when the gap began. Prints a histogram of forecast
- * minus end. A slice that went on in silence (locks/parts/slice_forecast.h) counts as one that ended ticks after its forecast.
+ * This thread shares its CPU with hogs and reads the clock and the forecast all the time. A gap between two readings
+ * in which the published value changed was a switch: the slice ended when the gap began. Prints a histogram of
+ * forecast minus end. A slice that went on in silence (locks/parts/slice_forecast.h) counts as one that ended ticks
+ * after its forecast.
  *
  * 77: there is no monitor, or it has no forecasts. 1: half of the slices ended more than a tick before or after their
  * forecasts. */
