@@ -11,7 +11,7 @@ hashtable) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
 server | phases) options=(--section-us 500) ;;
 yielding) options=(--lock-count 1) ;;
 pipeline) options=(--capacity 1000) ;;
-pool | broadcast) options=(--think-us 0) ;;
+pool | broadcast) options=(--think-us 0 --section-us 500) ;;
 *) options=() ;;
 esac
 lock=broken

@@ -4,8 +4,10 @@
 #include "bench/worker/handing.h"
 
 static struct {
+	double section_us;
 	struct fgb_think think;
 	struct fgb_manner manner;
+	uint64_t section_cycles;
 	pthread_mutex_t mutex __attribute__((aligned(FGB_ALONE)));
 	pthread_cond_t announced, answered;
 	uint64_t events, answers;
@@ -35,6 +37,8 @@ static bool fgb_broadcast_announce(void)
 /* `events`: how many this thread has seen. */
 static bool fgb_broadcast_answer(uint64_t *events, uint64_t *announced_at)
 {
+	uint64_t answers;
+
 	pthread_mutex_lock(&fgb_broadcast.mutex);
 	while (fgb_broadcast.events == *events && !fgb_broadcast.closed)
 		pthread_cond_wait(&fgb_broadcast.announced, &fgb_broadcast.mutex);
@@ -44,7 +48,10 @@ static bool fgb_broadcast_answer(uint64_t *events, uint64_t *announced_at)
 	}
 	*events = fgb_broadcast.events;
 	*announced_at = fgb_broadcast.announced_at;
-	if (++fgb_broadcast.answers == *events * fgb_broadcast.waiters)
+	answers = fgb_broadcast.answers + 1;
+	fgb_work(fgb_broadcast.section_cycles);
+	fgb_broadcast.answers = answers;
+	if (answers == *events * fgb_broadcast.waiters)
 		pthread_cond_signal(&fgb_broadcast.answered);
 	pthread_mutex_unlock(&fgb_broadcast.mutex);
 	return true;
@@ -80,6 +87,7 @@ static void fgb_broadcast_stop(void)
 static int fgb_broadcast_prepare(const struct fgb_run *run)
 {
 	fgb_broadcast.think.cycles_per_us = fgb_cycles_per_us();
+	fgb_broadcast.section_cycles = fgb_us_to_cycles(fgb_broadcast.section_us);
 	fgb_broadcast.waiters = run->threads - 1;
 	if (run->threads >= 2)
 		return 0;
@@ -102,11 +110,13 @@ static uint64_t fgb_broadcast_locks(void)
 
 static void fgb_broadcast_describe(void)
 {
-	printf("\"events\":%" PRIu64 "," FGB_THINK_FORMAT FGB_MANNER_FORMAT, fgb_broadcast.events,
-	       FGB_THINK_VALUES(&fgb_broadcast.think), FGB_MANNER_VALUE(&fgb_broadcast.manner));
+	printf("\"events\":%" PRIu64 ",\"section_us\":%g," FGB_THINK_FORMAT FGB_MANNER_FORMAT, fgb_broadcast.events,
+	       fgb_broadcast.section_us, FGB_THINK_VALUES(&fgb_broadcast.think),
+	       FGB_MANNER_VALUE(&fgb_broadcast.manner));
 }
 
 static const struct fgb_option fgb_broadcast_options[] = {
+	FGB_OPTION_REAL("--section-us", "a waiter's answer takes so long", 0, 1e6, &fgb_broadcast.section_us),
 	FGB_THINK_OPTIONS(&fgb_broadcast.think, "of the announcer before an event, at random, on average"),
 	FGB_MANNER_OPTION(&fgb_broadcast.manner),
 	FGB_OPTIONS_END,

@@ -7,10 +7,10 @@
 
 static struct {
 	uint64_t producers;
-	double task_us;
+	double section_us, task_us;
 	struct fgb_think think;
 	struct fgb_manner manner;
-	uint64_t task_cycles;
+	uint64_t section_cycles, task_cycles;
 	pthread_mutex_t mutex __attribute__((aligned(FGB_ALONE)));
 	pthread_cond_t not_empty, not_full;
 	uint64_t put, got;
@@ -40,6 +40,7 @@ static bool fgb_pool_put(void)
 /* False: the round is over. */
 static bool fgb_pool_get(uint64_t *put_at)
 {
+	uint64_t got;
 	bool was_full;
 
 	pthread_mutex_lock(&fgb_pool.mutex);
@@ -50,7 +51,10 @@ static bool fgb_pool_get(uint64_t *put_at)
 		return false;
 	}
 	was_full = fgb_pool.put - fgb_pool.got == FGB_POOL_CAPACITY;
-	*put_at = fgb_pool.put_at[fgb_pool.got++ % FGB_POOL_CAPACITY];
+	got = fgb_pool.got;
+	*put_at = fgb_pool.put_at[got % FGB_POOL_CAPACITY];
+	fgb_work(fgb_pool.section_cycles);
+	fgb_pool.got = got + 1;
 	if (was_full)
 		pthread_cond_broadcast(&fgb_pool.not_full);
 	pthread_mutex_unlock(&fgb_pool.mutex);
@@ -91,6 +95,7 @@ static int fgb_pool_prepare(const struct fgb_run *run)
 		return FGB_USAGE;
 	}
 	fgb_pool.think.cycles_per_us = fgb_cycles_per_us();
+	fgb_pool.section_cycles = fgb_us_to_cycles(fgb_pool.section_us);
 	fgb_pool.task_cycles = fgb_us_to_cycles(fgb_pool.task_us);
 	return 0;
 }
@@ -107,13 +112,15 @@ static uint64_t fgb_pool_locks(void)
 
 static void fgb_pool_describe(void)
 {
-	printf("\"producers\":%" PRIu64 ",\"task_us\":%g," FGB_THINK_FORMAT FGB_MANNER_FORMAT, fgb_pool.producers,
-	       fgb_pool.task_us, FGB_THINK_VALUES(&fgb_pool.think), FGB_MANNER_VALUE(&fgb_pool.manner));
+	printf("\"producers\":%" PRIu64 ",\"section_us\":%g,\"task_us\":%g," FGB_THINK_FORMAT FGB_MANNER_FORMAT,
+	       fgb_pool.producers, fgb_pool.section_us, fgb_pool.task_us, FGB_THINK_VALUES(&fgb_pool.think),
+	       FGB_MANNER_VALUE(&fgb_pool.manner));
 }
 
 static const struct fgb_option fgb_pool_options[] = {
 	FGB_OPTION_NUMBER("--producers", "threads that queue tasks; the others work on them", 1, 4095,
 			  &fgb_pool.producers),
+	FGB_OPTION_REAL("--section-us", "taking a task out of the queue takes so long", 0, 1e6, &fgb_pool.section_us),
 	FGB_OPTION_REAL("--task-us", "a task takes", 0, 1e6, &fgb_pool.task_us),
 	FGB_THINK_OPTIONS(&fgb_pool.think, "of a producer between two tasks, at random, on average"),
 	FGB_MANNER_OPTION(&fgb_pool.manner),

@@ -200,10 +200,10 @@ impl Contention {
     /// Makes a subject as much slower as it is to look.
     pub fn handicap(&self, subject: &str, reading: &mut Reading) {
         let subject = self.subjects.iter().find(|s| s.name == subject);
-        if let Some(subject) = subject.filter(|s| s.handicap != 1.0) {
-            if let Some(value) = reading.values.get_mut("throughput_ops_per_ms") {
-                *value /= subject.handicap;
-            }
+        if let Some(subject) = subject.filter(|s| s.handicap != 1.0)
+            && let Some(value) = reading.values.get_mut("throughput_ops_per_ms")
+        {
+            *value /= subject.handicap;
         }
     }
 

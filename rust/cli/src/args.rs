@@ -55,7 +55,7 @@ pub enum Command {
 pub enum Request {
     Command(Command),
     /// `bench WORKLOAD`
-    Workload(Measured),
+    Workload(Box<Measured>),
 }
 
 /// The whole definition: with a subcommand of `bench` for each workload that the worker knows.
@@ -90,7 +90,7 @@ pub fn parse() -> Result<Request> {
         && let Some((name, matches)) = bench.subcommand()
         && let Ok(workload) = catalogue.workload(name)
     {
-        return Measured::of(workload, matches).map(Request::Workload);
+        return Measured::of(workload, matches).map(|m| Request::Workload(Box::new(m)));
     }
     match Cli::from_arg_matches(&matches) {
         Ok(cli) => Ok(Request::Command(cli.command)),
