@@ -162,12 +162,12 @@ int main(void)
 		is_met(&clocks[i], true, CLOCK_REALTIME);
 		ok(pthread_cond_destroy(&clocks[i]));
 	}
-	for (int i = 0; i < rounds(400); i++) {
+	/* At least so many rounds, and until both ends of the race were seen: on a busy machine all are late at first. */
+	for (int i = 0; i < rounds(400) || !timed_out || !met; i++) {
 		int late = race(i, at_most(2 * EACH) / 2);
 
 		timed_out += late;
 		met += at_most(2 * EACH) / 2 - late;
 	}
-	CHECK(timed_out > 0 && met > 0); /* both ends of the race were seen */
 	return 0;
 }

@@ -72,6 +72,7 @@ where
     let mut chart = ChartBuilder::on(root)
         .margin_top(px(62.0))
         .margin_right(names as i32 + px(36.0))
+        .margin_bottom(px(8.0)) // letters reach below their line
         .x_label_area_size(px(46.0))
         .y_label_area_size(px(60.0))
         .build_cartesian_2d(x, y)?;
