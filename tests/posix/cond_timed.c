@@ -162,7 +162,7 @@ int main(void)
 		is_met(&clocks[i], true, CLOCK_REALTIME);
 		ok(pthread_cond_destroy(&clocks[i]));
 	}
-	/* At least so many rounds, and until both ends of the race were seen: on a busy machine all are late at first. */
+	/* At least so many rounds, and until both ends of the race were seen: on a busy machine all are late first. */
 	for (int i = 0; i < rounds(400) || !timed_out || !met; i++) {
 		int late = race(i, at_most(2 * EACH) / 2);
 
