@@ -51,6 +51,6 @@ fn shared_page() {
 #[test]
 fn constants() {
     assert_eq!(FG_ABI_MAGIC.to_le_bytes(), *b"FLGD");
-    assert_eq!(FG_OWNER_MASK, 0x3fff_ffff);
+    assert_eq!(FG_OWNER_MASK, 0x1fff_ffff);
     assert_eq!(FG_SOCKET_ENV.to_str(), Ok("FLEXGUARD_SOCKET"));
 }
