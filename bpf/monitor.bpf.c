@@ -27,9 +27,9 @@
  * lock. kill -9 needs no special case: a runnable thread is switched in to die. Out and in of one switch are added up
  * before the counter is touched, so that one critical thread replacing another never shows the waiters a false 0.
  * A switch-in can go unseen: kernels have been watched leaving out the tracepoint, for every tracer, once in a
- * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So whoever
- * is switched out, whatever for, is uncounted first: an error lasts until the thread's next switch at most. All of this
- * goes for the names in `off_cpu`, too: `named` is how many there are.
+ * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So each
+ * thread that is switched out, for whatever reason, is uncounted first: an error lasts until the thread's next switch
+ * at most. All of this goes for the names in `off_cpu`, too: `named` is how many there are.
  *
  * What it never does: allocate in sched_switch. An allocation under the run-queue lock may want to wake a kernel
  * thread, that is, take the run-queue lock. Thread records are made by the fork hook for the threads and children of

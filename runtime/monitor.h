@@ -27,14 +27,6 @@ static inline bool fgi_owner_sleeps(uint32_t owner)
 	return owner && fg_load_relaxed(&page->off_cpu[owner % FG_OFF_CPU]) == owner;
 }
 
-/* The same, or was preempted with one? */
-static inline bool fgi_owner_off_cpu(uint32_t owner)
-{
-	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
-
-	return owner && (fg_load_relaxed(&page->off_cpu[owner % FG_OFF_CPU]) & ~FG_RUNNABLE) == owner;
-}
-
 /* Registers this image once per process: connects to the monitor, sends the windows and where thread blocks are, maps
  * the page. Without a monitor it returns quickly, and the locks are spin-then-park locks. Idempotent,
  * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs. */
