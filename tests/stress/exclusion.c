@@ -4,7 +4,8 @@
  *   exclusion OPERATIONS THREADS...
  *
  * For each number of threads: all of them take locks from a small set at random, in the three ways there are, and add
- * to counters that only the lock protects. Every round ends its threads, so nodes pass from thread to thread. */
+ * to counters that only the lock protects. Every round ends its threads, so nodes pass from thread to thread. The rounds
+ * begin anew until the mode has changed often enough. */
 #include FGI_LOCK_FILE
 
 #include "tests/sections.h"
@@ -112,8 +113,10 @@ int main(int argc, char **argv)
 	check_watchdog(600);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	hostile_start();
-	for (int i = 2; i < argc; i++)
-		round_of((unsigned int)atoi(argv[i]), strtoull(argv[1], NULL, 10));
+	do {
+		for (int i = 2; i < argc; i++)
+			round_of((unsigned int)atoi(argv[i]), strtoull(argv[1], NULL, 10));
+	} while (!hostile_seen());
 	hostile_stop();
 	return 0;
 }

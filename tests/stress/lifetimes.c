@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads, nodes and processes that end at inconvenient moments (I3, I6), while the mode changes all the time.
  *
- *   lifetimes short-lived [THREADS] | nested | abandoned THREADS [WAITS] | fork */
+ *   lifetimes short-lived [THREADS] | nested | abandoned THREADS [WAITS] | fork
+ *
+ * A test begins anew until the mode has changed often enough. */
 #include FGI_LOCK_FILE
 
 #include <sched.h>
@@ -51,6 +53,7 @@ static void test_short_lived(uintptr_t threads)
 	pthread_t thread[AT_ONCE];
 	uint64_t entered = 0;
 
+	counter = 0;
 	for (uintptr_t n = 0; n < threads; n += AT_ONCE) {
 		bool closed = n / AT_ONCE % 2; /* every other group finds the lock held, gives up and ends */
 
@@ -104,8 +107,11 @@ static void *nested(void *argument)
 
 static void test_nested(void)
 {
-	pthread_t thread[2] = {check_thread(nested, (void *)1), check_thread(nested, (void *)2)};
+	pthread_t thread[2];
 
+	memset(depth, 0, sizeof(depth));
+	thread[0] = check_thread(nested, (void *)1);
+	thread[1] = check_thread(nested, (void *)2);
 	check_join(thread[0]);
 	check_join(thread[1]);
 	for (int i = 0; i < NESTED; i++)
@@ -164,6 +170,7 @@ static void test_abandoned(unsigned int threads, unsigned int n)
 	CHECK(threads >= 1 && threads <= ABANDONERS);
 	abandoners = threads;
 	waits = n;
+	memset(abandoned, 0, sizeof(abandoned));
 	for (uintptr_t i = 0; i < abandoners; i++)
 		thread[i] = check_thread(abandoner, (void *)(i + 1));
 	for (unsigned int i = 0; i < abandoners; i++)
@@ -223,9 +230,11 @@ static void child(uint64_t before)
 
 static void test_fork(void)
 {
-	pthread_t thread[3] = {check_thread(contender, &lock), check_thread(contender, NULL),
-			       check_thread(contender, NULL)};
+	pthread_t thread[3];
 
+	stop_forking = 0;
+	for (int i = 0; i < 3; i++)
+		thread[i] = check_thread(contender, i == 0 ? &lock : NULL);
 	for (int i = 0; i < 200; i++) {
 		uint64_t before;
 		int status;
@@ -250,11 +259,8 @@ static void test_fork(void)
 		check_join(thread[i]);
 }
 
-int main(int argc, char **argv)
+static void test(int argc, char **argv)
 {
-	CHECK(argc >= 2, "usage: lifetimes short-lived [THREADS] | nested | abandoned THREADS | fork");
-	check_watchdog(300);
-	hostile_start();
 	if (!strcmp(argv[1], "short-lived"))
 		test_short_lived(argc > 2 ? strtoul(argv[2], NULL, 10) : SHORT_LIVED);
 	else if (!strcmp(argv[1], "nested"))
@@ -265,6 +271,16 @@ int main(int argc, char **argv)
 		test_fork();
 	else
 		CHECK(false, "unknown test %s", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	CHECK(argc >= 2, "usage: lifetimes short-lived [THREADS] | nested | abandoned THREADS | fork");
+	check_watchdog(300);
+	hostile_start();
+	do
+		test(argc, argv);
+	while (!hostile_seen());
 	hostile_stop();
 	return 0;
 }

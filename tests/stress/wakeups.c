@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 		thread[i] = check_thread(worker, (void *)(intptr_t)i);
 	supervisor = check_thread(supervise, &stop);
 	end = fgi_now_ns(CLOCK_MONOTONIC) + strtoull(argv[1], NULL, 10) * 1000000000u;
-	for (; fgi_now_ns(CLOCK_MONOTONIC) < end; rounds++) {
+	for (; fgi_now_ns(CLOCK_MONOTONIC) < end || !hostile_seen(); rounds++) {
 		uint64_t r = hostile_random(&seed);
 
 		choose_monitor(r);
