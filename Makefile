@@ -68,6 +68,7 @@ lint: ## formatting, static analysis, and the rules of CONTRIBUTING.md
 format: ## rewrite C and Rust in the project's format
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format-14 -i
 	@cargo fmt --manifest-path rust/Cargo.toml --all
+	@git ls-files -co --exclude-standard 'rust/cli/src/commands/*.rs' | xargs rustfmt --edition 2024
 
 clean: ## remove build/
 	rm -rf build

@@ -2,27 +2,22 @@
 //! The `flexguard` command.
 
 mod args;
-mod daemon;
-mod doctor;
-mod list;
+mod commands;
 mod log;
 mod manual;
-mod run;
-mod sections;
-mod summary;
+mod monitor_choice;
 
 use std::process::ExitCode;
 
-use args::{Command, Request};
+use args::Request;
 use flexguard_launch::child::Status;
-use flexguard_launch::failure::Result;
 use flexguard_launch::{output, signals};
 
 fn main() -> ExitCode {
     let request = args::parse();
     log::start();
     let done = request.and_then(|request| match request {
-        Request::Command(command) => dispatch(command),
+        Request::Command(command) => command.run(),
         Request::Workload(measured) => measured.run(),
     });
     match done {
@@ -32,19 +27,5 @@ fn main() -> ExitCode {
             output::note(&failure.report());
             ExitCode::from(failure.code)
         }
-    }
-}
-
-/// Runs the subcommand. What it holds is released when this returns; only then may the process end by a signal.
-fn dispatch(command: Command) -> Result<Status> {
-    match command {
-        Command::Run(args) => run::run(args),
-        Command::List(args) => list::run(args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Monitor(args) => daemon::run(args),
-        Command::Bench(command) => command.run(),
-        Command::Completions(args) => manual::completions(args),
-        Command::Man(args) => manual::man_pages(args),
-        Command::MemcachedLoad(load) => flexguard_bench::memcached::run(load.into()),
     }
 }

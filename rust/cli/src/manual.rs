@@ -1,228 +1,104 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard completions` and `flexguard man`: both written from the same definition as `--help`.
+//! What a page of the manual, and the end of its `--help`, say beyond the options: exit status, environment, files,
+//! examples.
 
-use std::fs;
-use std::path::Path;
+use std::fmt::Write;
 
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
-
-use flexguard_bench::catalogue::Catalogue;
-use flexguard_launch::prefix::Prefix;
-
-use crate::args;
-use crate::sections::{self, Section};
-use flexguard_launch::child::Status;
-use flexguard_launch::failure::{Context, Result};
-use flexguard_launch::output;
-
-pub fn completions(args: args::Completions) -> Result<Status> {
-    let mut script = Vec::new();
-    // Without a worker there is everything but its workloads.
-    let catalogue = Prefix::find().and_then(|prefix| Catalogue::read(&prefix));
-    let mut definition = args::definition(catalogue.as_ref().ok());
-    clap_complete::generate(args.shell, &mut definition, "flexguard", &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
-    Ok(Status::Exited(0))
+/// A titled list of terms, each with its explanation.
+#[derive(Debug, Clone, Copy)]
+pub struct Section {
+    pub title: &'static str,
+    pub items: &'static [(&'static str, &'static str)],
 }
 
-/// Every page: the words of its command line, and its sections.
-const PAGES: [(&[&str], &[Section]); 14] = [
-    (&[], sections::MAIN),
-    (&["run"], sections::RUN),
-    (&["list"], sections::LIST),
-    (&["doctor"], sections::DOCTOR),
-    (&["monitor"], sections::MONITOR),
-    (&["bench"], sections::BENCH),
-    (&["bench", "overhead"], sections::BENCH_OVERHEAD),
-    (&["bench", "exec"], sections::BENCH_EXEC),
-    (&["bench", "first"], sections::BENCH_FIRST),
-    (&["bench", "paper"], sections::BENCH_PAPER),
-    (&["bench", "scenes"], sections::BENCH_SCENES),
-    (&["bench", "compare"], sections::BENCH_COMPARE),
-    (&["bench", "report"], sections::BENCH_REPORT),
-    (&["completions"], sections::COMPLETIONS),
+pub const OWN_EXIT: [(&str, &str); 2] = [
+    (
+        "125",
+        "The command itself failed; stderr says why and what to do.",
+    ),
+    ("2", "The command line is wrong."),
 ];
 
-/// As PAGES, with a page for each workload, if the worker is installed.
-fn pages(catalogue: Option<&Catalogue>) -> Vec<(Vec<&str>, &'static [Section])> {
-    let fixed = PAGES
-        .iter()
-        .map(|(words, sections)| (words.to_vec(), *sections));
-    let workloads = catalogue.iter().flat_map(|c| &c.workloads);
-    let names = workloads.map(|w| w.name.as_str());
-    fixed
-        .chain(names.map(|name| (vec!["bench", name], sections::BENCH_WORKLOAD)))
-        .collect()
-}
+pub const PREFIX_ITEM: (&str, &str) = (
+    "FLEXGUARD_PREFIX",
+    "The installation to use; by default the one that this command is in.",
+);
+pub const SOCKET_ITEM: (&str, &str) = (
+    "FLEXGUARD_SOCKET",
+    "The monitor's socket: a path, or @NAME in the abstract namespace. Set but empty: use no monitor.",
+);
+pub const FORCE_ITEM: (&str, &str) = (
+    "FLEXGUARD_FORCE",
+    "1: use a lock although this machine lacks what the lock needs; the lock then works without it.",
+);
+pub const LOG_ITEM: (&str, &str) = (
+    "RUST_LOG",
+    "What the monitor and libbpf log to stderr, such as info, or libbpf=info. The default is warnings.",
+);
+pub const RECONNECT_ITEM: (&str, &str) = (
+    "FLEXGUARD_RECONNECT",
+    "1: the program registers when a monitor is started after the program, or after the program's first monitor ended. \
+     Not for programs that put themselves into a sandbox: the sandbox may kill them for the attempt.",
+);
+pub const TUNE_ITEM: (&str, &str) = (
+    "FLEXGUARD_TUNE",
+    "For researchers, of the default lock alone: NAME=VALUE, separated by commas, read once at the program's start. \
+     regime=greedy|leased|any: one way of waiting, or whichever is measured to be better (any). \
+     lease_us=50: how long a leased owner may come back before it is the next waiter's turn. \
+     rotate_us=100: how often an active thread changes places with a parked one. \
+     sample_us=2000: how long a regime is tried before it is judged. \
+     yield_us=5: a waiter for which nothing moves offers its CPU after so long, \
+     sleep_us=50: and sleeps after so long. Times are in microseconds, up to 10 seconds; what is not understood is \
+     ignored. Programs with raised privilege do not read it.",
+);
+pub const SOCKET_FILE: (&str, &str) = (
+    "/run/flexguard/monitor.sock",
+    "The socket of the machine's monitor daemon.",
+);
 
-pub fn man_pages(args: args::Man) -> Result<Status> {
-    let dir = &args.directory;
-    fs::create_dir_all(dir).context(format_args!("cannot make {}", dir.display()))?;
-    let catalogue = Prefix::find()
-        .and_then(|prefix| Catalogue::read(&prefix))
-        .ok();
-    let definition = args::definition(catalogue.as_ref());
-    for (words, sections) in pages(catalogue.as_ref()) {
-        let (name, page) = page(&definition, &words, sections)?;
-        let path = dir.join(format!("{name}.1"));
-        write_if_changed(&path, &page).context(format_args!("cannot write {}", path.display()))?;
-    }
-    Ok(Status::Exited(0))
-}
+/// The manual page of `flexguard` itself, beyond its subcommands.
+pub const MAIN: &[Section] = &[
+    Section {
+        title: "EXAMPLES",
+        items: &[
+            (
+                "flexguard run -- ./server",
+                "Run a program under the default lock.",
+            ),
+            (
+                "flexguard run --lock mcs --stats -- ./server",
+                "Choose the lock; print a summary at the end.",
+            ),
+            (
+                "flexguard doctor",
+                "Check whether everything works on this machine.",
+            ),
+            (
+                "flexguard bench exec -- ./job",
+                "Compare a program under glibc's mutexes and under FlexGuard.",
+            ),
+        ],
+    },
+    Section {
+        title: "ENVIRONMENT",
+        items: &[PREFIX_ITEM, SOCKET_ITEM, ("NO_COLOR", "Use no colours.")],
+    },
+    Section {
+        title: "FILES",
+        items: &[SOCKET_FILE],
+    },
+];
 
-/// Leaves the page of an unchanged command alone, so that `make` sees nothing new.
-fn write_if_changed(path: &Path, page: &[u8]) -> std::io::Result<()> {
-    match fs::read(path) {
-        Ok(old) if old == page => Ok(()),
-        _ => fs::write(path, page),
-    }
-}
-
-/// The page of one command: its name and its roff.
-fn page(
-    definition: &clap::Command,
-    words: &[&str],
-    sections: &[Section],
-) -> Result<(String, Vec<u8>)> {
-    let mut root = definition.clone();
-    root.build();
-    let mut command = &root;
-    for word in words {
-        command = command
-            .find_subcommand(word)
-            .expect("PAGES names existing subcommands (tested)");
-    }
-    let name = std::iter::once("flexguard")
-        .chain(words.iter().copied())
-        .collect::<Vec<_>>()
-        .join("-");
-    let spelled = name.replace('-', " ");
-    // The page's own sections stand in for the help text that was made from them.
-    let command = command
-        .clone()
-        .name(name.clone())
-        .bin_name(spelled)
-        .after_long_help("")
-        .version(env!("CARGO_PKG_VERSION"));
-    let has_subcommands = command.get_subcommands().any(|c| !c.is_hide_set());
-    let synopsis = synopsis(command.clone());
-    let man = Man::new(command)
-        .source(concat!("FlexGuard ", env!("CARGO_PKG_VERSION")))
-        .manual("FlexGuard Manual");
-
-    let mut page = Vec::new();
-    let rendered = (|| {
-        man.render_title(&mut page)?;
-        man.render_name_section(&mut page)?;
-        synopsis.to_writer(&mut page)?;
-        man.render_description_section(&mut page)?;
-        man.render_options_section(&mut page)?;
-        if has_subcommands {
-            man.render_subcommands_section(&mut page)?;
-        }
-        roff(sections).to_writer(&mut page)?;
-        see_also(&name).to_writer(&mut page)
-    })();
-    rendered.context(format_args!("cannot write the page {name}"))?;
-    Ok((name, page))
-}
-
-/// As `--help` has it.
-fn synopsis(mut command: clap::Command) -> Roff {
-    let usage = command.render_usage().to_string();
-    let mut roff = Roff::new();
-    roff.control("SH", ["SYNOPSIS"]);
-    roff.text([roman(usage.trim_start_matches("Usage:").trim())]);
-    roff
-}
-
-fn roff(sections: &[Section]) -> Roff {
-    let mut roff = Roff::new();
+/// The sections as the end of a `--help` text.
+pub fn help(sections: &[Section]) -> String {
+    let mut text = String::new();
     for section in sections {
-        roff.control("SH", [section.title]);
+        let _ = writeln!(text, "{}:", section.title);
         for (term, explanation) in section.items {
-            roff.control("TP", []);
-            roff.text([bold(*term)]);
-            roff.text([roman(*explanation)]);
+            let _ = writeln!(text, "  {term}\n          {explanation}");
         }
+        text.push('\n');
     }
-    roff
-}
-
-fn see_also(name: &str) -> Roff {
-    let mut roff = Roff::new();
-    roff.control("SH", ["SEE ALSO"]);
-    let others = PAGES.iter().map(|(words, _)| {
-        std::iter::once("flexguard")
-            .chain(words.iter().copied())
-            .collect::<Vec<_>>()
-            .join("-")
-    });
-    let others: Vec<String> = others
-        .filter(|other| other != name)
-        .map(|other| format!("{other}(1)"))
-        .collect();
-    roff.text([roman(others.join(", "))]);
-    roff
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(words: &[&str]) -> String {
-        let sections = PAGES.iter().find(|(w, _)| *w == words).unwrap().1;
-        String::from_utf8(page(&args::definition(None), words, sections).unwrap().1).unwrap()
-    }
-
-    #[test]
-    fn every_visible_command_has_a_page() {
-        fn visit(command: &clap::Command, words: &mut Vec<String>) {
-            let found = PAGES
-                .iter()
-                .any(|(w, _)| w.iter().copied().eq(words.iter().map(String::as_str)));
-            assert!(found, "no page for {words:?}");
-            for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
-                words.push(sub.get_name().into());
-                visit(sub, words);
-                words.pop();
-            }
-        }
-        visit(&args::definition(None), &mut Vec::new());
-    }
-
-    #[test]
-    fn pages_and_help_say_the_same() {
-        for (words, sections) in PAGES {
-            let page = text(words);
-            let mut root = args::definition(None);
-            root.build();
-            let command = words
-                .iter()
-                .fold(&mut root, |c, w| c.find_subcommand_mut(w).unwrap());
-            let help = command.render_long_help().to_string();
-            for section in sections {
-                assert!(
-                    page.contains(&format!(".SH \"{}\"", section.title))
-                        || page.contains(&format!(".SH {}", section.title))
-                );
-                assert!(help.contains(section.title), "{words:?} {}", section.title);
-            }
-            for option in command.get_opts().filter_map(|o| o.get_long()) {
-                assert!(
-                    page.contains(&option.replace('-', "\\-")),
-                    "{words:?} --{option}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn run_documents_its_exit_statuses() {
-        let page = text(&["run"]);
-        for code in ["125", "126", "127"] {
-            assert!(page.contains(&format!("\\fB{code}\\fR")), "{page}");
-        }
-    }
+    text.truncate(text.trim_end().len());
+    text
 }

@@ -3,15 +3,65 @@
 
 mod libc_facts;
 
-use flexguard_monitor::{Hook, Probe, SocketName, Stats};
-use serde::Serialize;
-
-use crate::args;
+use clap::Args;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 use flexguard_launch::locks::{self, POSIX};
 use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
+use flexguard_monitor::{Hook, Probe, SocketName, Stats};
+use serde::Serialize;
+
+use super::Subcommand;
+use crate::manual::{LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_FILE, SOCKET_ITEM, Section};
+
+/// Check what works on this machine, and say what to do about what does not
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Print a JSON object with every check
+    #[arg(long)]
+    json: bool,
+}
+
+impl Subcommand for Doctor {
+    const MANUAL: &'static [Section] = &[
+        Section {
+            title: "EXIT STATUS",
+            items: &[
+                ("0", "The whole system works."),
+                (
+                    "1",
+                    "Something is missing: the locks run without the monitor, or do not run at all.",
+                ),
+                OWN_EXIT[0],
+                OWN_EXIT[1],
+            ],
+        },
+        Section {
+            title: "ENVIRONMENT",
+            items: &[PREFIX_ITEM, SOCKET_ITEM, LOG_ITEM],
+        },
+        Section {
+            title: "FILES",
+            items: &[SOCKET_FILE],
+        },
+    ];
+
+    fn run(self) -> Result<Status> {
+        let checks = examine(&Prefix::find()?);
+        let works = checks.iter().all(|c| c.state != State::Missing);
+        if self.json {
+            output::print_json(&Report {
+                schema: "flexguard-doctor/1",
+                works,
+                checks,
+            })?;
+        } else {
+            output::print(&render(&checks, works))?;
+        }
+        Ok(Status::Exited(if works { 0 } else { 1 }))
+    }
+}
 
 /// One thing that was checked.
 #[derive(Debug, Serialize)]
@@ -64,21 +114,6 @@ impl Check {
         self.advice = Some(advice.into());
         self
     }
-}
-
-pub fn run(args: args::Doctor) -> Result<Status> {
-    let checks = examine(&Prefix::find()?);
-    let works = checks.iter().all(|c| c.state != State::Missing);
-    if args.json {
-        output::print_json(&Report {
-            schema: "flexguard-doctor/1",
-            works,
-            checks,
-        })?;
-    } else {
-        output::print(&render(&checks, works))?;
-    }
-    Ok(Status::Exited(if works { 0 } else { 1 }))
 }
 
 fn examine(prefix: &Prefix) -> Vec<Check> {

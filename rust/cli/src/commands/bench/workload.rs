@@ -9,9 +9,98 @@ use flexguard_bench::options::{count, seconds};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 
-use super::MonitorChoice;
-use super::bench::{Output, Plan};
-use crate::sections;
+use super::common::{ENVIRONMENT, EXIT, FILES, JSON, Output, Plan};
+use crate::manual::{self, Section};
+use crate::monitor_choice::MonitorChoice;
+
+const COLUMNS: Section = Section {
+    title: "COLUMNS",
+    items: &[
+        (
+            "throughput_ops_per_ms",
+            "Operations per millisecond, all threads together.",
+        ),
+        (
+            "cs_mean_ns, cs_p50_ns, cs_p99_ns, cs_p999_ns, cs_max_ns",
+            "Time to take the lock, run the critical section and release.",
+        ),
+        (
+            "wait_p99_ns, longest_wait_ns",
+            "Time to get the lock. longest_wait_ns is the longest of all rounds.",
+        ),
+        (
+            "fairness_factor, fairness_normalised",
+            "Dice's factor, the share of the busier half of the threads: 0.5 is fair, 1 unfair. The normalised factor compares \
+             odd thread counts with even ones. Over the whole run, whose length is --seconds.",
+        ),
+        (
+            "fairness_1s, fairness_1s_worst, fairness_10s",
+            "The same over each second (mean and worst) and over ten seconds, if the run is that long.",
+        ),
+        (
+            "share_nice_N",
+            "With --nice: the share of all operations that the threads of nice level N did.",
+        ),
+        (
+            "cpu_us_per_op, cpu_seconds",
+            "User and system time of the threads.",
+        ),
+        (
+            "spins_per_op, spins_per_s, parks_per_s",
+            "Iterations of the busy-waiting loops; sleeps. Only locks of this project count them.",
+        ),
+        (
+            "preempted_per_s, transitions_per_s",
+            "Preempted critical sections, and changes from spinning to blocking. Machine-wide; they need a monitor.",
+        ),
+        (
+            "runnable_mean",
+            "With --trace-us: threads that were not asleep.",
+        ),
+        (
+            "lock_bytes, per_lock_bytes, per_thread_bytes, rss_growth_bytes",
+            "Memory: the lock object, all that a used lock takes, what each thread adds, and the growth of the process.",
+        ),
+        (
+            "ratio",
+            "Throughput over that of the first lock in the same round.",
+        ),
+    ],
+};
+
+/// The page of every workload beyond its options.
+pub const MANUAL: &[Section] = &[
+    COLUMNS,
+    JSON,
+    EXIT,
+    ENVIRONMENT,
+    FILES,
+    Section {
+        title: "EXAMPLES",
+        items: &[
+            (
+                "flexguard bench shm",
+                "The default: posix, futex and flexguard, from half a thread to four for each hardware context.",
+            ),
+            (
+                "flexguard bench shm --locks all --threads 8 --rounds 3",
+                "A quick look at every lock.",
+            ),
+            (
+                "flexguard bench shm --threads 4x --cycles-between 100,1000,10000 --html report.html -o result.json",
+                "More and less contention, as a page; the result is kept.",
+            ),
+            (
+                "flexguard bench hashtable --locks flexguard,peers --threads 0.5x --hogs 0,1x,2x",
+                "Against locks of others that were built in, beside busy processes (the paper's Fig. 3b).",
+            ),
+            (
+                "flexguard bench turns --threads 2 --locks posix,flexguard",
+                "Two threads that pass a turn by condition variables, under each lock's interposer.",
+            ),
+        ],
+    },
+];
 
 /// What every workload takes.
 #[derive(Debug, Args)]
@@ -108,7 +197,7 @@ pub fn command(catalogue: &Catalogue, workload: &Workload) -> clap::Command {
             "{}\n\nOptions that take several values measure every combination.",
             workload.brief
         ))
-        .after_long_help(sections::help(sections::BENCH_WORKLOAD));
+        .after_long_help(manual::help(MANUAL));
     command = Compared::augment_args(command);
     if !workload.pairs {
         command = Load::augment_args(command);

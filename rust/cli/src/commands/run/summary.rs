@@ -12,7 +12,7 @@ use flexguard_monitor::Stats;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::args::StatsFormat;
+use super::StatsFormat;
 
 /// What a run did: names and values, in the order in which they are shown. A counter is null where no monitor counted.
 #[derive(Debug)]

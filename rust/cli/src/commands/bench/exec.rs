@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench exec`
+
+use std::ffi::OsString;
+use std::sync::LazyLock;
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum, ValueHint};
+use flexguard_bench::options::{factor, seconds, threads};
+use flexguard_bench::{exec, presets};
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+use regex::Regex;
+
+use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan};
+use crate::commands::Subcommand;
+use crate::manual::Section;
+use crate::monitor_choice::MonitorChoice;
+
+/// Any program under several locks, compared by wall time or by a score that it prints
+///
+/// The program's output is shown only if it fails.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "flexguard bench exec [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard bench exec [OPTIONS] --preset NAME"
+)]
+pub struct Exec {
+    /// Locks to compare, or `all`; ratios are to the first
+    #[arg(
+        short,
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "posix,flexguard"
+    )]
+    locks: Vec<String>,
+
+    /// Compare what this regular expression finds in the output (its first group, a number, more is better)
+    #[arg(long, value_name = "REGEX")]
+    score: Option<Regex>,
+
+    /// Run a well-known program instead of PROGRAM
+    #[arg(long, value_name = "NAME", value_enum, conflicts_with_all = ["program", "score"])]
+    preset: Option<Preset>,
+
+    /// The preset's threads; 2x: two for each hardware context
+    #[arg(long, value_name = "COUNT", default_value = "2x", value_parser = threads, requires = "preset")]
+    threads: u32,
+
+    /// How much work the preset does
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "preset")]
+    scale: f64,
+
+    /// Give up on a run that takes longer
+    #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = |s: &str| seconds(s, 0.001, 1e7))]
+    timeout: f64,
+
+    #[command(flatten)]
+    monitor: MonitorChoice,
+
+    /// The program and its arguments
+    #[arg(required_unless_present = "preset", trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    program: Vec<OsString>,
+
+    #[command(flatten)]
+    plan: Plan,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Subcommand for Exec {
+    const MANUAL: &'static [Section] = &[
+        Section {
+            title: "COLUMNS",
+            items: &[
+                (
+                    "elapsed_seconds, cpu_seconds",
+                    "Wall time; user and system CPU time.",
+                ),
+                (
+                    "score",
+                    "With --score or a preset: what the program printed.",
+                ),
+                (
+                    "ratio",
+                    "The first lock's time over this lock's, or this lock's score over the first lock's: above 1 is better.",
+                ),
+                (
+                    "preempted, transitions",
+                    "Preempted critical sections, and changes from spinning to blocking, for each run. Machine-wide; they need a \
+                     monitor.",
+                ),
+                (
+                    "max_rss_kib, switches_per_s",
+                    "Largest resident set; context switches of the program.",
+                ),
+            ],
+        },
+        JSON,
+        EXIT,
+        ENVIRONMENT,
+        Section {
+            title: "EXAMPLES",
+            items: &[
+                (
+                    "flexguard bench exec -- ./job",
+                    "glibc's mutexes against FlexGuard, 7 rounds.",
+                ),
+                (
+                    "flexguard bench exec --preset rocksdb --threads 4x",
+                    "A well-known program (Debian: rocksdb-tools).",
+                ),
+                (
+                    "flexguard bench exec --score 'number of events: *([0-9]+)' -- sysbench threads run",
+                    "Compare a score that the program prints.",
+                ),
+            ],
+        },
+    ];
+
+    fn run(self) -> Result<Status> {
+        let mut exec = exec::Exec::new(self.locks, self.program, self.preset.map(|p| p.0));
+        exec.score = self.score;
+        exec.threads = self.threads;
+        exec.scale = self.scale;
+        exec.timeout = self.timeout;
+        exec.monitor = self.monitor.mode();
+        flexguard_bench::run(exec, &self.plan.into(), &self.output.into())
+    }
+}
+
+/// A preset on the command line; its name and its help are the library's.
+#[derive(Debug, Clone, Copy)]
+struct Preset(presets::Preset);
+
+impl ValueEnum for Preset {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Preset>> =
+            LazyLock::new(|| presets::Preset::ALL.iter().copied().map(Preset).collect());
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.brief()))
+    }
+}

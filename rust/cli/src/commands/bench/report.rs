@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench report`
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use flexguard_bench::report;
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+
+use crate::commands::Subcommand;
+use crate::manual::{OWN_EXIT, Section};
+
+/// Make a report and figures from saved results
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Results that `-o` wrote
+    #[arg(required = true, value_name = "RESULT", value_hint = ValueHint::FilePath)]
+    results: Vec<PathBuf>,
+
+    /// The HTML page to write
+    #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "plots")]
+    html: Option<PathBuf>,
+
+    /// Write every figure as SVG and PNG into DIR
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    plots: Option<PathBuf>,
+}
+
+impl Subcommand for Report {
+    const MANUAL: &'static [Section] = &[
+        Section {
+            title: "EXIT STATUS",
+            items: &[("0", "The report was written."), OWN_EXIT[0], OWN_EXIT[1]],
+        },
+        Section {
+            title: "EXAMPLES",
+            items: &[(
+                "flexguard bench report shm.json hashtable.json -o report.html --plots figures",
+                "One page of two results, and their figures as files.",
+            )],
+        },
+    ];
+
+    fn run(self) -> Result<Status> {
+        report::run(report::Report {
+            results: self.results,
+            html: self.html,
+            plots: self.plots,
+        })
+    }
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard run`: a program with another lock in place of its mutexes.
+
+mod summary;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum, ValueHint};
+use flexguard_launch::attach::{Attachment, SOCKET_ENV};
+use flexguard_launch::child::{self, Child, Status};
+use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::prefix::Prefix;
+use flexguard_launch::{Preload, locks, output, signals};
+
+use super::Subcommand;
+use crate::manual::{
+    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, RECONNECT_ITEM, SOCKET_FILE, SOCKET_ITEM, Section,
+    TUNE_ITEM,
+};
+use crate::monitor_choice::MonitorChoice;
+use summary::Summary;
+
+/// Run a program with its mutexes replaced
+///
+/// The program keeps its input, output, exit status and signals. The command writes nothing unless --stats is given.
+#[derive(Debug, Args)]
+#[command(override_usage = "flexguard run [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
+pub struct Run {
+    /// The lock that replaces the program's mutexes; `flexguard list` shows the locks
+    #[arg(short, long, value_name = "NAME", default_value = locks::DEFAULT)]
+    lock: String,
+
+    #[command(flatten)]
+    monitor: MonitorChoice,
+
+    /// Print a summary on stderr at the end: one `name: value` a line, or one JSON object
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    stats: Option<StatsFormat>,
+
+    /// Write the summary to FILE instead of stderr
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    stats_file: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    program: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StatsFormat {
+    /// One `name: value` a line
+    Text,
+    /// One object with the same names
+    Json,
+}
+
+impl Subcommand for Run {
+    const MANUAL: &'static [Section] = &[
+        Section {
+            title: "SUMMARY",
+            items: &[
+                ("lock", "The lock that was used."),
+                (
+                    "monitor",
+                    "active: loaded for this run. active (shared daemon): its counters cover the whole machine. absent: with the reason.",
+                ),
+                (
+                    "preempted-critical-sections",
+                    "How often a thread lost its CPU inside a critical section: the sum of the next two.",
+                ),
+                ("preempted-holders", "... while it held a lock."),
+                (
+                    "preempted-next-waiters",
+                    "... while it was first in a lock's queue.",
+                ),
+                (
+                    "mode-transitions",
+                    "How often the locks turned from spinning to blocking.",
+                ),
+                (
+                    "missed",
+                    "Preemptions in a critical section that could not be counted.",
+                ),
+                ("switches", "Context switches that the monitor looked at."),
+                (
+                    "registered-processes",
+                    "Processes whose locks registered with the monitor. 0: no lock was used, or none was replaced.",
+                ),
+                (
+                    "elapsed-seconds, user-seconds, system-seconds",
+                    "Wall time and CPU time.",
+                ),
+                ("max-rss-kib", "The largest resident set."),
+                (
+                    "voluntary-switches, involuntary-switches",
+                    "Context switches of the program.",
+                ),
+                (
+                    "unknown",
+                    "The value of a count that needs a monitor, where there was none.",
+                ),
+            ],
+        },
+        Section {
+            title: "SIGNALS",
+            items: &[
+                (
+                    "sent to the command",
+                    "The command passes them on to the program.",
+                ),
+                (
+                    "sent by the terminal",
+                    "They reach the program directly. The command waits for the program and prints the summary.",
+                ),
+                (
+                    "SIGKILL",
+                    "It ends the command alone. The program continues, without the monitor that the command loaded.",
+                ),
+            ],
+        },
+        Section {
+            title: "EXIT STATUS",
+            items: &[
+                (
+                    "as the program",
+                    "The program's exit status. If a signal ended the program, the command ends by the same signal.",
+                ),
+                OWN_EXIT[0],
+                ("126", "The program cannot be executed."),
+                ("127", "There is no such program."),
+                OWN_EXIT[1],
+            ],
+        },
+        Section {
+            title: "ENVIRONMENT",
+            items: &[
+                (
+                    "LD_PRELOAD",
+                    "The lock's library is put before what the variable holds.",
+                ),
+                SOCKET_ITEM,
+                PREFIX_ITEM,
+                RECONNECT_ITEM,
+                TUNE_ITEM,
+                FORCE_ITEM,
+                LOG_ITEM,
+            ],
+        },
+        Section {
+            title: "FILES",
+            items: &[
+                SOCKET_FILE,
+                (
+                    "PREFIX/lib/flexguard/NAME.so",
+                    "The lock called NAME, as the program loads it.",
+                ),
+            ],
+        },
+        Section {
+            title: "EXAMPLES",
+            items: &[
+                (
+                    "flexguard run --stats -- pbzip2 -k file",
+                    "Run pbzip2 and end with the summary.",
+                ),
+                (
+                    "flexguard run --stats=json --stats-file s.json -- ./job",
+                    "Keep the summary for a script.",
+                ),
+                (
+                    "flexguard run --lock posix --stats -- ./job",
+                    "The same program with glibc's own mutexes.",
+                ),
+                (
+                    "flexguard run --monitor require -- ./job",
+                    "Fail rather than run without a monitor.",
+                ),
+            ],
+        },
+    ];
+
+    fn run(self) -> Result<Status> {
+        let preload = Preload::of(&Prefix::find()?, &self.lock)?;
+        let mut command = child::command(&self.program);
+        preload.apply(&mut command);
+
+        let Some(summary) = SummarySink::open(&self)? else {
+            return run_quietly(&self, command);
+        };
+        signals::hold()?;
+        let monitor = Attachment::find(self.monitor.mode())?;
+        command.env(SOCKET_ENV, monitor.socket());
+        let before = monitor.stats();
+        let start = Instant::now();
+        let end = Child::spawn(&mut command)?.stand_in()?;
+        let elapsed = start.elapsed();
+        let counted = before
+            .zip(monitor.stats())
+            .and_then(|(before, after)| after.since(&before));
+        summary.write(&Summary::new(&self.lock, &monitor, counted, &end, elapsed))?;
+        Ok(end.status)
+    }
+}
+
+/// Without a summary the command stays only if it has to serve a monitor for the program.
+fn run_quietly(args: &Run, mut command: Command) -> Result<Status> {
+    if let Some(monitor) = Attachment::find_without_loading(args.monitor.mode())? {
+        return Err(become_program(command, &monitor));
+    }
+    signals::hold()?;
+    let monitor = Attachment::find(args.monitor.mode())?;
+    if !monitor.is_active() {
+        return Err(become_program(command, &monitor));
+    }
+    command.env(SOCKET_ENV, monitor.socket());
+    Ok(Child::spawn(&mut command)?.stand_in()?.status)
+}
+
+/// Returns only if that fails.
+fn become_program(mut command: Command, monitor: &Attachment) -> Failure {
+    let error = command.env(SOCKET_ENV, monitor.socket()).exec();
+    child::cannot_start(&command, error)
+}
+
+/// Where the summary goes. A file is opened before the program starts: better no run than a run whose summary is lost.
+struct SummarySink {
+    format: StatsFormat,
+    file: Option<File>,
+}
+
+impl SummarySink {
+    fn open(args: &Run) -> Result<Option<Self>> {
+        if args.stats.is_none() && args.stats_file.is_none() {
+            return Ok(None);
+        }
+        let open = |path: &std::path::PathBuf| {
+            File::create(path).context(format_args!(
+                "cannot write the summary to {}",
+                path.display()
+            ))
+        };
+        let file = args.stats_file.as_ref().map(open).transpose()?;
+        Ok(Some(Self {
+            format: args.stats.unwrap_or(StatsFormat::Text),
+            file,
+        }))
+    }
+
+    fn write(self, summary: &Summary) -> Result<()> {
+        let text = summary.render(self.format)?;
+        match self.file {
+            Some(mut file) => file
+                .write_all(text.as_bytes())
+                .context("cannot write the summary"),
+            None => {
+                output::note(&text);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    fn parse(arguments: &[&str]) -> Result<Run, clap::Error> {
+        let command = Run::augment_args(clap::Command::new("run").no_binary_name(true));
+        Run::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    }
+
+    #[test]
+    fn options_after_the_program_are_the_programs() {
+        let run = parse(&["--lock", "mcs", "prog", "--lock", "x", "--", "-y"]).unwrap();
+        assert_eq!(run.lock, "mcs");
+        assert_eq!(run.program, ["prog", "--lock", "x", "--", "-y"]);
+    }
+
+    #[test]
+    fn stats_does_not_swallow_the_program() {
+        let run = parse(&["--stats", "true"]).unwrap();
+        assert_eq!(run.stats, Some(StatsFormat::Text));
+        assert_eq!(run.program, ["true"]);
+    }
+
+    #[test]
+    fn an_unknown_option_before_the_program_is_refused() {
+        assert!(parse(&["--bogus", "true"]).is_err());
+    }
+}

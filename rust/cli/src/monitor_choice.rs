@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+//! `--monitor`, an option of every subcommand that runs programs.
+
+use clap::{Args, ValueEnum};
+use flexguard_launch::MonitorMode;
+
+#[derive(Debug, Args)]
+pub struct MonitorChoice {
+    /// Which monitor tells the locks of preemptions
+    #[arg(short, long, value_name = "WHEN", value_enum, default_value_t = MonitorArg::Auto)]
+    monitor: MonitorArg,
+}
+
+impl MonitorChoice {
+    pub fn mode(&self) -> MonitorMode {
+        match self.monitor {
+            MonitorArg::Auto => MonitorMode::Auto,
+            MonitorArg::Require => MonitorMode::Require,
+            MonitorArg::Off => MonitorMode::Off,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MonitorArg {
+    /// Use the machine's monitor if one answers; otherwise load one for this run, if permitted; otherwise use none
+    Auto,
+    /// As auto, but fail where auto would use none
+    Require,
+    /// Use none: the locks spin for a while, then block
+    Off,
+}
