@@ -56,6 +56,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct thread_struct thread;
+	__u64 self_exec_id; /* grows with each exec, inherited by threads and children */
 };
 
 struct pt_regs { /* x86-64 */

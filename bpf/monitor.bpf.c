@@ -319,7 +319,7 @@ static __always_inline int switched_out(struct task_struct *prev, bool preempt, 
 	if (prev->flags & (PF_KTHREAD | PF_EXITING | PF_IO_WORKER | PF_USER_WORKER))
 		return 0;
 	process = bpf_task_storage_get(&processes, prev->group_leader, 0, 0);
-	if (!process || !process->n_images)
+	if (!process || !process->n_images || process->exec_id != prev->group_leader->self_exec_id)
 		return 0;
 	kind = judge(prev, process, count, &name);
 	if (!still_runnable(prev, preempt, prev_state)) {
@@ -438,7 +438,8 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* Another program: its addresses and thread blocks are its own. By now the caller leads its thread group. */
+/* Another program: its addresses and thread blocks are its own. By now the caller leads its thread group. Where the
+ * kernel cannot delete the record now (6.1, while this CPU is in a storage update), its exec_id makes it void. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
@@ -447,9 +448,22 @@ int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	return 0;
 }
 
-/* Run by the user half over the threads of a process that registers, when it has written a process record without
- * images: gives a record to the threads that are there. Later ones get it from fg_fork, which sees the process record.
- * Only then the images are added, so that no thread is judged that could not be counted. */
+/* The record belongs to the program that the process runs now. What an earlier one has left in it goes. */
+static __always_inline void renew_process_record(struct task_struct *leader)
+{
+	struct fg_process_record *process = bpf_task_storage_get(&processes, leader, 0, 0);
+
+	if (!process || process->exec_id == leader->self_exec_id)
+		return;
+	process->n_images = 0;
+	process->n_windows = 0;
+	process->flags = 0;
+	process->exec_id = leader->self_exec_id;
+}
+
+/* Run by the user half over the threads of a process that registers, when the process has a record, if only an empty
+ * one: gives a record to the threads that are there. Later ones get it from fg_fork, which sees the process record.
+ * Only then the images are added, so that no thread is judged that could not be counted. The leader comes first. */
 SEC("iter/task")
 int fg_adopt(struct bpf_iter__task *ctx)
 {
@@ -457,8 +471,11 @@ int fg_adopt(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 
 	any_process = 1;
-	if (count && task)
-		make_thread_record(task, count);
+	if (!count || !task)
+		return 0;
+	if (task->pid == task->tgid)
+		renew_process_record(task);
+	make_thread_record(task, count);
 	return 0;
 }
 

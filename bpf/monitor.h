@@ -14,8 +14,10 @@ enum fg_kind {
 };
 
 /* One a process, in the storage of its thread-group leader: all its images together.
- * Writer: the user half on registration, the fork hook for a child. Replaced as a whole, never edited in place. */
+ * Writer: the user half on registration, the fork hook for a child. Replaced as a whole; only fg_adopt edits it in
+ * place, while no thread is judged by it. */
 struct fg_process_record {
+	fg_u64 exec_id;  /* of the program that registered: a record that outlives its program judges nobody */
 	fg_u32 n_images; /* used entries of block_offset */
 	fg_u32 n_windows;
 	fg_s64 block_offset[FG_MAX_IMAGES]; /* of the image's thread block from the thread pointer */

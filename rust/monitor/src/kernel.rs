@@ -144,38 +144,60 @@ impl Kernel {
     }
 
     /// Adds an image to the record of the process behind `pidfd`; true if it is the first one of this process.
-    pub fn register(&self, pidfd: BorrowedFd<'_>, image: &Registration) -> Result<bool, Errno> {
-        let old = self.record(pidfd)?;
-        let mut record = old.unwrap_or_else(fg_process_record::new_zeroed);
+    ///
+    /// `check` is asked after the record was tied to the program that the process runs now, and before the image is in
+    /// it: if the process runs another program later, the record is void.
+    pub fn register(
+        &self,
+        pidfd: BorrowedFd<'_>,
+        image: &Registration,
+        check: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<bool, Errno> {
+        if self.record(pidfd)?.is_none() {
+            // An empty record first: see fg_adopt.
+            let empty = fg_process_record::new_zeroed();
+            self.write_record(pidfd, &empty, MapFlags::ANY)?;
+        }
+        let added = self
+            .adopt_threads(pidfd)
+            .and_then(|()| check())
+            .and_then(|()| self.add_image(pidfd, image));
+        if added.is_err() && self.record(pidfd)?.is_some_and(|r| r.n_images == 0) {
+            self.forget(pidfd)?;
+        }
+        added
+    }
+
+    fn add_image(&self, pidfd: BorrowedFd<'_>, image: &Registration) -> Result<bool, Errno> {
+        // Gone: the process has called exec.
+        let old = self.record(pidfd)?.ok_or(Errno::ECONNRESET)?;
+        let mut record = old;
         record.add(image)?;
-        if old == Some(record) {
+        if record == old {
             return Ok(false);
         }
         if record.flags & u64::from(FG_WANT_SLICE_FORECAST) != 0 {
             self.want_slices()?;
         }
-        let first = old.is_none_or(|old| old.n_images == 0);
-        if first {
-            // An empty record first: see fg_adopt.
-            self.write_record(pidfd, &fg_process_record::new_zeroed())?;
-            self.adopt_threads(pidfd)?;
+        match self.write_record(pidfd, &record, MapFlags::EXIST) {
+            Err(Errno::ENOENT) => Err(Errno::ECONNRESET),
+            written => written.map(|()| old.n_images == 0),
         }
-        self.write_record(pidfd, &record)?;
-        Ok(first)
     }
 
-    fn write_record(&self, pidfd: BorrowedFd<'_>, record: &fg_process_record) -> Result<(), Errno> {
+    fn write_record(
+        &self,
+        pidfd: BorrowedFd<'_>,
+        record: &fg_process_record,
+        flags: MapFlags,
+    ) -> Result<(), Errno> {
         self.processes
-            .update(
-                &pidfd.as_raw_fd().to_ne_bytes(),
-                record.as_bytes(),
-                MapFlags::ANY,
-            )
+            .update(&pidfd.as_raw_fd().to_ne_bytes(), record.as_bytes(), flags)
             .map_err(errno)
     }
 
     /// Forgets the process behind `pidfd`.
-    pub fn forget(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+    fn forget(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
         self.processes
             .delete(&pidfd.as_raw_fd().to_ne_bytes())
             .map_err(errno)

@@ -23,16 +23,18 @@ pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Does the process behind `pidfd` still have the privileges it connected with? Ask once its record is written.
+/// No process that registers has more threads: its record is not there before each of them has one, too.
+const MAX_THREADS: u64 = 4096;
+
+/// May whoever speaks on `stream` register the process behind `pidfd`? To be asked once the process's record is tied to
+/// the program that it runs.
 ///
 /// A client can connect, leave a copy of the socket to another process, exec a setuid program, and have the registration
 /// sent then. The kernel then names the setuid program as the client, and windows that the attacker chose would reveal its
-/// registers bit by bit. Credentials change before the exec hook runs. So if they are unchanged after the record has been
-/// written, the hook that deletes the record has not run yet.
-///
-/// A socket does not tell the capabilities of the process that connected. A program that has capabilities from its file is
-/// untraceable for its user: the files of /proc/PID then belong to root.
-pub fn speaks_for_itself(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<bool, Errno> {
+/// registers bit by bit. So the process must be one that the user who connected could trace anyway: all its ids are that
+/// user's, the saved ones included, and it is dumpable. Of a process that is not (it has capabilities from its file, say),
+/// the files in /proc/PID belong to root.
+pub fn check(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
     let connected = getsockopt(stream, sockopt::PeerCredentials)?;
     let pid = pid_of(pidfd)?;
     let status = process(pid)?.status().map_err(|_| Errno::ESRCH)?;
@@ -40,8 +42,17 @@ pub fn speaks_for_itself(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<b
     let owner = fs::metadata(format!("/proc/{pid}/status"))
         .map_err(|_| Errno::ESRCH)?
         .uid();
-    let same_ids = (status.euid, status.egid) == (connected.uid(), connected.gid());
-    Ok(same_ids && (status.capprm == 0 || owner == connected.uid()))
+    let uids = [status.ruid, status.euid, status.suid, status.fuid, owner];
+    let gids = [status.rgid, status.egid, status.sgid, status.fgid];
+    if uids.iter().any(|&uid| uid != connected.uid())
+        || gids.iter().any(|&gid| gid != connected.gid())
+    {
+        return Err(Errno::EPERM);
+    }
+    if status.threads > MAX_THREADS {
+        return Err(Errno::E2BIG);
+    }
+    Ok(())
 }
 
 fn process(pid: i32) -> Result<Process, Errno> {
@@ -116,7 +127,7 @@ mod tests {
     fn our_own_peer_speaks_for_itself() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let me = pidfd(&ours, Ticks::now().unwrap()).unwrap();
-        assert_eq!(speaks_for_itself(&ours, me.as_fd()), Ok(true));
+        assert_eq!(check(&ours, me.as_fd()), Ok(()));
     }
 
     #[test]

@@ -147,22 +147,14 @@ impl Server<'_> {
 
     fn register(&self, client: &Client, image: &Registration) -> Result<(), Errno> {
         let pidfd = peer::pidfd(&client.stream, client.accepted)?;
-        let first = self.kernel.register(pidfd.as_fd(), image)?;
-        let refused = if hung_up(&client.stream)? {
-            // Perhaps by an exec that our record came too late for: it would judge another program's memory. The
-            // socket closes on exec before the exec hook runs, so while it is open the hook is still to come.
-            Some(Errno::ECONNRESET)
-        } else {
-            match peer::speaks_for_itself(&client.stream, pidfd.as_fd()) {
-                Ok(true) => None,
-                Ok(false) => Some(Errno::EPERM),
-                Err(errno) => Some(errno),
+        peer::check(&client.stream, pidfd.as_fd())?; // before its threads are walked
+        let first = self.kernel.register(pidfd.as_fd(), image, || {
+            if hung_up(&client.stream)? {
+                // Perhaps by an exec, which closes sockets before the new program is another one to the kernel half.
+                return Err(Errno::ECONNRESET);
             }
-        };
-        if let Some(errno) = refused {
-            self.kernel.forget(pidfd.as_fd())?;
-            return Err(errno);
-        }
+            peer::check(&client.stream, pidfd.as_fd())
+        })?;
         if first {
             self.tally.registered.fetch_add(1, Ordering::Relaxed);
         }

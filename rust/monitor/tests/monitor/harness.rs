@@ -6,6 +6,7 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,6 +48,11 @@ pub fn start() -> Option<Running> {
 
 /// Starts a monitor that does not serve yet, or says that the test is skipped.
 pub fn load() -> Option<(Monitor, String)> {
+    load_object(env::var_os(OBJECT_ENV).as_deref().map(Path::new))
+}
+
+/// The same with the kernel half in that file.
+pub fn load_object(object: Option<&Path>) -> Option<(Monitor, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("@flexguard-test-{}-{number}", std::process::id());
@@ -55,7 +61,7 @@ pub fn load() -> Option<(Monitor, String)> {
         socket,
         run_time_stats: false,
     };
-    let started = match env::var_os(OBJECT_ENV) {
+    let started = match object {
         None => Monitor::start(options),
         Some(path) => Ok(Monitor::start_with(&fs::read(path).unwrap(), options)
             .unwrap_or_else(|error| not_loaded(&error))),

@@ -24,11 +24,12 @@ use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg, setsockopt, 
 use nix::unistd::{ForkResult, Uid, fork, getppid};
 
 use crate::harness::{
-    ANSWER_TIMEOUT, Running, connect, pidfd, register, registration, reply, start,
+    ANSWER_TIMEOUT, Running, connect, load_object, pidfd, register, registration, reply, start,
 };
 use crate::lifecycle::{map_page, read_page};
+use crate::mutants::build;
 use crate::privileges::become_nobody;
-use crate::victim::{block_offset, say, wait_for_go};
+use crate::victim::{block_offset, helper_command, pin, say, wait_for_go};
 
 /// Nobody connects, leaves the socket to a child, and becomes a setuid program. Once that runs, the child sends the
 /// message: the kernel says that it comes from the setuid program.
@@ -84,6 +85,153 @@ fn nobody_can_have_a_setuid_program_watched() {
         .unwrap();
     assert_eq!(registered, None);
     assert_eq!(running.stats().registered_processes, 0);
+}
+
+/// Nobody connects, leaves the socket to a child, and becomes a program of user 65533 that drops to nobody's ids, but for
+/// its saved one.
+pub fn play_saved_id(socket: &str, program: &str) {
+    become_nobody();
+    let mut stream = connect(socket);
+    fcntl(&stream, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let (mut from_program, their_out) = pipe().unwrap();
+    // SAFETY: this process has one thread.
+    if let ForkResult::Parent { .. } = unsafe { fork() }.unwrap() {
+        let error = helper_command(program, "dropped").stdout(their_out).exec();
+        panic!("exec: {error}");
+    }
+    drop(their_out);
+    let mut said = [0; 4096];
+    while !String::from_utf8_lossy(&said).contains("SAYS dropped") {
+        assert_ne!(from_program.read(&mut said).unwrap(), 0);
+    }
+    stream.write_all(&registration(-4096, &[])).unwrap();
+    say(&reply(&mut stream).status.to_string());
+    nix::sys::signal::kill(getppid(), nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+/// The program that play_saved_id becomes: only its saved uid tells. Without the role's process of its own: the id that
+/// matters is this process's.
+pub fn play_dropped() {
+    let real = Uid::current();
+    assert_ne!(Uid::effective(), real, "mounted nosuid?");
+    nix::unistd::seteuid(real).unwrap();
+    nix::sys::prctl::set_dumpable(true).unwrap();
+    say("dropped");
+    thread::sleep(ANSWER_TIMEOUT); // until it is killed
+}
+
+#[test]
+fn a_saved_id_is_an_id() {
+    let Some(running) = start() else { return };
+    if !Uid::effective().is_root() {
+        return; // nobody to become
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    setuid_copy(std::env::current_exe().unwrap().to_str().unwrap(), &program);
+    std::os::unix::fs::chown(&program, Some(65533), None).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap(); // chown has taken the bit
+    let mut helper = running.helper(&format!("saved-id {}", program.display()));
+    assert_eq!(helper.hear().parse(), Ok(libc::EPERM));
+    assert_eq!(running.stats().registered_processes, 0);
+}
+
+/// Its user may not trace it, so its user must not have it watched.
+pub fn play_untraceable(socket: &str) {
+    become_nobody();
+    nix::sys::prctl::set_dumpable(false).unwrap();
+    let mut stream = connect(socket);
+    stream.write_all(&registration(-4096, &[])).unwrap();
+    say(&reply(&mut stream).status.to_string());
+}
+
+#[test]
+fn who_cannot_be_traced_cannot_be_registered() {
+    let Some(running) = start() else { return };
+    if !Uid::effective().is_root() {
+        return; // nobody to become
+    }
+    let mut helper = running.helper("untraceable");
+    assert_eq!(helper.hear().parse(), Ok(libc::EPERM));
+    assert_eq!(running.stats().registered_processes, 0);
+}
+
+/// All of its threads would be walked at each message.
+pub fn play_many_threads(socket: &str) {
+    let stay = std::sync::Arc::new(std::sync::Barrier::new(4098));
+    for _ in 0..4097 {
+        let stay = stay.clone();
+        thread::Builder::new()
+            .stack_size(16384)
+            .spawn(move || stay.wait())
+            .unwrap();
+    }
+    let mut stream = connect(socket);
+    stream.write_all(&registration(-4096, &[])).unwrap();
+    say(&reply(&mut stream).status.to_string());
+    std::process::exit(0);
+}
+
+#[test]
+fn a_process_with_a_crowd_of_threads_is_refused() {
+    let Some(running) = start() else { return };
+    let mut helper = running.helper("many-threads");
+    assert_eq!(helper.hear().parse(), Ok(libc::E2BIG));
+}
+
+/// Registers, then becomes a program in which all threads would be critical by what was registered.
+pub fn play_exec_of_critical(socket: &str) {
+    register(socket, block_offset(), &[]);
+    let error = helper_command(std::env::current_exe().unwrap(), "held-unregistered").exec();
+    panic!("exec: {error}");
+}
+
+pub fn play_held_unregistered() {
+    crate::victim::with_block(|block| block.held = 1);
+    pin();
+    say(&nix::unistd::gettid().to_string());
+    crate::victim::spin_for_ever()
+}
+
+/// The hook that deletes the record at exec fails now and then on Linux 6.1; here it always does.
+#[test]
+fn a_record_that_outlives_its_program_judges_nobody() {
+    const FAILS: (&str, &str) = (
+        "if (any_process)\n\t\tbpf_task_storage_delete",
+        "if (0)\n\t\tbpf_task_storage_delete",
+    );
+    const IGNORED: (&str, &str) = (
+        " || process->exec_id != prev->group_leader->self_exec_id",
+        "",
+    );
+    if start().is_none() {
+        return;
+    }
+    assert_eq!(preempted_after_exec(&[FAILS]), 0);
+    assert_ne!(preempted_after_exec(&[FAILS, IGNORED]), 0);
+}
+
+/// How many preempted holders a kernel half with those edits counts in the program that a registered process becomes.
+fn preempted_after_exec(edits: &[(&str, &str)]) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let object = build(folder.path(), "edited", edits);
+    let (monitor, name) = load_object(Some(&object)).unwrap();
+    let running = Running::serve(monitor, name);
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    let mut helper = running.helper("exec-of-critical");
+    let thread = helper.hear();
+    let preemptions = || {
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+        let mut lines = status.lines();
+        let count = lines.find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+        count.unwrap().trim().parse::<u64>().unwrap()
+    };
+    let before = preemptions();
+    while preemptions() < before + 20 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    running.stats().preempted_holders
 }
 
 /// The page, mapped before anything hostile happens.

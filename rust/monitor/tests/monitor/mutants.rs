@@ -22,18 +22,21 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// What the slowest test needs, and then some: a test that does not end by itself has noticed, too.
 const LONGEST: Duration = Duration::from_secs(40);
 
-/// Compiles the kernel half with `old` replaced by `new`.
-fn build(folder: &Path, name: &str, old: &str, new: &str) -> PathBuf {
-    let source = fs::read_to_string(format!("{ROOT}/bpf/monitor.bpf.c")).unwrap();
-    assert!(
-        source.contains(old),
-        "{name}: bpf/monitor.bpf.c does not contain `{old}`: adapt the mutant, or delete it"
-    );
+/// Compiles the kernel half with each old text replaced by its new one.
+pub fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
+    let mut source = fs::read_to_string(format!("{ROOT}/bpf/monitor.bpf.c")).unwrap();
+    for (old, new) in edits {
+        assert!(
+            source.contains(old),
+            "{name}: bpf/monitor.bpf.c does not contain `{old}`: adapt the mutant, or delete it"
+        );
+        source = source.replace(old, new);
+    }
     let (file, object) = (
         folder.join(format!("{name}.bpf.c")),
         folder.join(format!("{name}.bpf.o")),
     );
-    fs::write(&file, source.replace(old, new)).unwrap();
+    fs::write(&file, source).unwrap();
     let mut flags = bpf_flags(ROOT, env::consts::ARCH);
     flags.retain(|flag| flag != "-Werror");
     flags.push("-w".to_owned());
@@ -76,7 +79,7 @@ fn told(output: &Output) -> String {
 /// Builds the mutants beside the tests that run.
 fn build_all(folder: &Path, built: &Sender<PathBuf>) {
     for mutant in judged_here() {
-        let object = build(folder, mutant.name, mutant.old, mutant.new);
+        let object = build(folder, mutant.name, &[(mutant.old, mutant.new)]);
         if built.send(object).is_err() {
             return; // the other side has failed
         }
@@ -105,12 +108,7 @@ fn each_is_noticed() {
     }
     let folder = tempfile::tempdir().unwrap();
     let tests: BTreeSet<&str> = judged_here().map(|mutant| mutant.caught_by).collect();
-    let right = build(
-        folder.path(),
-        "right",
-        "num_preempted_cs",
-        "num_preempted_cs",
-    );
+    let right = build(folder.path(), "right", &[]);
     let control = run(&right, &tests.iter().copied().collect::<Vec<_>>())
         .expect("with the right kernel half the tests end");
     let passed = format!("{} passed", tests.len());

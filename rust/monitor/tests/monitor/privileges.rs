@@ -28,6 +28,8 @@ pub fn become_nobody() {
         Uid::from_raw(NOBODY),
     )
     .unwrap();
+    // As in a process that was started as nobody's: its user may trace it.
+    nix::sys::prctl::set_dumpable(true).unwrap();
 }
 
 fn keep_capabilities(capabilities: &[u32]) {
@@ -62,9 +64,7 @@ pub fn play_least_privilege() {
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }, 0);
     become_nobody();
     keep_capabilities(&[CAP_BPF, CAP_PERFMON]);
-    // As in a process that was started that way: it is its own client below, which must be traceable if it has capabilities.
-    // SAFETY: no pointers are passed.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }, 0);
+    nix::sys::prctl::set_dumpable(true).unwrap(); // it is its own client below
     let socket = fresh_name("least");
     let monitor = Monitor::start(Options {
         socket: socket.clone(),

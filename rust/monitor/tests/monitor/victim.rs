@@ -16,7 +16,7 @@ use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, gettid};
 use zerocopy::FromZeros;
 
-use crate::harness::register;
+use crate::harness::{ROLE_ENV, register};
 use crate::{hostile, privileges, sleepers, slices};
 
 #[repr(C, align(64))]
@@ -43,9 +43,27 @@ thread_local! {
     static SECOND_BLOCK: Block = const { Block::new() };
 }
 
+/// `program`, a copy of this one, as it is to be started to play the role in this very process.
+pub fn helper_command(program: impl AsRef<std::ffi::OsStr>, role: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args([
+            "--ignored",
+            "--exact",
+            "helper",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env(ROLE_ENV, format!("here {role}"));
+    command
+}
+
 /// Plays the role in a process that has no other threads than the role's own: the test harness's would be preempted,
 /// too, and be counted among the registered ones.
 pub fn play_alone(role: &str) {
+    if let Some(role) = role.strip_prefix("here ") {
+        return play_here(role);
+    }
     // SAFETY: the harness's main thread only waits for this one, so the child finds no lock held by it.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
@@ -55,6 +73,14 @@ pub fn play_alone(role: &str) {
             std::process::exit(if played.is_ok() { 0 } else { 101 });
         }
         ForkResult::Parent { child } => drop(waitpid(child, None)),
+    }
+}
+
+fn play_here(role: &str) {
+    match role {
+        "dropped" => hostile::play_dropped(),
+        "held-unregistered" => hostile::play_held_unregistered(),
+        _ => panic!("no such role: {role}"),
     }
 }
 
@@ -77,6 +103,10 @@ fn play(role: &str) {
         ("sleep", held) => sleepers::play(&socket, held.parse().unwrap()),
         ("slices", flags) => slices::play(&socket, flags.parse().unwrap()),
         ("setuid", cat) => hostile::play_setuid(&socket, cat),
+        ("saved-id", program) => hostile::play_saved_id(&socket, program),
+        ("untraceable", _) => hostile::play_untraceable(&socket),
+        ("many-threads", _) => hostile::play_many_threads(&socket),
+        ("exec-of-critical", _) => hostile::play_exec_of_critical(&socket),
         ("unprivileged", _) => privileges::play_unprivileged(&socket),
         ("least-privilege", _) => privileges::play_least_privilege(),
         ("no-btf", _) => privileges::play_no_btf(),
@@ -148,7 +178,7 @@ fn spin(cx: u64, n: u64) -> (u64, u64) {
     (begin, end)
 }
 
-fn spin_for_ever() -> ! {
+pub fn spin_for_ever() -> ! {
     loop {
         spin(0, u64::MAX);
     }
