@@ -94,6 +94,7 @@ fn play(role: &str) {
     match role.split_once(' ').unwrap_or((role, "")) {
         ("hog", _) => hog(),
         ("spin", kind) => spin_as(&socket, kind),
+        ("yield", held) => yield_in_turn(&socket, held.parse().unwrap()),
         ("thread", _) => spin_in_a_thread(&socket),
         ("old-thread", _) => spin_in_an_old_thread(&socket),
         ("fork", _) => spin_in_a_child(&socket),
@@ -188,6 +189,22 @@ fn hog() {
     pin();
     say("ready");
     spin_for_ever();
+}
+
+/// With so many locks, hands its CPU to the next of those that play this role, again and again. Under SCHED_FIFO they take
+/// turns in a fixed order, whatever else the machine does; without the privilege for it, in some order.
+fn yield_in_turn(socket: &str, held: i32) {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the record outlives the call.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
+    pin();
+    with_block(|block| block.held = held);
+    drop(register(socket, block_offset(), &[]));
+    say("ready");
+    wait_for_go();
+    loop {
+        thread::yield_now();
+    }
 }
 
 /// `pending` points to a word that names `owner`.
