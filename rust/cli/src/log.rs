@@ -14,6 +14,7 @@ pub fn start() {
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(false)
+        .log_internal_errors(false) // which it does on stderr, in a panic if that is closed
         .without_time();
     tracing_subscriber::registry()
         .with(layer.with_filter(filter))

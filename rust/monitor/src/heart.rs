@@ -26,11 +26,21 @@ pub fn beat_while(
             ended.stop();
             result
         });
+        // The heart stops also where `work` panics: it must not say that a monitor lives which serves nobody.
+        let stopper = StopAtEnd(&ended);
         let result = work(&ended);
-        ended.stop();
+        drop(stopper);
         let beaten = heart.join().expect("the heart does not panic");
         result.and(beaten)
     })
+}
+
+struct StopAtEnd<'a>(&'a Stop);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
@@ -43,5 +53,22 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
             Ok(_) => return Ok(()),
             Err(errno) => return Err(os("waiting for the next heartbeat")(errno)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heart_stops_where_the_server_panics() {
+        let Ok(kernel) = Kernel::load(crate::kernel::OBJECT, false) else {
+            return; // no BPF here; the monitor's other tests say so
+        };
+        let stop = Stop::new().unwrap();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _ = beat_while(&kernel, &stop, |_| panic!("as a server would"));
+        }));
+        assert!(panicked.is_err()); // and does not wait for ever
     }
 }

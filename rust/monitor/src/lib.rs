@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+mod clients;
 mod error;
 mod heart;
 mod kernel;
@@ -25,6 +26,7 @@ mod server;
 mod socket;
 mod stats;
 mod stop;
+mod stream;
 
 pub use error::Error;
 pub use monitor::{Monitor, Options, Registered};

@@ -27,6 +27,8 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
     Incomplete,
+    /// The end, before anything was said: a client that only looks whether the monitor lives.
+    Nothing,
     Complete(Message),
     Invalid(Errno),
 }

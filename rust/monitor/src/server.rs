@@ -1,37 +1,29 @@
 // SPDX-License-Identifier: MIT
 //! The socket's server: one thread, nothing in it blocks.
 //!
-//! A client that is slow, silent or hostile costs a descriptor for a second at most. When all places are taken, the
-//! oldest unfinished client goes: an honest one sends its message at once and is done within one turn of the loop.
-//!
-//! Where the kernel lets a client attach descriptors to its message (before 6.16), dropping them may be made to block: to
-//! close a TCP socket may mean to linger. So the heartbeat has a thread of its own (heart.rs): it says that the counter
-//! is good, which needs the kernel half and this process, but not the socket.
+//! A client that is slow, silent or hostile costs a place for a second at most, and its user's share of the places and
+//! of the connections a second (clients.rs): an honest one sends its message at once and is done within one turn of the
+//! loop. The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half
+//! and this process, but not the socket.
 
-use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, Read};
-use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
-use zerocopy::IntoBytes;
 
+use crate::clients::{Client, Clients, Rates};
 use crate::error::os;
 use crate::heart;
 use crate::kernel::Kernel;
-use crate::message::{self, MAX_BYTES, Message, Parsed, Registration};
-use crate::peer::{self, Ticks};
+use crate::message::{self, Message, Parsed, Registration};
+use crate::peer;
 use crate::socket::Listener;
+use crate::stream::{hang_up, hung_up, reply};
 use crate::{Error, Stats, Stop};
 
-const MAX_CLIENTS: usize = 64;
-const CLIENT_TIME: Duration = Duration::from_secs(1);
 /// Clients taken in before the others get a turn: a flood of connections must not keep us from stopping.
 const MAX_ACCEPTS: usize = 64;
 /// How long the server accepts no client after the system had no descriptor or memory for one.
@@ -51,13 +43,6 @@ pub struct Server<'a> {
     pub stats: &'a dyn Fn() -> Result<Stats, Error>,
 }
 
-struct Client {
-    stream: UnixStream,
-    accepted: Ticks,
-    deadline: Instant,
-    received: Vec<u8>,
-}
-
 impl Server<'_> {
     /// Serves and beats until `stop` is thrown.
     pub fn run(&self, stop: &Stop) -> Result<(), Error> {
@@ -65,44 +50,43 @@ impl Server<'_> {
     }
 
     fn serve(&self, stop: &Stop, ended: &Stop) -> Result<(), Error> {
-        let mut clients: VecDeque<Client> = VecDeque::with_capacity(MAX_CLIENTS);
+        let mut clients = Clients::default();
+        let mut rates = Rates::default();
         let mut recess_until = None;
         loop {
             let now = Instant::now();
             recess_until = recess_until.filter(|&until| now < until);
-            clients.retain(|client| !self.expired(client, now));
+            while clients.0.front().is_some_and(|c| now >= c.deadline) {
+                let late = clients.0.pop_front().expect("there is one");
+                self.reject(late, Errno::ETIMEDOUT);
+            }
             let ready = wait([stop, ended], self.listener, recess_until, &clients)?;
             if ready.stop {
+                clients
+                    .0
+                    .drain(..)
+                    .for_each(|client| hang_up(client.stream));
                 return Ok(());
             }
-            let mut index = 0;
-            clients.retain_mut(|client| {
-                index += 1;
-                !ready.clients[index - 1] || !self.finished(client)
-            });
-            if ready.listener && recess_until.is_none() && !self.accept(&mut clients) {
+            // From the back, so that those before it keep their places in `ready`.
+            for index in (0..clients.0.len()).rev().filter(|&i| ready.clients[i]) {
+                let parsed = self.read(&mut clients.0[index]);
+                if !matches!(parsed, Parsed::Incomplete) {
+                    let client = clients.0.remove(index).expect("it is there");
+                    self.finish(client, parsed);
+                }
+            }
+            if ready.listener && recess_until.is_none() && !self.accept(&mut clients, &mut rates) {
                 recess_until = Some(Instant::now() + RECESS);
             }
         }
     }
 
-    fn expired(&self, client: &Client, now: Instant) -> bool {
-        let expired = now >= client.deadline;
-        if expired {
-            self.reject(&client.stream, Errno::ETIMEDOUT);
-        }
-        expired
-    }
-
     /// Accepts the clients that wait; false if the system has no descriptor or memory for them now.
-    fn accept(&self, clients: &mut VecDeque<Client>) -> bool {
+    fn accept(&self, clients: &mut Clients, rates: &mut Rates) -> bool {
         for _ in 0..MAX_ACCEPTS {
-            let mut client = match self
-                .listener
-                .socket
-                .accept()
-                .and_then(|(stream, _)| Client::new(stream))
-            {
+            let accepted = self.listener.socket.accept();
+            let mut client = match accepted.and_then(|(stream, _)| Client::new(stream)) {
                 Ok(client) => client,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(error) => {
@@ -110,39 +94,47 @@ impl Server<'_> {
                     return false;
                 }
             };
-            if self.finished(&mut client) {
+            if !rates.allow(client.uid, Instant::now()) {
+                self.reject(client, Errno::EAGAIN);
                 continue;
             }
-            if clients.len() == MAX_CLIENTS
-                && let Some(oldest) = clients.pop_front()
-            {
-                self.reject(&oldest.stream, Errno::EBUSY);
+            match self.read(&mut client) {
+                Parsed::Incomplete => {
+                    if let Some(displaced) = clients.admit(client) {
+                        self.reject(displaced, Errno::EBUSY);
+                    }
+                }
+                parsed => self.finish(client, parsed),
             }
-            clients.push_back(client);
         }
         true
     }
 
-    /// Reads what there is; true when the conversation is over.
-    fn finished(&self, client: &mut Client) -> bool {
-        let parsed = match client.read() {
-            Ok(true) if client.received.is_empty() => return true, // a client that only checks whether the server lives
+    /// Reads what there is, and judges it.
+    fn read(&self, client: &mut Client) -> Parsed {
+        match client.read() {
+            Ok(true) if client.received.is_empty() => Parsed::Nothing,
             Ok(end) => match message::parse(&client.received) {
                 Parsed::Incomplete if end => Parsed::Invalid(Errno::EINVAL),
                 parsed => parsed,
             },
             Err(errno) => Parsed::Invalid(errno),
-        };
-        match parsed {
-            Parsed::Incomplete => return false,
-            Parsed::Invalid(errno) => self.reject(&client.stream, errno),
-            Parsed::Complete(Message::Status) => self.answer_status(&client.stream),
-            Parsed::Complete(Message::Register(image)) => match self.register(client, &image) {
-                Ok(()) => {}
-                Err(errno) => self.reject(&client.stream, errno),
-            },
         }
-        true
+    }
+
+    /// Answers, and hangs up.
+    fn finish(&self, client: Client, parsed: Parsed) {
+        match parsed {
+            Parsed::Incomplete | Parsed::Nothing => {}
+            Parsed::Invalid(errno) => return self.reject(client, errno),
+            Parsed::Complete(Message::Status) => self.answer_status(&client),
+            Parsed::Complete(Message::Register(image)) => {
+                if let Err(errno) = self.register(&client, &image) {
+                    return self.reject(client, errno);
+                }
+            }
+        }
+        hang_up(client.stream);
     }
 
     fn register(&self, client: &Client, image: &Registration) -> Result<(), Errno> {
@@ -159,6 +151,8 @@ impl Server<'_> {
             self.tally.registered.fetch_add(1, Ordering::Relaxed);
         }
         tracing::debug!(
+            pid = client.pid,
+            uid = client.uid,
             first,
             windows = image.windows.len(),
             block_offset = image.block_offset,
@@ -173,51 +167,21 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn answer_status(&self, stream: &UnixStream) {
+    fn answer_status(&self, client: &Client) {
         match (self.stats)() {
-            Ok(stats) => reply(stream, Errno::from_raw(0), &stats.to_wire(), None),
+            Ok(stats) => reply(&client.stream, Errno::from_raw(0), &stats.to_wire(), None),
             Err(error) => {
                 tracing::warn!(error = %error.told(), "cannot read the statistics");
-                reply(stream, Errno::EIO, &[], None);
+                reply(&client.stream, Errno::EIO, &[], None);
             }
         }
     }
 
-    fn reject(&self, stream: &UnixStream, errno: Errno) {
+    fn reject(&self, client: Client, errno: Errno) {
         self.tally.rejected.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(%errno, "refused a client");
-        reply(stream, errno, &[], None);
-    }
-}
-
-impl Client {
-    fn new(stream: UnixStream) -> io::Result<Client> {
-        stream.set_nonblocking(true)?;
-        let deadline = Instant::now() + CLIENT_TIME;
-        Ok(Client {
-            stream,
-            accepted: Ticks::now()?,
-            deadline,
-            received: Vec::new(),
-        })
-    }
-
-    /// Takes in what has arrived; true at the end of the stream. Never keeps more than one byte too many.
-    fn read(&mut self) -> Result<bool, Errno> {
-        let mut buffer = [0; MAX_BYTES + 1];
-        while self.received.len() <= MAX_BYTES {
-            let space = MAX_BYTES + 1 - self.received.len();
-            match self.stream.read(&mut buffer[..space]) {
-                Ok(0) => return Ok(true),
-                Ok(n) => self.received.extend_from_slice(&buffer[..n]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    return Err(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)));
-                }
-            }
-        }
-        Ok(false)
+        tracing::info!(%errno, pid = client.pid, uid = client.uid, "refused a client");
+        reply(&client.stream, errno, &[], None);
+        hang_up(client.stream);
     }
 }
 
@@ -232,7 +196,7 @@ fn wait(
     stops: [&Stop; 2],
     listener: &Listener,
     recess_until: Option<Instant>,
-    clients: &VecDeque<Client>,
+    clients: &Clients,
 ) -> Result<Ready, Error> {
     let connections = if recess_until.is_none() {
         PollFlags::POLLIN
@@ -246,11 +210,12 @@ fn wait(
     ];
     fds.extend(
         clients
+            .0
             .iter()
             .map(|client| PollFd::new(client.stream.as_fd(), PollFlags::POLLIN)),
     );
     // The front client is the oldest, so its deadline is the first.
-    let deadline = clients.front().map(|client| client.deadline);
+    let deadline = clients.0.front().map(|client| client.deadline);
     let wake = [deadline, recess_until].into_iter().flatten().min();
     let timeout = wake.map_or(PollTimeout::NONE, |wake| {
         let left = wake.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
@@ -266,36 +231,4 @@ fn wait(
         listener: ready[2],
         clients: ready[3..].to_vec(),
     })
-}
-
-/// The peer has closed its end altogether; a half-closed one (shutdown for writing) still reads.
-fn hung_up(stream: &UnixStream) -> Result<bool, Errno> {
-    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::empty())];
-    poll(&mut fds, PollTimeout::ZERO)?;
-    Ok(fds[0]
-        .revents()
-        .is_some_and(|events| events.contains(PollFlags::POLLHUP)))
-}
-
-/// Sends the fixed reply, what follows it, and a descriptor. A client that does not take it has only itself to blame:
-/// the answer fits the socket's buffer, so this never waits.
-fn reply(stream: &UnixStream, status: Errno, more: &[u8], fd: Option<BorrowedFd<'_>>) {
-    let head = fg_reply {
-        magic: FG_ABI_MAGIC,
-        version: FG_ABI_VERSION,
-        status: status as u32,
-        values: (more.len() / size_of::<u64>()) as u32,
-    };
-    let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(more)];
-    let fds: Vec<RawFd> = fd.iter().map(|fd| fd.as_raw_fd()).collect();
-    let control = [ControlMessage::ScmRights(&fds)];
-    let control = if fds.is_empty() {
-        &control[..0]
-    } else {
-        &control[..]
-    };
-    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-    if let Err(errno) = sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, control, flags, None) {
-        tracing::debug!(%errno, "a client closed its end before the answer");
-    }
 }

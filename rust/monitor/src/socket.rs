@@ -4,18 +4,19 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flexguard_abi::{FG_SOCKET_DEFAULT, FG_SOCKET_ENV};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
+use nix::unistd::geteuid;
 use nix::{setsockopt_impl, sockopt_impl};
 
 use crate::Error;
@@ -129,8 +130,7 @@ impl SocketName {
         let directory = path.parent().unwrap_or(Path::new("/"));
         make_directory(directory)?;
         // Two monitors that start together must not both take a dead one's file for theirs to replace.
-        let lock = File::open(directory)?;
-        lock.lock()?;
+        let _lock = lock_beside(path)?;
         match fs::symlink_metadata(path) {
             Ok(file) if file.file_type().is_socket() => match self.try_connect() {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -218,6 +218,30 @@ fn listen_on_abstract(name: &[u8]) -> io::Result<Listener> {
     Ok(Listener { socket, file: None })
 }
 
+/// A lock that only monitors of this user can take: bystanders may open neither the file nor, where the directory is
+/// theirs to write, put one in its place. It is held for the moments of a start; who finds it taken does not wait.
+fn lock_beside(path: &Path) -> io::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let name = Path::new(&name);
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(name)?;
+    if file.metadata()?.uid() != geteuid().as_raw() {
+        let why = format!("{} belongs to another user", name.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
 /// Makes the socket's directory if it is not there, passable for every user whatever the umask.
 fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.exists() {
@@ -284,6 +308,44 @@ mod tests {
             unreachable!()
         };
         assert!(!path.exists());
+    }
+
+    /// Whoever may read a directory may lock it.
+    #[test]
+    fn a_bystander_who_locks_the_directory_stops_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let held = File::open(directory.path()).unwrap();
+        held.lock().unwrap();
+        let name = SocketName::Path(directory.path().join("monitor.sock"));
+        name.listen().unwrap();
+        let lock = directory.path().join("monitor.sock.lock");
+        assert_eq!(fs::metadata(lock).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_monitor_does_not_wait_for_another_ones_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("monitor.sock");
+        let starting = lock_beside(&path).unwrap();
+        let name = SocketName::Path(path);
+        assert!(matches!(name.listen(), Err(Error::AlreadyListening(_))));
+        drop(starting);
+        name.listen().unwrap();
+    }
+
+    #[test]
+    fn a_lock_file_that_is_a_link_or_anothers_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("monitor.sock");
+        let lock = directory.path().join("monitor.sock.lock");
+        std::os::unix::fs::symlink("/dev/null", &lock).unwrap();
+        assert!(lock_beside(&path).is_err());
+        fs::remove_file(&lock).unwrap();
+        if geteuid().is_root() {
+            fs::write(&lock, "").unwrap();
+            std::os::unix::fs::chown(&lock, Some(65534), None).unwrap();
+            assert!(lock_beside(&path).is_err());
+        }
     }
 
     #[test]

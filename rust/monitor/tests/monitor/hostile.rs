@@ -179,6 +179,47 @@ fn a_process_with_a_crowd_of_threads_is_refused() {
     assert_eq!(helper.hear().parse(), Ok(libc::E2BIG));
 }
 
+/// Takes as many places as it gets, then as many connections as it is allowed.
+pub fn play_crowd(socket: &str) {
+    become_nobody();
+    let crowd: Vec<_> = (0..200).map(|_| connect(socket)).collect();
+    say("there");
+    wait_for_go();
+    drop(crowd);
+    let refused = (0..20_000).any(|_| {
+        let mut stream = connect(socket);
+        let mut reply = [0; 16];
+        let _ = stream.write_all(b"garbage!"); // it may have hung up already
+        stream.read_exact(&mut reply).unwrap();
+        reply[8..12] == (libc::EAGAIN as u32).to_le_bytes()
+    });
+    say(&refused.to_string());
+}
+
+#[test]
+fn a_crowd_of_one_user_keeps_another_neither_from_a_place_nor_from_a_turn() {
+    let Some(running) = start() else { return };
+    if !Uid::effective().is_root() {
+        return; // nobody to become
+    }
+    let mut crowd = running.helper("crowd");
+    let mut slow = running.connect();
+    let message = registration(-128, &[]);
+    slow.write_all(&message[..8]).unwrap();
+    assert_eq!(crowd.hear(), "there");
+    slow.write_all(&message[8..]).unwrap();
+    let status = reply(&mut slow).status as i32;
+    // On a very slow machine its second was over.
+    assert!([0, libc::ETIMEDOUT].contains(&status), "{status}");
+    crowd.go();
+    assert_eq!(
+        crowd.hear(),
+        "true",
+        "nobody is allowed any number of connections"
+    );
+    assert_eq!(running.status_of(&message), 0);
+}
+
 /// Registers, then becomes a program in which all threads would be critical by what was registered.
 pub fn play_exec_of_critical(socket: &str) {
     register(socket, block_offset(), &[]);

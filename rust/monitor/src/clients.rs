@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+//! The clients that have not finished their message, and how much of the server one user may have.
+//!
+//! What a user can use up is a share: places beside those of others, and connections a second. A user who wants more
+//! displaces only clients of the same user, as long as another user has not more.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{getsockopt, sockopt};
+
+use crate::message::MAX_BYTES;
+use crate::peer::Ticks;
+use crate::stream;
+
+const MAX_CLIENTS: usize = 64;
+const MAX_OF_ONE_USER: usize = 16;
+/// An honest client sends its message at once.
+const CLIENT_TIME: Duration = Duration::from_secs(1);
+/// Connections a second that one user may make on average, and how many in one burst: a thousand processes may start at
+/// once.
+const RATE: f64 = 1000.0;
+const BURST: f64 = 4000.0;
+/// Users whose connections are remembered; those who have made none for a while are forgotten first.
+const MAX_USERS: usize = 1024;
+
+/// A connection, and what has come over it so far.
+#[derive(Debug)]
+pub struct Client {
+    pub stream: UnixStream,
+    pub accepted: Ticks,
+    pub deadline: Instant,
+    /// The process and the user that connected, for the log and the limits. The number may be another process's by now.
+    pub pid: i32,
+    pub uid: u32,
+    pub received: Vec<u8>,
+}
+
+impl Client {
+    pub fn new(stream: UnixStream) -> io::Result<Client> {
+        stream.set_nonblocking(true)?;
+        let peer = getsockopt(&stream, sockopt::PeerCredentials)?;
+        Ok(Client {
+            stream,
+            accepted: Ticks::now()?,
+            deadline: Instant::now() + CLIENT_TIME,
+            pid: peer.pid(),
+            uid: peer.uid(),
+            received: Vec::new(),
+        })
+    }
+
+    /// Takes in what has arrived; true at the end of the stream. Never keeps more than one byte too many.
+    pub fn read(&mut self) -> Result<bool, Errno> {
+        let mut buffer = [0; MAX_BYTES + 1];
+        while self.received.len() <= MAX_BYTES {
+            let space = MAX_BYTES + 1 - self.received.len();
+            match stream::receive(&self.stream, &mut buffer[..space]) {
+                Ok(0) => return Ok(true),
+                Ok(n) => self.received.extend_from_slice(&buffer[..n]),
+                Err(Errno::EAGAIN) => break,
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The clients by age.
+#[derive(Debug, Default)]
+pub struct Clients(pub VecDeque<Client>);
+
+impl Clients {
+    /// Takes a client in; returns the one that has lost its place to it.
+    pub fn admit(&mut self, client: Client) -> Option<Client> {
+        let displaced = self.displaced_by(client.uid);
+        let displaced = displaced.and_then(|uid| self.oldest_of(uid));
+        self.0.push_back(client);
+        displaced
+    }
+
+    /// The user whose oldest client goes when `uid` gets another place.
+    fn displaced_by(&self, uid: u32) -> Option<u32> {
+        let mut places = HashMap::new();
+        for client in &self.0 {
+            *places.entry(client.uid).or_insert(0) += 1;
+        }
+        if places.get(&uid).is_some_and(|&n| n >= MAX_OF_ONE_USER) {
+            return Some(uid);
+        }
+        let most = || places.iter().max_by_key(|(_, n)| **n).map(|(uid, _)| *uid);
+        if self.0.len() < MAX_CLIENTS {
+            None
+        } else {
+            most()
+        }
+    }
+
+    fn oldest_of(&mut self, uid: u32) -> Option<Client> {
+        let index = self.0.iter().position(|client| client.uid == uid)?;
+        self.0.remove(index)
+    }
+}
+
+/// How many connections each user may make now: a token bucket for each.
+#[derive(Debug, Default)]
+pub struct Rates(HashMap<u32, Bucket>);
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    tokens: f64,
+    filled: Instant,
+}
+
+impl Bucket {
+    fn at(self, now: Instant) -> Bucket {
+        let more = now.saturating_duration_since(self.filled).as_secs_f64() * RATE;
+        Bucket {
+            tokens: (self.tokens + more).min(BURST),
+            filled: now,
+        }
+    }
+}
+
+impl Rates {
+    /// One more connection of this user; false if it is one too many.
+    pub fn allow(&mut self, uid: u32, now: Instant) -> bool {
+        if self.0.len() >= MAX_USERS && !self.0.contains_key(&uid) {
+            self.0.retain(|_, bucket| bucket.at(now).tokens < BURST);
+        }
+        let full = Bucket {
+            tokens: BURST,
+            filled: now,
+        };
+        let bucket = self.0.entry(uid).or_insert(full);
+        *bucket = bucket.at(now);
+        let allowed = bucket.tokens >= 1.0;
+        if allowed {
+            bucket.tokens -= 1.0;
+        }
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(uid: u32) -> Client {
+        let (ours, _) = UnixStream::pair().unwrap();
+        Client {
+            uid,
+            ..Client::new(ours).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_crowd_of_one_user_displaces_only_itself() {
+        let mut clients = Clients::default();
+        assert!(clients.admit(client(1)).is_none());
+        for n in 0..1000 {
+            let displaced = clients.admit(client(2)).map(|client| client.uid);
+            assert_eq!(displaced, (n >= MAX_OF_ONE_USER).then_some(2));
+        }
+        assert_eq!(clients.0.len(), 1 + MAX_OF_ONE_USER);
+    }
+
+    #[test]
+    fn when_all_places_are_taken_the_user_with_the_most_loses_one() {
+        let mut clients = Clients::default();
+        for uid in 0..MAX_CLIENTS as u32 / 4 {
+            assert!((0..4).all(|_| clients.admit(client(uid)).is_none()));
+        }
+        assert!(
+            clients
+                .admit(client(7))
+                .is_some_and(|c| c.uid < MAX_CLIENTS as u32)
+        );
+        let displaced: Vec<_> = (0..8).filter_map(|_| clients.admit(client(7))).collect();
+        assert_eq!(displaced.len(), 8);
+        assert_eq!(displaced[0].uid, 7, "it has five, the others four");
+        assert_eq!(clients.0.len(), MAX_CLIENTS);
+    }
+
+    #[test]
+    fn a_user_is_allowed_a_burst_and_a_rate_and_others_are_not_concerned() {
+        let (mut rates, start) = (Rates::default(), Instant::now());
+        let allowed = |rates: &mut Rates, now| (0..10_000).filter(|_| rates.allow(1, now)).count();
+        assert_eq!(allowed(&mut rates, start), BURST as usize);
+        assert!(rates.allow(2, start));
+        let later = start + Duration::from_millis(500);
+        assert_eq!(allowed(&mut rates, later), RATE as usize / 2);
+    }
+
+    #[test]
+    fn users_are_forgotten_and_those_who_flood_are_not() {
+        let (mut rates, start) = (Rates::default(), Instant::now());
+        while rates.allow(0, start) {}
+        for uid in 1..10_000 {
+            let now = start + Duration::from_micros(100) * uid;
+            assert!(rates.allow(uid, now));
+            assert!(rates.0.len() <= MAX_USERS + 1, "at {uid}");
+        }
+        assert!(rates.0.contains_key(&0));
+    }
+}

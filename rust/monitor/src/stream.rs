@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+//! What is done with a client's connection: taking in, answering, hanging up. None of it waits.
+//!
+//! The client may attach descriptors to what it sends (Linux before 6.16; newer kernels refuse them, see socket.rs).
+//! To drop the last descriptor of a file is to close the file, and that may wait as long as the client likes: a TCP
+//! socket can be made to linger. So the server looks at a message before it takes the message in. One that carries
+//! descriptors is never taken in: it is left to a process that exits, in which no close lingers.
+
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::size_of;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, fork, pipe, read};
+use zerocopy::IntoBytes;
+
+/// Takes in what has arrived, 0 at the end. EAGAIN: nothing has. EBADMSG: it carries descriptors, and stays where it is.
+pub fn receive(mut stream: &UnixStream, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let n = peek(stream, buffer)?;
+    if n == 0 {
+        return Ok(0);
+    }
+    let read = stream.read(&mut buffer[..n]);
+    read.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+}
+
+/// What `receive` would take in.
+fn peek(stream: &UnixStream, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    let mut parts = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut parts, None, flags)?;
+    if message.flags.contains(MsgFlags::MSG_CTRUNC) {
+        return Err(Errno::EBADMSG);
+    }
+    Ok(message.bytes)
+}
+
+/// Ends the conversation, whatever the client has sent.
+pub fn hang_up(stream: UnixStream) {
+    let _ = stream.shutdown(Shutdown::Read); // from here on nothing can be added to what has been sent
+    let mut buffer = [0; 4096];
+    loop {
+        match receive(&stream, &mut buffer) {
+            Ok(0) | Err(Errno::EAGAIN) => return,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(Errno::EBADMSG) => return bury(stream),
+            Err(_) => return, // a connection that was reset holds nothing any more
+        }
+    }
+}
+
+/// Closes `stream` as the last act of a process: an exiting process does not wait for a socket that lingers.
+fn bury(stream: UnixStream) {
+    let Ok((closed_here, ours)) = pipe() else {
+        return std::mem::forget(stream); // out of descriptors: better one less than to wait
+    };
+    // SAFETY: the child only makes system calls.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            drop(ours);
+            let _ = read(&closed_here, &mut [0]);
+            // SAFETY: ends the process, without any clean-up.
+            unsafe { libc::_exit(0) }
+        }
+        Ok(ForkResult::Parent { child }) => {
+            drop(stream); // not the last one
+            drop(ours);
+            let _ = waitpid(child, None);
+        }
+        Err(_) => std::mem::forget(stream),
+    }
+}
+
+/// The peer has closed its end altogether; a half-closed one (shutdown for writing) still reads.
+pub fn hung_up(stream: &UnixStream) -> Result<bool, Errno> {
+    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    poll(&mut fds, PollTimeout::ZERO)?;
+    Ok(fds[0]
+        .revents()
+        .is_some_and(|events| events.contains(PollFlags::POLLHUP)))
+}
+
+/// Sends the fixed reply, what follows it, and a descriptor. A client that does not take it has only itself to blame:
+/// the answer fits the socket's buffer, so this never waits.
+pub fn reply(stream: &UnixStream, status: Errno, more: &[u8], fd: Option<BorrowedFd<'_>>) {
+    let head = fg_reply {
+        magic: FG_ABI_MAGIC,
+        version: FG_ABI_VERSION,
+        status: status as u32,
+        values: (more.len() / size_of::<u64>()) as u32,
+    };
+    let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(more)];
+    let fds: Vec<RawFd> = fd.iter().map(|fd| fd.as_raw_fd()).collect();
+    let control = [ControlMessage::ScmRights(&fds)];
+    let control = if fds.is_empty() {
+        &control[..0]
+    } else {
+        &control[..]
+    };
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    if let Err(errno) = sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, control, flags, None) {
+        tracing::debug!(%errno, "a client closed its end before the answer");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    use nix::sys::socket::{setsockopt, sockopt};
+
+    use super::*;
+
+    const LINGER: Duration = Duration::from_secs(5);
+
+    /// A TCP connection that lingers when it is closed: it has much to say to an end that does not listen.
+    fn lingering() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut speaker = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let deaf = listener.accept().unwrap().0;
+        speaker.set_nonblocking(true).unwrap();
+        while match speaker.write(&[0; 65536]) {
+            Ok(_) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                false
+            }
+        } {}
+        let linger = libc::linger {
+            l_onoff: 1,
+            l_linger: LINGER.as_secs() as i32,
+        };
+        setsockopt(&speaker, sockopt::Linger, &linger).unwrap();
+        speaker.set_nonblocking(false).unwrap(); // a non-blocking one would not linger
+        (speaker, deaf)
+    }
+
+    /// Sends `text`, then a byte with a socket that lingers attached, of which no other descriptor is left.
+    fn with_a_lingering_socket(text: &[u8]) -> (UnixStream, UnixStream, TcpStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let (slow, deaf) = lingering();
+        theirs.write_all(text).unwrap();
+        let fds = [slow.as_raw_fd()];
+        let control = [ControlMessage::ScmRights(&fds)];
+        let parts = [IoSlice::new(b"!")];
+        sendmsg::<UnixAddr>(
+            theirs.as_raw_fd(),
+            &parts,
+            &control,
+            MsgFlags::empty(),
+            None,
+        )
+        .unwrap();
+        (ours, theirs, deaf)
+    }
+
+    #[test]
+    fn what_carries_descriptors_is_not_taken_in() {
+        let (ours, _theirs, _deaf) = with_a_lingering_socket(b"");
+        assert_eq!(receive(&ours, &mut [0; 64]), Err(Errno::EBADMSG));
+        let begin = Instant::now();
+        hang_up(ours);
+        assert!(begin.elapsed() < LINGER / 2, "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn descriptors_behind_the_message_do_not_make_us_wait_either() {
+        let (ours, _theirs, _deaf) = with_a_lingering_socket(b"message");
+        (&ours).read_exact(&mut [0; 7]).unwrap(); // as if they had been sent after the message was taken in
+        let begin = Instant::now();
+        hang_up(ours);
+        assert!(begin.elapsed() < LINGER / 2, "{:?}", begin.elapsed());
+    }
+
+    /// Or the tests above would show nothing.
+    #[test]
+    fn merely_closing_such_a_connection_waits() {
+        let (ours, theirs, _deaf) = with_a_lingering_socket(b"");
+        drop(theirs);
+        let begin = Instant::now();
+        drop(ours);
+        assert!(begin.elapsed() >= LINGER / 2, "{:?}", begin.elapsed());
+    }
+}
