@@ -2,6 +2,7 @@
 #include "runtime/monitor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/arch/arch.h"
+#include "runtime/clock.h"
 #include "runtime/thread.h"
 
 const struct fg_shared fgi_no_monitor __attribute__((aligned(FG_CACHE_LINE)));
@@ -22,6 +24,9 @@ const struct fg_shared *fgi_monitor_page = &fgi_no_monitor;
 
 /* The monitor's page while registered, alive or not. */
 static const struct fg_shared *attached;
+
+/* What to take from this process's CLOCK_MONOTONIC to get the one of the heartbeat: 0 but in a time namespace. */
+static int64_t clock_skew_ns;
 
 /* This image's window table, which the linker gathers. Absent if no lock of the image uses windows. */
 extern const struct fgi_window_entry __start_fg_windows[] __attribute__((weak, visibility("hidden")));
@@ -101,6 +106,20 @@ static void find_target(void)
 	target.again = again && strcmp(again, "1") == 0;
 }
 
+/* A monitor is run by root or by this process's own user. In a user namespace root may have no number, and is seen as
+ * the user that stands for all those; the permissions of the file system say who can be at a path, but an abstract name
+ * is anybody's. */
+static bool is_trusted(int fd)
+{
+	struct ucred server = {.uid = (uid_t)-1};
+	socklen_t length = sizeof(server);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &length) < 0)
+		return false;
+	return server.uid == 0 || server.uid == geteuid() ||
+	       (server.uid == FGI_UNMAPPED_UID && target.addr.sun_path[0]);
+}
+
 /* Returns a socket on which a registration is on its way, or -1. Does not wait. */
 static int request(void)
 {
@@ -114,7 +133,7 @@ static int request(void)
 	if (fd < 0)
 		return -1;
 	/* The buffer of a fresh socket takes the whole message at once; a short send means a monitor that is broken. */
-	if (connect(fd, (struct sockaddr *)&target.addr, target.length) < 0 ||
+	if (connect(fd, (struct sockaddr *)&target.addr, target.length) < 0 || !is_trusted(fd) ||
 	    send(fd, &message, size, MSG_NOSIGNAL) != (ssize_t)size) {
 		close(fd);
 		return -1;
@@ -150,18 +169,57 @@ static int receive(int fd)
 	return page;
 }
 
-/* Attaches to the page that came with the reply, if one did. An older page stays mapped: a thread may be reading it. */
-static void take_reply(int fd)
+/* A BPF map is no file: nobody can truncate it, which would turn every look at the page into a SIGBUS. A file must be
+ * sealed. */
+static bool cannot_shrink(int fd)
 {
+	struct stat s;
+	int seals;
+
+	if (fstat(fd, &s) < 0)
+		return false;
+	if ((s.st_mode & S_IFMT) == 0)
+		return true;
+	seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && s.st_size >= FG_PAGE;
+}
+
+static const struct fg_shared *map_page(int fd)
+{
+	const struct fg_shared *page;
+
+	if (!cannot_shrink(fd))
+		return NULL;
+	page = mmap(NULL, FG_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return NULL;
+	if (page->magic == FG_ABI_MAGIC && page->version == FG_ABI_VERSION)
+		return page;
+	munmap((void *)page, FG_PAGE);
+	return NULL;
+}
+
+static void attach(const struct fg_shared *page, uint64_t now_ns)
+{
+	int64_t age = (int64_t)(now_ns - fg_load_relaxed(&page->heartbeat_ns));
+	bool same_clock = age > -(int64_t)FG_HEARTBEAT_DEAD_NS && age < (int64_t)FG_HEARTBEAT_DEAD_NS;
+
+	fg_store_relaxed(&clock_skew_ns, same_clock ? 0 : age);
+	fgi_monitor_attach(page);
+}
+
+/* Attaches to the page that came with the reply, if one did. An older page stays mapped: a thread may be reading it. */
+static void take_reply(int fd, uint64_t now_ns)
+{
+	const struct fg_shared *page;
 	int page_fd = receive(fd);
-	void *page;
 
 	if (page_fd < 0)
 		return;
-	page = mmap(NULL, FG_PAGE, PROT_READ, MAP_SHARED, page_fd, 0);
+	page = map_page(page_fd);
 	close(page_fd);
-	if (page != MAP_FAILED)
-		fgi_monitor_attach(page);
+	if (page)
+		attach(page, now_ns);
 }
 
 static void register_image(void)
@@ -172,7 +230,7 @@ static void register_image(void)
 	if (fd < 0)
 		return;
 	if (poll(&readable, 1, FGI_REGISTER_TIMEOUT_MS) == 1)
-		take_reply(fd);
+		take_reply(fd, fgi_now_ns(CLOCK_MONOTONIC));
 	close(fd);
 }
 
@@ -223,7 +281,7 @@ static uint64_t go_on_with_dialogue(uint64_t now_ns)
 
 	if (dialogue_is_ours()) {
 		if (poll(&readable, 1, 0) == 1)
-			take_reply(dialogue.fd);
+			take_reply(dialogue.fd, now_ns);
 		else if (now_ns < dialogue.give_up_ns)
 			return now_ns + FGI_REPLY_LOOK_NS;
 	}
@@ -291,7 +349,8 @@ bool fgi_monitor_alive(uint64_t now_ns)
 	const struct fg_shared *page = fg_load_relaxed(&attached);
 	uint64_t beat = page ? fg_load_relaxed(&page->heartbeat_ns) : 0;
 	/* A beat may be later than `now`, which was read before. */
-	bool alive = beat != 0 && (int64_t)(now_ns - beat) < (int64_t)FG_HEARTBEAT_DEAD_NS;
+	int64_t age = (int64_t)(now_ns - beat) - fg_load_relaxed(&clock_skew_ns);
+	bool alive = beat != 0 && age < (int64_t)FG_HEARTBEAT_DEAD_NS;
 
 	if (page && alive != (fg_load_relaxed(&fgi_monitor_page) == page))
 		fg_store_release(&fgi_monitor_page, alive ? page : &fgi_no_monitor);

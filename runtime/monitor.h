@@ -45,6 +45,7 @@ bool fgi_monitor_alive(uint64_t now_ns);
 void fgi_monitor_after_fork(void); /* in the child */
 
 #define FGI_REGISTER_TIMEOUT_MS 500
+#define FGI_UNMAPPED_UID 65534 /* the kernel's default for users that a user namespace does not know */
 #define FGI_RECONNECT_ENV "FLEXGUARD_RECONNECT"
 #define FGI_RECONNECT_NS 1000000000ull /* between attempts */
 #define FGI_REPLY_LOOK_NS 1000000ull   /* between looks for the answer to one */

@@ -169,33 +169,91 @@ static void answer(int fd, int page)
 	CHECK(sendmsg(fd, &m, 0) == sizeof(reply));
 }
 
+/* A page as a monitor's, of `size` bytes and with these seals. */
+static int make_page(off_t size, int seals, uint32_t version, uint64_t heartbeat_ns, uint32_t preempted)
+{
+	int page = memfd_create("page", MFD_ALLOW_SEALING);
+	struct fg_shared content = {
+		.magic = FG_ABI_MAGIC, .version = version, .heartbeat_ns = heartbeat_ns, .num_preempted_cs = preempted};
+
+	CHECK(page >= 0 && write(page, &content, sizeof(content)) == sizeof(content) && ftruncate(page, size) == 0);
+	CHECK(fcntl(page, F_ADD_SEALS, seals) == 0);
+	return page;
+}
+
+/* An attempt that is answered with this page. */
+static void answered_with(int page)
+{
+	int fd;
+
+	CHECK(!after(ATTEMPT));
+	fd = accepted();
+	answer(fd, page);
+	after(LOOK);
+	hung_up(fd);
+	close(page);
+}
+
 /* A monitor, then its death, then another one. */
 static void answered(void)
 {
 	int before = descriptors();
 
 	for (uint32_t i = 1; i <= 2; i++) {
-		int fd, page = memfd_create("page", 0);
-		struct fg_shared *shared;
-
-		CHECK(page >= 0 && ftruncate(page, FG_PAGE) == 0);
-		shared = mmap(NULL, FG_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
-		CHECK(shared != MAP_FAILED);
-		CHECK(!after(ATTEMPT));
-		fd = accepted();
-		shared->heartbeat_ns = now;
-		shared->num_preempted_cs = i;
-		answer(fd, page);
-		after(LOOK);
+		answered_with(make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now + ATTEMPT, i));
 		CHECK(after(LOOK), "not attached");
 		CHECK(fgi_monitor_page->num_preempted_cs == i);
-		hung_up(fd);
-		close(page);
 		CHECK(descriptors() == before);
 		CHECK(!after(FG_HEARTBEAT_DEAD_NS));
 		CHECK(!fgi_preempted_cs());
 		abandoned();
 	}
+}
+
+/* Pages that could be truncated, that end too early, or that are none of ours. */
+static void answered_badly(void)
+{
+	int before = descriptors();
+	int bad[] = {make_page(FG_PAGE, F_SEAL_GROW, FG_ABI_VERSION, now + ATTEMPT, 1),
+		     make_page(FG_PAGE - 1, F_SEAL_SHRINK, FG_ABI_VERSION, now + 2 * ATTEMPT, 1),
+		     make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION + 1, now + 3 * ATTEMPT, 1), dup(listener)};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		answered_with(bad[i]);
+		CHECK(!fgi_preempted_cs(), "attached to bad page %zu", i);
+	}
+	CHECK(descriptors() == before);
+}
+
+/* In a time namespace this process's clock is ahead of the monitor's, or behind. */
+static void in_a_time_namespace(void)
+{
+	const uint64_t day_ns = 86400ull * 1000000000;
+
+	for (int ahead = 0; ahead <= 1; ahead++) {
+		uint64_t beat = now + ATTEMPT + (ahead ? -day_ns : day_ns);
+
+		answered_with(make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, beat, 1));
+		CHECK(after(LOOK) && fgi_preempted_cs(), "not attached");
+		CHECK(!after(FG_HEARTBEAT_DEAD_NS), "a dead monitor is not noticed");
+		abandoned();
+	}
+}
+
+/* The name is another user's: that user gets nothing of us. */
+static void another_user(void)
+{
+	char byte;
+	int fd;
+
+	if (geteuid() != 0)
+		return; /* no other user to become */
+	CHECK(seteuid(65534) == 0 && listen(listener, 4) == 0 && seteuid(0) == 0);
+	CHECK(!after(ATTEMPT));
+	fd = accept(listener, NULL, NULL);
+	CHECK(fd >= 0 && recv(fd, &byte, 1, 0) == 0, "something was sent");
+	close(fd);
+	CHECK(listen(listener, 4) == 0);
 }
 
 int main(int argc, char **argv)
@@ -213,6 +271,9 @@ int main(int argc, char **argv)
 		taken_away();
 		forked();
 		answered();
+		answered_badly();
+		in_a_time_namespace();
+		another_user();
 		return 0;
 	}
 	snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "flexguard-test-reconnect.%d", (int)getpid());
