@@ -346,8 +346,7 @@ fn overhead_compares_without_and_with_the_monitor() {
     ];
     let output = run(args);
     if output.status.code() == Some(127) {
-        eprintln!("SKIPPED: overhead: {}", stderr(&output));
-        return;
+        return skipped("overhead", &stderr(&output));
     }
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let result = json(&stdout(&output));

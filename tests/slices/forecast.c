@@ -9,7 +9,8 @@
  * after its forecast.
  *
  * 77: there is no monitor, or it has no forecasts. 1: half of the slices ended more than a tick before or after their
- * forecasts. */
+ * forecasts, or four fifths of them more than 30 us. A thread that wakes up ends a slice early, and no forecast knows of
+ * it: on a busy machine two in three end so. But where the forecast is wrong, one in a hundred hits by chance. */
 #include <sched.h>
 #include <stdbool.h>
 
@@ -19,6 +20,7 @@
 #include "tests/check.h"
 
 #define SLICES 65536
+#define NEAR_NS 30000 /* on an emulated machine a tick takes effect 20 us after its time */
 
 FGI_WANT_SLICE_FORECAST;
 
@@ -93,10 +95,10 @@ static void histogram(const int64_t *sorted)
 	}
 }
 
-/* Returns the median of the absolute error. */
-static int64_t report(int64_t *error)
+static void report(int64_t *error, uint64_t tick)
 {
 	int64_t median, absolute, p90;
+	size_t near = 0;
 
 	qsort(error, slices, sizeof(*error), ascending);
 	median = error[slices / 2];
@@ -107,8 +109,12 @@ static int64_t report(int64_t *error)
 	qsort(error, slices, sizeof(*error), ascending);
 	absolute = error[slices / 2];
 	p90 = error[slices * 9 / 10];
-	printf("    absolute error: median %.1f us, p90 %.1f us\n", (double)absolute / 1000, (double)p90 / 1000);
-	return absolute;
+	while (near < slices && error[near] <= NEAR_NS)
+		near++;
+	printf("    absolute error: median %.1f us, p90 %.1f us; %zu within %d us\n", (double)absolute / 1000,
+	       (double)p90 / 1000, near, NEAR_NS / 1000);
+	CHECK(absolute <= (int64_t)(tick ? tick : 10000000), "no better than a guess");
+	CHECK(near >= slices / 5, "the forecasts are not those of a tick");
 }
 
 int main(int argc, char **argv)
@@ -141,6 +147,6 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	printf("%zu slices in %d s, tick %.1f ms\n", slices, seconds, (double)tick / 1e6);
-	CHECK(report(errors) <= (int64_t)(tick ? tick : 10000000), "no better than a guess");
+	report(errors, tick);
 	return 0;
 }

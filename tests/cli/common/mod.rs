@@ -84,7 +84,7 @@ pub fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"))
 }
 
-/// Whether the monitor can be loaded here. If not, says so where the test harness cannot swallow it; where BPF is required, fails.
+/// Whether the monitor can be loaded here. If not, the test is skipped; where BPF is required, it fails.
 pub fn bpf(test: &str) -> bool {
     let probe = flexguard_monitor::probe();
     if probe.usable() {
@@ -95,11 +95,13 @@ pub fn bpf(test: &str) -> bool {
         std::env::var("FLEXGUARD_REQUIRE_BPF").as_deref() != Ok("1"),
         "{test} needs BPF: {why}"
     );
-    let _ = writeln!(
-        std::io::stderr(),
-        "SKIPPED: {test}: BPF cannot load here: {why}"
-    );
+    skipped(test, &format!("BPF cannot load here: {why}"));
     false
+}
+
+/// Says so where the test harness, which hides what a passing test prints, cannot swallow it; scripts/check reads it.
+pub fn skipped(test: &str, why: &str) {
+    writeln!(std::io::stderr(), "SKIPPED: {test}: {why}").unwrap();
 }
 
 pub fn as_root() -> bool {

@@ -6,7 +6,7 @@ use flexguard_monitor::Stats;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Running, start};
+use crate::harness::{Running, is_root, start};
 
 /// Enough that no accident looks like a rule.
 const PREEMPTIONS: u64 = 30;
@@ -126,7 +126,7 @@ fn threads() {
 #[test]
 fn a_process_in_its_own_pid_namespace() {
     let Some(running) = start() else { return };
-    if !nix::unistd::Uid::effective().is_root() {
+    if !is_root() {
         return; // making one needs CAP_SYS_ADMIN
     }
     let mut hog = running.helper("hog");

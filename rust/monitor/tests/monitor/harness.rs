@@ -18,7 +18,7 @@ use flexguard_abi::*;
 use flexguard_monitor::{Error, Monitor, Options, SocketName, Stats, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 pub const ROLE_ENV: &str = "FLEXGUARD_TEST_ROLE";
@@ -93,9 +93,22 @@ pub fn skip(error: &Error) {
     if env::var_os("FLEXGUARD_REQUIRE_BPF").is_some_and(|value| value == "1") {
         panic!("BPF is required here: {error}");
     }
+    say_skipped(&error.to_string());
+}
+
+/// Whether this is root. If not, the test is skipped.
+pub fn is_root() -> bool {
+    let root = Uid::effective().is_root();
+    if !root {
+        say_skipped("needs root");
+    }
+    root
+}
+
+fn say_skipped(why: &str) {
     // Not eprintln: the test harness hides what a passing test prints.
     let line = format!(
-        "SKIPPED: {}: {error}\n",
+        "SKIPPED: {}: {why}\n",
         thread::current().name().unwrap_or("?")
     );
     std::io::stderr().write_all(line.as_bytes()).unwrap();

@@ -24,7 +24,8 @@ use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg, setsockopt, 
 use nix::unistd::{ForkResult, Uid, fork, getppid};
 
 use crate::harness::{
-    ANSWER_TIMEOUT, Running, connect, load_object, pidfd, register, registration, reply, start,
+    ANSWER_TIMEOUT, Running, connect, is_root, load_object, pidfd, register, registration, reply,
+    start,
 };
 use crate::lifecycle::{map_page, read_page};
 use crate::mutants::build;
@@ -67,7 +68,7 @@ fn setuid_copy(program: &str, to: &Path) {
 #[test]
 fn nobody_can_have_a_setuid_program_watched() {
     let Some(running) = start() else { return };
-    if !Uid::effective().is_root() {
+    if !is_root() {
         return; // nobody to become
     }
     let directory = tempfile::tempdir().unwrap();
@@ -123,7 +124,7 @@ pub fn play_dropped() {
 #[test]
 fn a_saved_id_is_an_id() {
     let Some(running) = start() else { return };
-    if !Uid::effective().is_root() {
+    if !is_root() {
         return; // nobody to become
     }
     let directory = tempfile::tempdir().unwrap();
@@ -148,7 +149,7 @@ pub fn play_untraceable(socket: &str) {
 #[test]
 fn who_cannot_be_traced_cannot_be_registered() {
     let Some(running) = start() else { return };
-    if !Uid::effective().is_root() {
+    if !is_root() {
         return; // nobody to become
     }
     let mut helper = running.helper("untraceable");
@@ -199,7 +200,7 @@ pub fn play_crowd(socket: &str) {
 #[test]
 fn a_crowd_of_one_user_keeps_another_neither_from_a_place_nor_from_a_turn() {
     let Some(running) = start() else { return };
-    if !Uid::effective().is_root() {
+    if !is_root() {
         return; // nobody to become
     }
     let mut crowd = running.helper("crowd");

@@ -7,7 +7,7 @@ use std::process::Command;
 use flexguard_monitor::{Error, Hook, Monitor, Options, SocketName, probe};
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
-use crate::harness::{Helper, ROLE_ENV, register, start};
+use crate::harness::{Helper, ROLE_ENV, is_root, register, start};
 use crate::victim::{block_offset, say};
 
 const NOBODY: u32 = 65534;
@@ -85,10 +85,6 @@ pub fn play_least_privilege() {
 
 fn fresh_name(what: &str) -> SocketName {
     SocketName::parse(format!("@flexguard-test-{what}-{}", std::process::id()).as_ref()).unwrap()
-}
-
-fn is_root() -> bool {
-    Uid::effective().is_root()
 }
 
 #[test]
