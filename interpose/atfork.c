@@ -9,6 +9,7 @@
 
 #include "interpose/real.h"
 #include "runtime/thread.h"
+#include "sync/parked.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -16,6 +17,7 @@ static void fork_child(void)
 {
 	fgi_waitq_after_fork();
 	fgi_bridge_after_fork();
+	fgi_parked_after_fork();
 }
 
 static void register_ours(void)

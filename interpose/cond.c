@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "interpose/awake.h"
 #include "interpose/bridge.h"
 #include "interpose/glibc_layout.h"
 #include "interpose/mutex.h"
 #include "interpose/real.h"
 #include "interpose/waitq.h"
+#include "sync/awake.h"
 
 #ifdef __EXCEPTIONS
 #error "cancellation needs the sigsetjmp kind of pthread_cleanup_push: compile without -fexceptions"
@@ -51,6 +51,11 @@ static clockid_t clock_of(const pthread_cond_t *cond)
 	return flags_of(cond) & FGI_GLIBC_COND_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
+static bool granted(const void *waiter)
+{
+	return fgi_waiter_granted(waiter);
+}
+
 /* Until granted or until the deadline. A cancellation may end it at any instruction, awake or asleep, the first one
  * included if it was pending: nothing is held here. */
 static void wait_cancellable(struct wait *w)
@@ -59,7 +64,7 @@ static void wait_cancellable(struct wait *w)
 	int type;
 
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	if (!fgi_awake_stay(&w->awake, &w->node, w->clock, w->abs)) {
+	if (!fgi_awake_stay(&w->awake, granted, &w->node, w->clock, w->abs)) {
 		w->slept = true;
 		while (in_time && !fgi_waiter_granted(&w->node))
 			in_time = fgi_waiter_sleep(&w->node, w->clock, w->abs);
@@ -105,7 +110,7 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, c
 	wait_or_die(&w);
 	if (!fgi_waiter_granted(&w.node) && fgi_waitq_leave(&w.node) == FGI_LEFT)
 		result = ETIMEDOUT;
-	fgi_awake_end(&w.awake, &w.node, w.slept);
+	fgi_awake_end(&w.awake, w.slept, w.node.granted_ns);
 	error = fgi_mutex_lock(mutex);
 	return error ? error : result;
 }

@@ -26,3 +26,32 @@ uint32_t fgi_glibc_find_cond_flags(__typeof__(pthread_cond_init) *init)
 	}
 	return at;
 }
+
+/* Of a lock that `init` makes with these attributes: is it zero but for the two words, and are they as they should be? */
+static bool rwlock_is(__typeof__(pthread_rwlock_init) *init, int shared, int kind)
+{
+	uint32_t words[sizeof(pthread_rwlock_t) / sizeof(uint32_t)];
+	pthread_rwlockattr_t attr;
+	pthread_rwlock_t lock;
+	bool same = true;
+
+	memset(&lock, 0, sizeof(lock));
+	pthread_rwlockattr_init(&attr);
+	pthread_rwlockattr_setpshared(&attr, shared);
+	pthread_rwlockattr_setkind_np(&attr, kind);
+	if (init(&lock, &attr))
+		return false;
+	memcpy(words, &lock, sizeof(words));
+	for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (i == FGI_GLIBC_RWLOCK_SHARED_AT / sizeof(words[0]))
+			same &= (words[i] != 0) == (shared == PTHREAD_PROCESS_SHARED);
+		else
+			same &= words[i] == (i == FGI_GLIBC_RWLOCK_KIND_AT / sizeof(words[0]) ? (uint32_t)kind : 0);
+	return same;
+}
+
+bool fgi_glibc_knows_rwlock(__typeof__(pthread_rwlock_init) *init)
+{
+	return rwlock_is(init, PTHREAD_PROCESS_PRIVATE, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) &&
+	       rwlock_is(init, PTHREAD_PROCESS_SHARED, PTHREAD_RWLOCK_PREFER_READER_NP);
+}

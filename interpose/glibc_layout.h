@@ -7,6 +7,7 @@
 #define FGI_GLIBC_LAYOUT_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,12 @@
  * glibc than the one that we are compiled with, so the word is looked for at the start: in an object that glibc's
  * pthread_cond_init has initialised with both flags. 0: the object is not understood. */
 uint32_t fgi_glibc_find_cond_flags(__typeof__(pthread_cond_init) *init);
+
+/* A read-write lock: where it says that it is shared, and its kind. Both are looked for at the start, too. */
+#define FGI_GLIBC_RWLOCK_SHARED_AT 28
+#define FGI_GLIBC_RWLOCK_KIND_AT 48
+#define FGI_GLIBC_RWLOCK_WRITERS PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP
+bool fgi_glibc_knows_rwlock(__typeof__(pthread_rwlock_init) *init);
 
 #if defined(__x86_64__)
 #define FGI_GLIBC_MUTEX_SIZE 40
@@ -63,5 +70,8 @@ _Static_assert(FGI_GLIBC_NORMAL == 0 && FGI_GLIBC_RECURSIVE == 1 && FGI_GLIBC_ER
 		       FGI_GLIBC_ADAPTIVE == 3,
 	       "how kinds are encoded");
 _Static_assert(sizeof(pthread_cond_t) == 48, "size of pthread_cond_t");
+_Static_assert(sizeof(pthread_rwlock_t) == 56, "size of pthread_rwlock_t");
+_Static_assert(offsetof(pthread_rwlock_t, __data.__shared) == FGI_GLIBC_RWLOCK_SHARED_AT, "where sharing is told");
+_Static_assert(offsetof(pthread_rwlock_t, __data.__flags) == FGI_GLIBC_RWLOCK_KIND_AT, "where the kind is");
 
 #endif

@@ -22,6 +22,7 @@ void fgi_real_find(void)
 #undef INTERPOSED
 #undef EXPORTED
 	fg_store_relaxed(&fgi_real_table.cond_flags_at, fgi_glibc_find_cond_flags(fgi_real_table.cond_init));
+	fg_store_relaxed(&fgi_real_table.rwlock_understood, fgi_glibc_knows_rwlock(fgi_real_table.rwlock_init));
 	fg_store_release(&fgi_real_found, 1); /* pairs with fgi_real */
 }
 

@@ -17,7 +17,8 @@ struct fgi_real {
 #include "interpose/functions.def"
 #undef INTERPOSED
 #undef EXPORTED
-	uint32_t cond_flags_at; /* where a condition variable has its flag word; 0: not understood */
+	uint32_t cond_flags_at;     /* where a condition variable has its flag word; 0: not understood */
+	uint32_t rwlock_understood; /* bool: glibc's read-write locks are laid out as interpose/glibc_layout.h says */
 };
 
 extern struct fgi_real fgi_real_table;

@@ -9,6 +9,7 @@
 
 #define fg_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define fg_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define fg_load_seq_cst(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define fg_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define fg_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
@@ -19,9 +20,11 @@
 
 #define fg_fetch_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define fg_fetch_add_acquire(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQUIRE)
+#define fg_fetch_add_acq_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define fg_fetch_add_release(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELEASE)
 #define fg_fetch_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
 #define fg_fetch_and_release(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELEASE)
+#define fg_fetch_and_seq_cst(p, v) __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST)
 #define fg_fetch_or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 #define fg_fetch_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
 
@@ -34,6 +37,7 @@
 #define fg_cas_relaxed(p, e, d) FGI_CAS(p, e, d, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define fg_cas_acquire(p, e, d) FGI_CAS(p, e, d, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
 #define fg_cas_release(p, e, d) FGI_CAS(p, e, d, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define fg_cas_seq_cst(p, e, d) FGI_CAS(p, e, d, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 #define fg_cas_acq_rel(p, e, d) FGI_CAS(p, e, d, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
 /* Keeps the compiler from moving memory accesses across. That is enough for what the monitor reads: it looks at a

@@ -3,7 +3,7 @@
  *
  *   lock       locks/NAME.c or an adapter in bench/peers/: what is measured
  *   workload   bench/workloads/NAME.h: what the threads do with locks; compiled once per lock, so that it inlines.
- *              bench/workloads/cond/NAME.h: what they do with condition variables, by pthread calls
+ *              bench/workloads/pthread/NAME.h: how they wait for one another by pthread calls
  *   round      bench/worker/round.c: threads, phases, hogs, samplers around any workload and any lock */
 #ifndef FGB_BENCH_H
 #define FGB_BENCH_H
@@ -77,7 +77,7 @@ struct fgb_workload {
 /* What bench/worker/loop.h compiles around one lock. */
 struct fgb_carried {
 	const struct fgb_workload *const *workloads; /* NULL ends them */
-	/* bench/workloads/cond/: by pthread calls; only the worker of posix has any */
+	/* bench/workloads/pthread/: by pthread calls; only the worker of posix has any */
 	const struct fgb_workload *const *pthread_workloads;
 	void (*pairs)(uint64_t n);    /* n times lock, unlock */
 	const char *(*refusal)(void); /* why this machine cannot run the lock, or NULL if it can */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* For the workloads of bench/workloads/cond/: threads that wait for one another on condition variables. They call
- * pthread_mutex_* and pthread_cond_*, so the worker of the lock `posix` alone carries them; an interposer in LD_PRELOAD
- * brings another lock and its condition variable.
+/* For the workloads of bench/workloads/pthread/: threads that wait for one another by pthread calls. The worker of the
+ * lock `posix` alone carries them; an interposer in LD_PRELOAD brings other locks.
  *
  * The wait of an operation lasts from the event (the turn is passed, the task is queued, the deadline is reached) until
  * the thread that waits for it runs: the event's time is written beside the event, by another thread. The cycle

@@ -16,6 +16,6 @@ struct fgb_program {
 /* CMake generates the tables. All locks: posix, those of locks/LOCKS in its order, then the peers. */
 extern const struct fgb_program fgb_programs[];
 extern const char *const fgb_workload_names[];
-extern const char *const fgb_cond_workload_names[]; /* for `posix` alone: bench/workloads/cond/ */
+extern const char *const fgb_cond_workload_names[]; /* for `posix` alone: bench/workloads/pthread/ */
 
 #endif

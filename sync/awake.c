@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "interpose/awake.h"
+#include "sync/awake.h"
 
 #include <sched.h>
 
@@ -21,18 +21,19 @@ static uint64_t asleep_until_ns;
 
 static __thread struct fgi_history histories[HISTORIES] __attribute__((tls_model("initial-exec")));
 
-static struct fgi_history *history_of(const void *cond)
+static struct fgi_history *history_of(const void *object)
 {
-	return &histories[(uint64_t)(uintptr_t)cond * 0x9e3779b97f4a7c15ull >> 60];
+	return &histories[(uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15ull >> 60];
 }
 _Static_assert(HISTORIES == 1 << (64 - 60), "the hash has as many values");
 
-void fgi_awake_begin(struct fgi_awake *a, const void *cond)
+void fgi_awake_begin(struct fgi_awake *a, const void *object)
 {
-	*a = (struct fgi_awake){.history = history_of(cond), .begin_ns = fgi_now_ns(CLOCK_MONOTONIC)};
+	*a = (struct fgi_awake){.history = history_of(object), .begin_ns = fgi_now_ns(CLOCK_MONOTONIC)};
 }
 
-bool fgi_awake_stay(struct fgi_awake *a, const struct fgi_waiter *w, clockid_t clock, const struct timespec *abs)
+bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, clockid_t clock,
+		    const struct timespec *abs)
 {
 	struct fgi_spin_budget deadline = FGI_SPIN_BUDGET(clock, abs);
 	uint64_t now = a->begin_ns, spent = 0;
@@ -50,7 +51,7 @@ bool fgi_awake_stay(struct fgi_awake *a, const struct fgi_waiter *w, clockid_t c
 
 		for (uint32_t i = 0; i < PAUSES_PER_LOOK; i++)
 			fg_pause();
-		if (fgi_waiter_granted(w))
+		if (ready(argument))
 			return true;
 		if (fgi_preempted_cs() || fgi_past_deadline(&deadline))
 			return false;
@@ -65,13 +66,13 @@ bool fgi_awake_stay(struct fgi_awake *a, const struct fgi_waiter *w, clockid_t c
 		}
 		spent += used < SWITCH_NS ? used : SWITCH_NS;
 	}
-	return fgi_waiter_granted(w);
+	return ready(argument);
 }
 
-void fgi_awake_end(const struct fgi_awake *a, const struct fgi_waiter *w, bool slept)
+void fgi_awake_end(const struct fgi_awake *a, bool slept, uint64_t event_ns)
 {
 	struct fgi_history *h = a->history;
-	bool soon = !slept || (w->granted_ns && w->granted_ns - a->begin_ns < FGI_AWAKE_NS);
+	bool soon = !slept || (event_ns && event_ns - a->begin_ns < FGI_AWAKE_NS);
 
 	if (a->stayed && slept) {
 		h->misses += 2;

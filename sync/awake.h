@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How long a waiter of a condition variable stays awake before it sleeps: the switching condition variable.
+/* How long a waiter stays awake before it sleeps: the waiting of the switching condition variable, and of read-write
+ * locks and barriers.
  *
  * A thread that sleeps needs two system calls and, where its CPU has become idle, 5 to 50 us to run again. A waiter
  * that stays awake sees its event at once, but takes CPU time from others. So it stays awake only
@@ -9,23 +10,21 @@
  *     they use of it is theirs. FGI_AWAKE_UNMONITORED_NS without a monitor;
  *   while no other thread takes its CPU for long (FGI_AWAKE_TAKEN_NS): then there is better use for it;
  *   where its own history says that the event comes soon. */
-#ifndef FGI_INTERPOSE_AWAKE_H
-#define FGI_INTERPOSE_AWAKE_H
+#ifndef FGI_SYNC_AWAKE_H
+#define FGI_SYNC_AWAKE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
-#include "interpose/waitq.h"
-
-/* Chosen by bench/workloads/cond/. */
+/* Chosen by bench/workloads/pthread/. */
 #define FGI_AWAKE_NS 20000u
 #define FGI_AWAKE_UNMONITORED_NS 10000u
 #define FGI_AWAKE_TAKEN_NS 600000u
 #define FGI_AWAKE_TAKEN_TIMES 50u /* so many times as long no waiter stays awake: at most 2 % of the time is lost */
 
-/* What a thread has learned about the condition variables that it waits on: a few entries, each for those whose
- * address leads there. `misses` grows when the event did not come while the waiter was awake, or would have, and
+/* What a thread has learned about the objects that it waits on: a few entries, each for those whose address leads
+ * there. `misses` grows when the event did not come while the waiter was awake, or would have, and
  * shrinks when it did; after a miss the thread sleeps at once for 2^misses - 1 waits. */
 struct fgi_history {
 	uint8_t misses;
@@ -38,13 +37,16 @@ struct fgi_awake { /* one wait */
 	bool stayed; /* awake, for some time */
 };
 
-/* The wait begins: before the mutex is unlocked. */
-void fgi_awake_begin(struct fgi_awake *a, const void *cond);
+/* The wait for an event at `object` begins. Of a condition variable: before the mutex is unlocked. */
+void fgi_awake_begin(struct fgi_awake *a, const void *object);
 
-/* Stays awake until the waiter is granted (true), or until it should sleep. A cancellation may end it anywhere. */
-bool fgi_awake_stay(struct fgi_awake *a, const struct fgi_waiter *w, clockid_t clock, const struct timespec *abs);
+/* Stays awake until ready(argument), then it returns true, or until the thread should sleep. A cancellation may end it
+ * anywhere. */
+bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, clockid_t clock,
+		    const struct timespec *abs);
 
-/* The wait is over, `slept` or not: learns. */
-void fgi_awake_end(const struct fgi_awake *a, const struct fgi_waiter *w, bool slept);
+/* The wait is over, `slept` or not: learns. `event_ns`: when the event came while the thread slept (CLOCK_MONOTONIC); 0:
+ * not known. */
+void fgi_awake_end(const struct fgi_awake *a, bool slept, uint64_t event_ns);
 
 #endif

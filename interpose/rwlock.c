@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* pthread_rwlock_*: glibc's kinds around sync/rwlock.h, which says how they differ. A process-shared lock, and any lock
+ * of a glibc whose layout is not understood, is glibc's. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "interpose/glibc_layout.h"
+#include "interpose/real.h"
+#include "sync/rwlock.h"
+
+/* What a lock of ours holds in glibc's 56 bytes. */
+struct rwlock {
+	struct fgi_rwlock lock;
+	uint32_t unused[3];
+	int32_t shared; /* glibc's; constant from init on */
+	uint64_t unused_too[2];
+	uint32_t kind; /* glibc's; constant from init on */
+};
+_Static_assert(offsetof(struct rwlock, lock) == 0, "where the flags of our own kind go");
+_Static_assert(offsetof(struct rwlock, shared) == FGI_GLIBC_RWLOCK_SHARED_AT, "this word stays glibc's");
+_Static_assert(offsetof(struct rwlock, kind) == FGI_GLIBC_RWLOCK_KIND_AT, "this word stays glibc's");
+_Static_assert(sizeof(struct rwlock) <= sizeof(pthread_rwlock_t), "a lock must fit");
+_Static_assert(_Alignof(struct rwlock) <= _Alignof(pthread_rwlock_t), "a lock must fit");
+
+#define EXPORT __attribute__((visibility("default")))
+
+static inline struct rwlock *of(pthread_rwlock_t *rwlock)
+{
+	return (struct rwlock *)rwlock;
+}
+
+static inline bool native(const pthread_rwlock_t *rwlock)
+{
+	return fg_likely(!((const struct rwlock *)rwlock)->shared && fgi_real()->rwlock_understood);
+}
+
+/* A static initializer may have set the kind, so it is not copied before the first use. */
+static inline struct fgi_rwlock *lock_of(pthread_rwlock_t *rwlock)
+{
+	struct rwlock *r = of(rwlock);
+
+	if (fg_unlikely(r->kind == FGI_GLIBC_RWLOCK_WRITERS && !fg_load_relaxed(&r->lock.writers_first)))
+		fg_store_relaxed(&r->lock.writers_first, 1);
+	return &r->lock;
+}
+
+static bool is_wait(clockid_t clock, const struct timespec *abs)
+{
+	return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) && abs->tv_nsec >= 0 && abs->tv_nsec < 1000000000;
+}
+
+EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *rwlock)
+{
+	if (!native(rwlock))
+		return fgi_real()->rwlock_rdlock(rwlock);
+	return fgi_rwlock_read(lock_of(rwlock), CLOCK_MONOTONIC, NULL);
+}
+
+EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *rwlock)
+{
+	if (!native(rwlock))
+		return fgi_real()->rwlock_wrlock(rwlock);
+	return fgi_rwlock_write(lock_of(rwlock), CLOCK_MONOTONIC, NULL);
+}
+
+EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
+{
+	if (!native(rwlock))
+		return fgi_real()->rwlock_unlock(rwlock);
+	fgi_rwlock_unlock(&of(rwlock)->lock);
+	return 0;
+}
+
+EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *rwlock)
+{
+	return native(rwlock) ? fgi_rwlock_try_read(lock_of(rwlock)) : fgi_real()->rwlock_tryrdlock(rwlock);
+}
+
+EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *rwlock)
+{
+	return native(rwlock) ? fgi_rwlock_try_write(lock_of(rwlock)) : fgi_real()->rwlock_trywrlock(rwlock);
+}
+
+/* An invalid time is EINVAL even where the lock is free, as in glibc. */
+static int read_until(pthread_rwlock_t *rwlock, clockid_t clock, const struct timespec *abs)
+{
+	return is_wait(clock, abs) ? fgi_rwlock_read(lock_of(rwlock), clock, abs) : EINVAL;
+}
+
+static int write_until(pthread_rwlock_t *rwlock, clockid_t clock, const struct timespec *abs)
+{
+	return is_wait(clock, abs) ? fgi_rwlock_write(lock_of(rwlock), clock, abs) : EINVAL;
+}
+
+EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *restrict rwlock, const struct timespec *restrict abs)
+{
+	if (!native(rwlock))
+		return fgi_real()->rwlock_timedrdlock(rwlock, abs);
+	return read_until(rwlock, CLOCK_REALTIME, abs);
+}
+
+EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *restrict rwlock, const struct timespec *restrict abs)
+{
+	if (!native(rwlock))
+		return fgi_real()->rwlock_timedwrlock(rwlock, abs);
+	return write_until(rwlock, CLOCK_REALTIME, abs);
+}
+
+EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *restrict rwlock, clockid_t clock,
+				      const struct timespec *restrict abs)
+{
+	if (!native(rwlock))
+		return fgi_real()->rwlock_clockrdlock(rwlock, clock, abs);
+	return read_until(rwlock, clock, abs);
+}
+
+EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *restrict rwlock, clockid_t clock,
+				      const struct timespec *restrict abs)
+{
+	if (!native(rwlock))
+		return fgi_real()->rwlock_clockwrlock(rwlock, clock, abs);
+	return write_until(rwlock, clock, abs);
+}
+
+EXPORT int pthread_rwlock_init(pthread_rwlock_t *restrict rwlock, const pthread_rwlockattr_t *restrict attr)
+{
+	return fgi_real()->rwlock_init(rwlock, attr); /* zeroes all but the words that stay glibc's */
+}
+
+EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *rwlock)
+{
+	return native(rwlock) ? 0 : fgi_real()->rwlock_destroy(rwlock);
+}
+
+/* glibc's second names, which it exports as well: an object must not meet both. */
+#define ALIAS(name, of) extern __typeof__(of) name __attribute__((alias(#of), visibility("default"), nothrow, leaf))
+ALIAS(__pthread_rwlock_init, pthread_rwlock_init);
+ALIAS(__pthread_rwlock_destroy, pthread_rwlock_destroy);
+ALIAS(__pthread_rwlock_rdlock, pthread_rwlock_rdlock);
+ALIAS(__pthread_rwlock_tryrdlock, pthread_rwlock_tryrdlock);
+ALIAS(__pthread_rwlock_wrlock, pthread_rwlock_wrlock);
+ALIAS(__pthread_rwlock_trywrlock, pthread_rwlock_trywrlock);
+ALIAS(__pthread_rwlock_unlock, pthread_rwlock_unlock);

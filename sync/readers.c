@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "sync/readers.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "runtime/futex.h"
+
+uint64_t fgi_readers[FGI_READER_ROWS][FGI_READERS_A_ROW] __attribute__((aligned(FG_CACHE_LINE)));
+_Static_assert(sizeof(fgi_readers[0]) == FG_CACHE_LINE, "a row is one line");
+
+uint64_t *fgi_readers_find(const void *lock)
+{
+	uint64_t column = fgi_readers_column(lock);
+
+	for (uint32_t row = 0; row < FGI_READER_ROWS; row++) {
+		uint64_t *entry = &fgi_readers[row][column];
+
+		if ((fg_load_seq_cst(entry) & ~(uint64_t)1) == (uint64_t)(uintptr_t)lock)
+			return entry;
+	}
+	return NULL;
+}
+
+/* The futex is the half of the entry that has bit 0. */
+static uint32_t *futex_of(uint64_t *entry)
+{
+	return (uint32_t *)(void *)entry + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+void fgi_readers_wake(uint64_t *entry)
+{
+	fgi_futex_wake(futex_of(entry), INT_MAX);
+}
+
+bool fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs)
+{
+	uint64_t marked = (uint64_t)(uintptr_t)lock | 1, found = fg_cas_relaxed(entry, marked & ~(uint64_t)1, marked);
+
+	if ((found | 1) != marked)
+		return true;
+	fg_thread.parks++;
+	return fgi_futex_wait(futex_of(entry), (uint32_t)marked, clock, abs) != ETIMEDOUT;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Readers that stand in a table instead of the lock's word, so that readers on different CPUs write to different cache
+ * lines: the biased lock of "BRAVO: Biased Locking for Reader-Writer Locks" (Dice, Kogan; USENIX ATC 2019). A reader's
+ * entry holds the address of the lock. A writer that must know all readers looks at the entries that the lock can have,
+ * one in each row.
+ *
+ * A thread uses the row of its tid. Entries are anonymous: a thread that finds its entry taken counts itself in the word
+ * instead, and of two readers of one lock each may give up the entry of the other. */
+#ifndef FGI_SYNC_READERS_H
+#define FGI_SYNC_READERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "runtime/thread.h"
+
+#define FGI_READER_ROWS 128 /* 8 KiB. More threads than that share entries */
+#define FGI_READERS_A_ROW 8
+
+/* 0: free; otherwise the lock's address, with bit 0 set if a writer sleeps until the entry is free. */
+extern uint64_t fgi_readers[FGI_READER_ROWS][FGI_READERS_A_ROW] __attribute__((visibility("hidden")));
+
+static inline uint64_t fgi_readers_column(const void *lock)
+{
+	return (uint64_t)(uintptr_t)lock * 0x9e3779b97f4a7c15ull >> 61;
+}
+_Static_assert(FGI_READERS_A_ROW == 1 << (64 - 61), "the hash has as many values");
+
+static inline uint64_t *fgi_readers_entry(const void *lock)
+{
+	return &fgi_readers[fgi_self() % FGI_READER_ROWS][fgi_readers_column(lock)];
+}
+
+/* seq_cst: the reader enters, then looks whether the lock is still biased; the writer ends the bias, then looks for
+ * readers. One of them sees the other. */
+static inline bool fgi_readers_enter(uint64_t *entry, const void *lock)
+{
+	return fg_load_relaxed(entry) == 0 && fg_cas_seq_cst(entry, 0, (uint64_t)(uintptr_t)lock) == 0;
+}
+
+void fgi_readers_wake(uint64_t *entry);
+
+/* Returns false if the entry is not the lock's. release: pairs with the writer's load in fgi_readers_find. Afterwards
+ * the lock is not touched: it may be gone. */
+static inline bool fgi_readers_leave(uint64_t *entry, const void *lock)
+{
+	uint64_t found = (uint64_t)(uintptr_t)lock, seen;
+
+	while ((seen = fg_cas_release(entry, found, 0)) != found) {
+		if ((seen & ~(uint64_t)1) != (uint64_t)(uintptr_t)lock)
+			return false;
+		found = seen;
+	}
+	if (fg_unlikely(found & 1))
+		fgi_readers_wake(entry);
+	return true;
+}
+
+/* An entry of the lock, or NULL. */
+uint64_t *fgi_readers_find(const void *lock);
+
+/* Is the entry no longer the lock's? */
+static inline bool fgi_readers_left(const uint64_t *entry, const void *lock)
+{
+	return (fg_load_acquire(entry) & ~(uint64_t)1) != (uint64_t)(uintptr_t)lock;
+}
+
+/* Sleeps until the entry is no longer the lock's, until the deadline (then it returns false), or for no reason. */
+bool fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs);
+
+#endif

@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: MIT */
+#include "sync/rwlock.h"
+
+#include <errno.h>
+
+#include "runtime/clock.h"
+#include "runtime/futex.h"
+#include "runtime/spin.h"
+#include "runtime/spin_budget.h"
+#include "sync/awake.h"
+#include "sync/parked.h"
+
+/* docs/results/rwlock-and-barrier.md */
+#define RESERVE_NS 20000000u    /* so long a parked thread competes with those that come */
+#define FIRST_PASS_NS 10000000u /* for so long after that a writer keeps readers out */
+#define LONGEST_PASS_NS 1280000000u
+#define TRIES 64          /* lost to other threads while awake, before the thread parks */
+#define UNBIASED_TIMES 9u /* the bias rests for so many times as long as ending it took */
+
+__thread int32_t fgi_reading __attribute__((tls_model("initial-exec")));
+
+/* ---- what a word allows -------------------------------------------------------------------------------------------- */
+
+static bool readable(uint32_t word, bool even_if_reserved)
+{
+	return !fgi_rw_written(word) && (even_if_reserved || !(word & FGI_RW_RESERVED));
+}
+
+static bool writable(uint32_t word)
+{
+	return !(word & (FGI_RW_COUNT | FGI_RW_READ | FGI_RW_BIASED | FGI_RW_ENTRIES | FGI_RW_RESERVED));
+}
+
+/* ---- a waiter ------------------------------------------------------------------------------------------------------ */
+
+struct wait {
+	struct fgi_parked node;
+	struct fgi_awake awake;
+	struct fgi_rwlock *lock;
+	struct fgi_spin_budget deadline;
+	uint32_t tries;
+	bool exempt; /* a reader that RESERVED does not keep out */
+	bool began, slept;
+	bool woken;       /* WOKEN stands for this thread */
+	uint64_t act_ns;  /* when a parked thread is to do something about it; 0: never */
+	uint64_t pass_ns; /* a writer: how long its next reservation lasts */
+};
+
+static struct wait wait_at(struct fgi_rwlock *l, bool writer, clockid_t clock, const struct timespec *abs)
+{
+	return (struct wait){
+		.node = {.lock = l, .writer = writer, .self = fgi_self()},
+		.lock = l,
+		.deadline = FGI_SPIN_BUDGET(clock, abs),
+		.exempt = !writer && !l->writers_first && fgi_reading > 0,
+		.pass_ns = FIRST_PASS_NS,
+	};
+}
+
+static bool takeable(const struct wait *w, uint32_t word)
+{
+	return w->node.writer ? writable(word) : readable(word, w->exempt);
+}
+
+/* A writer also has something to do where readers stand in the table. */
+static bool worth_a_try(const void *waiter)
+{
+	const struct wait *w = waiter;
+	uint32_t word = fg_load_relaxed(&w->lock->word);
+
+	return takeable(w, word) || (w->node.writer && (word & FGI_RW_ENTRIES));
+}
+
+/* ---- giving the lock away ------------------------------------------------------------------------------------------ */
+
+/* Who is parked. With the list locked. */
+struct census {
+	struct fgi_parked *writer, *reader; /* the first of each */
+	uint32_t readers;
+	bool more_writers, reader_reserved, more_writers_reserved;
+};
+
+static struct census count(const struct fgi_parked_list *list, const struct fgi_rwlock *l)
+{
+	struct census c = {0};
+
+	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p)) {
+		if (!p->writer) {
+			c.reader = c.reader ? c.reader : p;
+			c.readers++;
+			c.reader_reserved |= p->reserved;
+		} else if (!c.writer) {
+			c.writer = p;
+		} else {
+			c.more_writers = true;
+			c.more_writers_reserved |= p->reserved;
+		}
+	}
+	return c;
+}
+
+/* Takes the first writer out of the list, or all readers. Returns them by `next`. */
+static struct fgi_parked *take_out(struct fgi_parked_list *list, const struct fgi_rwlock *l, struct fgi_parked *writer)
+{
+	struct fgi_parked *chain = NULL, **end = &chain, *p, *next;
+
+	if (writer) {
+		fgi_parked_remove(list, writer);
+		writer->next = NULL;
+		return writer;
+	}
+	for (p = fgi_parked_next(list, l, NULL); p; p = next) {
+		next = fgi_parked_next(list, l, p);
+		if (p->writer)
+			continue;
+		fgi_parked_remove(list, p);
+		p->next = NULL;
+		*end = p;
+		end = &p->next;
+	}
+	return chain;
+}
+
+static void tell(struct fgi_parked *chain, enum fgi_parked_state state)
+{
+	while (chain) {
+		struct fgi_parked *next = chain->next;
+
+		fgi_parked_tell(chain, state);
+		chain = next;
+	}
+}
+
+/* What is left of the flags once the chosen ones have gone. */
+static uint32_t flags_after(const struct census *c, bool writer_goes)
+{
+	bool writers = writer_goes ? c->more_writers : c->writer != NULL;
+	bool reserved = writer_goes ? c->more_writers_reserved || c->reader_reserved
+				    : (c->writer && c->writer->reserved) || c->more_writers_reserved;
+
+	if (!writers && (!writer_goes || !c->readers))
+		return 0;
+	return FGI_RW_PARKED | (reserved ? FGI_RW_RESERVED : 0);
+}
+
+/* Whose turn is it when a writer, or the last reader, leaves? */
+static bool writer_is_next(const struct fgi_rwlock *l, const struct census *c, bool after_writer)
+{
+	if (!c->writer || !c->reader)
+		return c->writer != NULL;
+	return !after_writer || (l->writers_first && !c->reader_reserved);
+}
+
+static bool waited_long(const struct fgi_parked *p)
+{
+	return p->reserved || fgi_now_ns(CLOCK_MONOTONIC) - p->since_ns > RESERVE_NS;
+}
+
+/* The word after a release: handed over (*state is FGI_PARKED_OWNER), or free and somebody woken (FGI_PARKED_RETRY), or
+ * just free (FGI_PARKED_AWAKE). */
+static uint32_t word_after(uint32_t word, const struct census *c, bool writer, enum fgi_parked_state *state)
+{
+	const struct fgi_parked *first = writer ? c->writer : c->reader;
+	uint32_t entries = word & (FGI_RW_BIASED | FGI_RW_ENTRIES), woken = word & FGI_RW_WOKEN;
+
+	*state = FGI_PARKED_AWAKE;
+	if (!first)
+		return entries | woken;
+	if (!(writer && entries) && ((word & FGI_RW_RESERVED) || waited_long(first))) {
+		*state = FGI_PARKED_OWNER;
+		return entries | woken | flags_after(c, writer) | (writer ? first->self : FGI_RW_READ | c->readers);
+	}
+	if (woken)
+		return entries | woken | FGI_RW_PARKED;
+	*state = FGI_PARKED_RETRY;
+	return entries | FGI_RW_WOKEN | flags_after(c, writer);
+}
+
+/* Gives up the lock of a writer, or of one reader, where threads may be parked. release: pairs with the acquires of
+ * a thread that takes the word or is told. */
+static void release(struct fgi_rwlock *l, bool after_writer)
+{
+	struct fgi_parked_list *list = fgi_parked_lock(l);
+	struct census c = count(list, l);
+	bool writer = writer_is_next(l, &c, after_writer);
+	struct fgi_parked *chain = NULL;
+	enum fgi_parked_state state;
+	uint32_t word, next;
+
+	do {
+		word = fg_load_relaxed(&l->word);
+		state = FGI_PARKED_AWAKE;
+		if (!after_writer && (word & FGI_RW_COUNT) > 1)
+			next = word - 1;
+		else
+			next = word_after(word, &c, writer, &state);
+	} while (fg_cas_acq_rel(&l->word, word, next) != word);
+	if (state != FGI_PARKED_AWAKE)
+		chain = take_out(list, l, writer ? c.writer : NULL);
+	fgi_parked_unlock(list);
+	tell(chain, state);
+}
+
+/* Readers need no longer be kept out, or a thread that was woken does not take the free lock. With the list locked;
+ * returns those who are to be told *state. */
+static struct fgi_parked *let_in(struct fgi_rwlock *l, struct fgi_parked_list *list, enum fgi_parked_state *state)
+{
+	struct census c = count(list, l);
+	uint32_t word, next;
+	bool writer;
+
+	do {
+		word = fg_load_relaxed(&l->word);
+		if (fgi_rw_written(word) || (c.writer && c.writer->reserved) || c.more_writers_reserved)
+			return NULL;
+		writer = false;
+		if (c.reader) {
+			next = ((word & ~(FGI_RW_RESERVED | FGI_RW_PARKED)) | FGI_RW_READ) + c.readers;
+			next |= c.writer ? FGI_RW_PARKED : 0;
+			*state = FGI_PARKED_OWNER;
+		} else if (c.writer && writable(word & ~FGI_RW_WOKEN) && !(word & FGI_RW_WOKEN)) {
+			writer = true;
+			next = word | FGI_RW_WOKEN;
+			*state = FGI_PARKED_RETRY;
+		} else {
+			return NULL;
+		}
+	} while (fg_cas_acq_rel(&l->word, word, next) != word);
+	return take_out(list, l, writer ? c.writer : NULL);
+}
+
+/* With the list locked: makes the flags agree with it. */
+static void set_flags(struct fgi_rwlock *l, const struct fgi_parked_list *list)
+{
+	uint32_t flags = 0, word;
+
+	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p))
+		flags |= FGI_RW_PARKED | (p->reserved ? FGI_RW_RESERVED : 0);
+	do {
+		word = fg_load_relaxed(&l->word);
+	} while (fg_cas_relaxed(&l->word, word, (word & ~(FGI_RW_PARKED | FGI_RW_RESERVED)) | flags) != word);
+}
+
+/* ---- parking ------------------------------------------------------------------------------------------------------- */
+
+/* With the list locked. Otherwise another thread has taken the waiter out and is about to tell it. */
+static bool is_listed(const struct wait *w, const struct fgi_parked_list *list)
+{
+	struct fgi_parked *p = NULL;
+
+	do
+		p = fgi_parked_next(list, w->lock, p);
+	while (p && p != &w->node);
+	return p != NULL;
+}
+
+/* Puts the waiter into the list unless the lock can be taken now. */
+static bool enter_list(struct wait *w)
+{
+	struct fgi_rwlock *l = w->lock;
+	struct fgi_parked_list *list = fgi_parked_lock(l);
+	uint32_t word, next;
+
+	w->node.reserved = w->node.writer && l->writers_first;
+	w->node.forks = fgi_forks;
+	w->node.state = FGI_PARKED_AWAKE;
+	do {
+		word = fg_load_relaxed(&l->word);
+		if (worth_a_try(w)) {
+			fgi_parked_unlock(list);
+			return false;
+		}
+		next = word | FGI_RW_PARKED | (w->node.reserved ? FGI_RW_RESERVED : 0);
+		if (!fgi_parked_next(list, l, NULL)) { /* also what the parent of a fork has left */
+			next &= ~FGI_RW_WOKEN;
+			if (!w->node.reserved && (word & FGI_RW_RESERVED))
+				next &= readable(word, true) ? ~(FGI_RW_RESERVED | FGI_RW_PARKED) : ~FGI_RW_RESERVED;
+		}
+		if (w->woken)
+			next &= ~FGI_RW_WOKEN;
+	} while (fg_cas_relaxed(&l->word, word, next) != word);
+	if (!(next & FGI_RW_PARKED)) {
+		fgi_parked_unlock(list);
+		return false;
+	}
+	fgi_parked_add(list, &w->node, w->slept);
+	w->woken = false;
+	fgi_parked_unlock(list);
+	return true;
+}
+
+/* With the list locked, and the waiter in it: sets RESERVED, but not on a lock that can be taken: no release would hand it
+ * over. Then the waiter leaves the list and tries. */
+static void reserve(struct wait *w, struct fgi_parked_list *list)
+{
+	struct fgi_rwlock *l = w->lock;
+	uint32_t word;
+
+	do {
+		word = fg_load_relaxed(&l->word);
+		if (takeable(w, word)) {
+			fgi_parked_remove(list, &w->node);
+			set_flags(l, list);
+			fg_store_relaxed(&w->node.state, FGI_PARKED_RETRY);
+			return;
+		}
+	} while (fg_cas_relaxed(&l->word, word, word | FGI_RW_RESERVED) != word);
+	w->node.reserved = true;
+}
+
+/* The lock went to others for RESERVE_NS: reserves it. Or a writer has kept readers out for pass_ns: lets them in. */
+static void act(struct wait *w)
+{
+	struct fgi_rwlock *l = w->lock;
+	struct fgi_parked_list *list = fgi_parked_lock(l);
+	enum fgi_parked_state state = FGI_PARKED_AWAKE;
+	struct fgi_parked *chain = NULL;
+
+	if (fgi_parked_state(&w->node) <= FGI_PARKED_ASLEEP && is_listed(w, list)) {
+		if (!w->node.reserved) {
+			reserve(w, list);
+		} else {
+			w->node.reserved = false;
+			w->pass_ns = w->pass_ns < LONGEST_PASS_NS ? w->pass_ns * 2 : LONGEST_PASS_NS;
+			set_flags(l, list);
+			chain = let_in(l, list, &state);
+		}
+		w->act_ns = 0; /* a reader has nothing more to do */
+		if (w->node.writer || !w->node.reserved)
+			w->act_ns = fgi_now_ns(CLOCK_MONOTONIC) + (w->node.reserved ? w->pass_ns : RESERVE_NS);
+	}
+	fgi_parked_unlock(list);
+	tell(chain, state);
+}
+
+/* The deadline is reached. Returns the final state: FGI_PARKED_AWAKE if nobody has told the waiter anything. */
+static enum fgi_parked_state leave_list(struct wait *w)
+{
+	struct fgi_rwlock *l = w->lock;
+	struct fgi_parked_list *list = fgi_parked_lock(l);
+	enum fgi_parked_state state = FGI_PARKED_AWAKE;
+	struct fgi_parked *chain = NULL;
+	bool listed = is_listed(w, list);
+
+	if (listed) {
+		fgi_parked_remove(list, &w->node);
+		set_flags(l, list);
+		chain = let_in(l, list, &state);
+	}
+	fgi_parked_unlock(list);
+	tell(chain, state);
+	if (listed)
+		return FGI_PARKED_AWAKE;
+	while ((state = fgi_parked_state(&w->node)) <= FGI_PARKED_ASLEEP) /* it is told in a moment */
+		fgi_spin_yield();
+	return state;
+}
+
+/* Sleeps until told, or until the deadline (FGI_PARKED_AWAKE). */
+static enum fgi_parked_state sleep_in_list(struct wait *w)
+{
+	const struct fgi_spin_budget *p = &w->deadline;
+	enum fgi_parked_state state;
+	int result;
+
+	w->slept = true;
+	while ((state = fgi_parked_state(&w->node)) <= FGI_PARKED_ASLEEP) {
+		if (w->node.forks != fgi_forks) /* a signal handler forked: this process has no such list */
+			return FGI_PARKED_RETRY;
+		if (fg_cas_relaxed(&w->node.state, FGI_PARKED_AWAKE, FGI_PARKED_ASLEEP) > FGI_PARKED_ASLEEP)
+			continue;
+		fg_thread.parks++;
+		if (w->act_ns)
+			result = fgi_sleep_until(&w->node.state, FGI_PARKED_ASLEEP, p, w->act_ns, FGI_ANYBODY);
+		else
+			result = fgi_futex_wait(&w->node.state, FGI_PARKED_ASLEEP, p->clock, p->deadline);
+		if (result != ETIMEDOUT)
+			continue;
+		if (fgi_past_deadline(p))
+			return leave_list(w);
+		if (w->act_ns)
+			act(w);
+	}
+	return state;
+}
+
+/* Waits until the lock is worth a try (0), was handed over (EALREADY), or the deadline is reached (ETIMEDOUT). */
+static int wait_turn(struct wait *w)
+{
+	if (!w->began) {
+		w->began = true;
+		fgi_awake_begin(&w->awake, w->lock);
+		w->node.since_ns = w->awake.begin_ns;
+		w->act_ns = w->node.since_ns + RESERVE_NS;
+		if (w->node.writer && w->lock->writers_first)
+			w->act_ns = 0; /* reserved from the start, for as long as it takes */
+	}
+	if (w->tries++ < TRIES && !w->slept &&
+	    fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline.clock, w->deadline.deadline))
+		return 0;
+	if (fgi_past_deadline(&w->deadline))
+		return worth_a_try(w) && w->tries < TRIES ? 0 : ETIMEDOUT;
+	if (!enter_list(w))
+		return 0;
+	switch (sleep_in_list(w)) {
+	case FGI_PARKED_OWNER:
+		return EALREADY;
+	case FGI_PARKED_RETRY:
+		w->woken = true; /* if it was its own clock that told it, the next release wakes another one too many */
+		return 0;
+	default:
+		return ETIMEDOUT;
+	}
+}
+
+/* The wait is over, with the lock or without. */
+static void end_wait(struct wait *w, int result)
+{
+	struct fgi_parked *chain;
+	struct fgi_parked_list *list;
+	enum fgi_parked_state state = FGI_PARKED_AWAKE;
+
+	if (w->began)
+		fgi_awake_end(&w->awake, w->slept, 0);
+	if (!w->woken || result == 0)
+		return;
+	list = fgi_parked_lock(w->lock);
+	fg_fetch_and_relaxed(&w->lock->word, ~FGI_RW_WOKEN);
+	chain = let_in(w->lock, list, &state);
+	fgi_parked_unlock(list);
+	tell(chain, state);
+}
+
+/* ---- readers ------------------------------------------------------------------------------------------------------- */
+
+/* The word with one more reader. Readers that meet one another there enter the table from now on. */
+static uint32_t with_reader(const struct fgi_rwlock *l, uint32_t word, bool crowded)
+{
+	const uint32_t waited = FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_WOKEN | FGI_RW_BIASED;
+	uint32_t next = (word | FGI_RW_READ) + 1;
+
+	if (!crowded || l->writers_first || (word & waited))
+		return next;
+	if (fgi_now_ns(CLOCK_MONOTONIC) < fg_load_relaxed(&l->unbiased_until_ns))
+		return next;
+	return next | FGI_RW_BIASED | FGI_RW_ENTRIES;
+}
+
+static int read_wait(struct wait *w)
+{
+	struct fgi_rwlock *l = w->lock;
+	bool crowded = false;
+	int result;
+
+	if (fgi_rw_written(fg_load_relaxed(&l->word)) && (fg_load_relaxed(&l->word) & FG_OWNER_MASK) == w->node.self)
+		return EDEADLK;
+	for (;;) {
+		uint32_t word = fg_load_relaxed(&l->word), next;
+
+		if (!readable(word, w->exempt)) {
+			result = wait_turn(w);
+			if (result)
+				return result == EALREADY ? 0 : result;
+			continue;
+		}
+		if ((word & FGI_RW_COUNT) == FGI_RW_COUNT)
+			return EAGAIN;
+		next = with_reader(l, word, crowded);
+		if (w->woken)
+			next &= ~FGI_RW_WOKEN;
+		if (fg_cas_acq_rel(&l->word, word, next) == word) /* pairs with the releases */
+			return 0;
+		crowded = true;
+	}
+}
+
+int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
+{
+	struct wait w = wait_at(l, false, clock, abs);
+	int result = read_wait(&w);
+
+	if (!result)
+		fgi_rwlock_reads();
+	end_wait(&w, result);
+	return result;
+}
+
+int fgi_rwlock_try_read(struct fgi_rwlock *l)
+{
+	uint32_t word;
+
+	while (readable(word = fg_load_relaxed(&l->word), !l->writers_first)) {
+		if ((word & FGI_RW_COUNT) == FGI_RW_COUNT)
+			return EAGAIN;
+		if (((word & FGI_RW_BIASED) && fgi_rwlock_read_biased(l)) ||
+		    fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word) {
+			fgi_rwlock_reads();
+			return 0;
+		}
+	}
+	return EBUSY;
+}
+
+void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l)
+{
+	for (;;) {
+		uint32_t word = fg_load_relaxed(&l->word), next = word - 1;
+
+		if (!(word & FGI_RW_READ)) { /* what another thread has locked */
+			uint64_t *entry = fgi_readers_find(l);
+
+			if (!entry || fgi_readers_leave(entry, l))
+				return;
+			continue;
+		}
+		if ((word & FGI_RW_COUNT) == 1) {
+			if ((word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED))) {
+				release(l, false);
+				return;
+			}
+			next = word & ~(FGI_RW_READ | FGI_RW_COUNT);
+		}
+		if (fg_cas_release(&l->word, word, next) == word)
+			return;
+	}
+}
+
+/* ---- writers ------------------------------------------------------------------------------------------------------- */
+
+/* Ends the bias. Returns NULL if no reader stands in the table: then ENTRIES is cleared, too; otherwise an entry. The
+ * list's lock keeps others from doing the same, so BIASED, once it is seen to be clear, was clear during the search. */
+static uint64_t *end_bias(struct fgi_rwlock *l)
+{
+	struct fgi_parked_list *list = fgi_parked_lock(l);
+	uint64_t *entry;
+	uint32_t word;
+
+	do {
+		fg_fetch_and_seq_cst(&l->word, ~FGI_RW_BIASED); /* pairs with fgi_rwlock_read_biased */
+		entry = fgi_readers_find(l);
+		word = fg_load_relaxed(&l->word);
+	} while (!entry && ((word & FGI_RW_BIASED) || fg_cas_acq_rel(&l->word, word, word & ~FGI_RW_ENTRIES) != word));
+	fgi_parked_unlock(list);
+	return entry;
+}
+
+struct entry_wait {
+	const uint64_t *entry;
+	const struct fgi_rwlock *lock;
+};
+
+static bool entry_left(const void *argument)
+{
+	const struct entry_wait *e = argument;
+
+	return fgi_readers_left(e->entry, e->lock);
+}
+
+/* Waits until no reader stands in the table. */
+static int drain(struct fgi_rwlock *l, const struct fgi_spin_budget *p)
+{
+	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), now;
+	uint64_t *entry;
+
+	fg_store_relaxed(&l->unbiased_until_ns, began + RESERVE_NS);
+	while ((entry = end_bias(l)) != NULL) {
+		struct entry_wait e = {entry, l};
+		struct fgi_awake awake;
+		bool slept = false;
+
+		fgi_awake_begin(&awake, entry);
+		if (!fgi_awake_stay(&awake, entry_left, &e, p->clock, p->deadline))
+			while (!entry_left(&e) && !fgi_past_deadline(p)) {
+				slept = true;
+				fgi_readers_sleep(entry, l, p->clock, p->deadline);
+			}
+		fgi_awake_end(&awake, slept, 0);
+		if (!entry_left(&e))
+			return ETIMEDOUT;
+	}
+	now = fgi_now_ns(CLOCK_MONOTONIC);
+	fg_store_relaxed(&l->unbiased_until_ns, now + UNBIASED_TIMES * (now - began));
+	return 0;
+}
+
+static int write_wait(struct wait *w)
+{
+	struct fgi_rwlock *l = w->lock;
+	int result;
+
+	if ((fg_load_relaxed(&l->word) & FG_OWNER_MASK) == w->node.self)
+		return EDEADLK;
+	for (;;) {
+		uint32_t word = fg_load_relaxed(&l->word), next;
+
+		if (word & FGI_RW_ENTRIES) {
+			result = drain(l, &w->deadline);
+			if (result)
+				return result;
+			continue;
+		}
+		if (!writable(word)) {
+			result = wait_turn(w);
+			if (result)
+				return result == EALREADY ? 0 : result;
+			continue;
+		}
+		next = (w->woken ? word & ~FGI_RW_WOKEN : word) | w->node.self;
+		if (fg_cas_acquire(&l->word, word, next) == word)
+			return 0;
+	}
+}
+
+int fgi_rwlock_write_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
+{
+	struct wait w = wait_at(l, true, clock, abs);
+	int result;
+
+	fgi_intent_set(&l->word);
+	result = write_wait(&w);
+	if (result)
+		fgi_intent_clear(&l->word);
+	end_wait(&w, result);
+	return result;
+}
+
+int fgi_rwlock_try_write(struct fgi_rwlock *l)
+{
+	uint32_t word = fg_load_relaxed(&l->word), self = fgi_self();
+
+	if ((word & FGI_RW_ENTRIES) && !(word & FGI_RW_READ)) {
+		end_bias(l);
+		word = fg_load_relaxed(&l->word);
+	}
+	fgi_intent_set(&l->word);
+	while (writable(word & ~FGI_RW_RESERVED)) {
+		uint32_t found = fg_cas_acquire(&l->word, word, word | self);
+
+		if (found == word)
+			return 0;
+		word = found;
+	}
+	fgi_intent_clear(&l->word);
+	return EBUSY;
+}
+
+/* The writer is another thread, or one that forked and is now the child's: then `held` counts the lock. */
+void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l)
+{
+	if (fgi_forks && fg_thread.held > 0)
+		fgi_held_lower();
+	fgi_rwlock_write_unlock_slow(l);
+}
+
+void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l)
+{
+	for (;;) {
+		uint32_t word = fg_load_relaxed(&l->word);
+
+		if ((word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED))) {
+			release(l, true);
+			return;
+		}
+		if (fg_cas_release(&l->word, word, word & ~FGI_RW_COUNT) == word)
+			return;
+	}
+}

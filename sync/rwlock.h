@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* A read-write lock that spins while critical sections run and parks while one of them is preempted.
+ *
+ *   word               meaning
+ *   0                  free
+ *   tid                held by a writer; bits 26 to 28 are 0 then
+ *   READ | n           held by n readers that are counted here
+ *   ... | ENTRIES      more readers may stand in the table (sync/readers.h); no writer may take the lock
+ *   ... | BIASED       and further readers may enter there
+ *   ... | PARKED       a thread may be parked (sync/parked.h): the release has to look
+ *   ... | WOKEN        a parked thread was woken and has not tried yet: the release need not wake another
+ *   ... | RESERVED     a parked thread has waited for FGI_RWLOCK_RESERVE_NS: no other thread may take the lock, and the
+ *                      release hands it over
+ *
+ * Waiting: a thread stays awake for a while as at the switching condition variable (sync/awake.h), then it parks.
+ *
+ * I1  The word and the table alone decide. A writer takes the lock only where ENTRIES is not set; only a thread that
+ *     has found the table without readers, with BIASED taken away before, clears it.
+ * I2  PARKED is set, and the lock seen to be taken, with the list locked; a release that sees PARKED looks into the list
+ *     unless WOKEN says that a thread is on its way. That thread clears WOKEN when it takes the lock, parks again, or
+ *     gives up; then it wakes the next if the lock is free.
+ * I4  RESERVED. After a writer the readers that wait come first, all together, and after readers a writer. A lock of the
+ *     kind that prefers writers is reserved as soon as a writer parks.
+ *     A thread that already reads some lock is not kept out by RESERVED: it may hold this one, and the writer would wait
+ *     for it. Other threads that read may wait for a thread that is kept out. So a writer that finds the lock read for
+ *     10 ms more lets all readers pass that wait, then for 20 ms, and so on.
+ * I5  A writer by published intent (runtime/thread.h), exactly; a reader by hand: held, after it was counted.
+ * A release touches the lock for the last time when it gives it up. */
+#ifndef FGI_SYNC_RWLOCK_H
+#define FGI_SYNC_RWLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "runtime/thread.h"
+#include "sync/readers.h"
+
+struct fgi_rwlock {
+	uint32_t word;
+	uint32_t writers_first;     /* the kind that prefers writers; constant */
+	uint64_t unbiased_until_ns; /* CLOCK_MONOTONIC: what ended the bias has cost so much that it pays no earlier */
+};
+
+#define FGI_RW_COUNT 0x03ffffffu
+#define FGI_RW_BIASED 0x04000000u
+#define FGI_RW_ENTRIES 0x08000000u
+#define FGI_RW_READ 0x10000000u
+#define FGI_RW_WOKEN 0x20000000u
+#define FGI_RW_RESERVED 0x40000000u
+#define FGI_RW_PARKED 0x80000000u
+_Static_assert((FG_OWNER_MASK & FGI_RW_COUNT) == FGI_RW_COUNT, "a writer's tid is the owner");
+_Static_assert(!(FG_OWNER_MASK & (FGI_RW_WOKEN | FGI_RW_RESERVED | FGI_RW_PARKED)), "flags beside a writer");
+
+/* For how many read locks this thread has entered. */
+extern __thread int32_t fgi_reading __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs);
+int fgi_rwlock_write_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs);
+void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l);
+void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l);
+void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l);
+
+static inline bool fgi_rw_written(uint32_t word)
+{
+	return !(word & FGI_RW_READ) && (word & FGI_RW_COUNT);
+}
+
+static inline void fgi_rwlock_reads(void)
+{
+	fgi_held_raise();
+	fgi_reading++;
+}
+
+/* Enters the table. False, without the lock, if the entry is in use or the lock is no longer biased. */
+static inline bool fgi_rwlock_read_biased(struct fgi_rwlock *l)
+{
+	uint64_t *entry = fgi_readers_entry(l);
+
+	if (!fgi_readers_enter(entry, l))
+		return false;
+	if (fg_likely(fg_load_seq_cst(&l->word) & FGI_RW_BIASED))
+		return true;
+	if (!fgi_readers_leave(entry, l))
+		fgi_rwlock_read_unlock_slow(l); /* another reader has given up this entry, and its own count is ours */
+	return false;
+}
+
+/* All below return 0 with the lock. read and write: ETIMEDOUT; EDEADLK if this thread is the writer; EAGAIN if there are
+ * too many readers. The clock is CLOCK_REALTIME or CLOCK_MONOTONIC, `abs` valid, or NULL. */
+static inline int fgi_rwlock_read(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
+{
+	uint32_t word = fg_load_relaxed(&l->word);
+
+	if (word & FGI_RW_BIASED) {
+		if (fg_likely(fgi_rwlock_read_biased(l))) {
+			fgi_rwlock_reads();
+			return 0;
+		}
+	} else if (fg_likely(!(word & FGI_RW_RESERVED) && !fgi_rw_written(word))) {
+		/* acquire: pairs with the release of a writer */
+		if (fg_likely((word & FGI_RW_COUNT) < FGI_RW_COUNT &&
+			      fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word)) {
+			fgi_rwlock_reads();
+			return 0;
+		}
+	}
+	return fgi_rwlock_read_slow(l, clock, abs);
+}
+
+static inline int fgi_rwlock_write(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
+{
+	uint32_t self = fgi_self();
+
+	fgi_intent_set(&l->word);
+	if (fg_likely(fg_cas_acquire(&l->word, 0, self) == 0)) /* pairs with the releases */
+		return 0;
+	fgi_intent_clear(&l->word);
+	return fgi_rwlock_write_slow(l, clock, abs);
+}
+
+int fgi_rwlock_try_read(struct fgi_rwlock *l);
+int fgi_rwlock_try_write(struct fgi_rwlock *l);
+
+static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint32_t word)
+{
+	fgi_reading--;
+	fgi_held_lower();
+	if ((word & FGI_RW_ENTRIES) && fgi_readers_leave(fgi_readers_entry(l), l))
+		return;
+	/* release: pairs with the acquire of the next writer */
+	if (fg_likely((word & FGI_RW_READ) && (word & FGI_RW_COUNT) > 1) &&
+	    fg_cas_release(&l->word, word, word - 1) == word)
+		return;
+	if (fg_likely(word == (FGI_RW_READ | 1)) && fg_cas_release(&l->word, word, 0) == word)
+		return;
+	fgi_rwlock_read_unlock_slow(l);
+}
+
+static inline void fgi_rwlock_unlock(struct fgi_rwlock *l)
+{
+	uint32_t word = fg_load_relaxed(&l->word), self = fgi_self();
+
+	if (!fgi_rw_written(word)) {
+		fgi_rwlock_read_unlock(l, word);
+		return;
+	}
+	if (fg_unlikely((word & FG_OWNER_MASK) != self)) {
+		fgi_rwlock_write_unlock_foreign(l);
+		return;
+	}
+	fgi_intent_restore(&l->word);
+	if (fg_unlikely(fg_cas_release(&l->word, self, 0) != self))
+		fgi_rwlock_write_unlock_slow(l);
+	fgi_intent_clear(&l->word);
+}
+
+#endif
