@@ -14,10 +14,42 @@ const FLAGS: [&str; 5] = [
 fn bpf_flags(root: &str, arch: &str) -> Vec<String> {
     let mut flags = vec![format!("-I{root}/abi"), format!("-I{root}/bpf")];
     flags.extend(FLAGS.map(String::from));
+    let target = match arch {
+        "x86_64" => "x86",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    flags.push(format!("-D__TARGET_ARCH_{target}"));
     // Debian and Ubuntu keep asm/types.h, which linux/bpf.h includes, in the multiarch directory.
     flags.extend([
         "-idirafter".to_owned(),
         format!("/usr/include/{arch}-linux-gnu"),
     ]);
     flags
+}
+
+/// Compiles a kernel half with clang. `headers` is where libbpf's are.
+fn compile_bpf(
+    source: &std::path::Path,
+    object: &std::path::Path,
+    headers: &str,
+    flags: &[String],
+) -> Result<(), String> {
+    let compiled = std::process::Command::new("clang")
+        // -g for BTF. What DWARF says besides does not name the folder in which it was built.
+        .args(["-target", "bpf", "-O2", "-g", "-fdebug-compilation-dir=."])
+        .arg("-fno-stack-protector")
+        .arg(format!("-I{headers}"))
+        .args(flags)
+        .arg("-c")
+        .arg(source)
+        .arg("-o")
+        .arg(object)
+        .output()
+        .map_err(|e| format!("cannot execute clang: {e}"))?;
+    if compiled.status.success() {
+        return Ok(());
+    }
+    let told = String::from_utf8_lossy(&compiled.stderr);
+    Err(format!("clang: {}\n{told}", compiled.status))
 }

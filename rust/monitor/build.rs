@@ -2,11 +2,10 @@
 //! Compiles the kernel half with clang and generates the Rust side of the records both halves share.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
-use libbpf_cargo::SkeletonBuilder;
 
 include!("bpf_flags.rs");
 
@@ -41,15 +40,22 @@ fn main() -> Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
     records(&out)?;
     println!("cargo:rerun-if-changed=bpf_flags.rs");
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .obj(out.join("monitor.bpf.o"))
-        .clang_args(bpf_flags("../..", &env::var("CARGO_CFG_TARGET_ARCH")?))
-        .build()
-        .context("compiling bpf/monitor.bpf.c (needs clang and the kernel's user-space headers)")
+    // Where libbpf-sys, a direct dependency, laid libbpf's headers; the tests compile with them, too.
+    let headers = env::var("DEP_BPF_INCLUDE").context("libbpf-sys says where its headers are")?;
+    println!("cargo:rustc-env=FG_BPF_HEADERS={headers}");
+    let flags = bpf_flags("../..", &env::var("CARGO_CFG_TARGET_ARCH")?);
+    compile_bpf(
+        Path::new(SOURCE),
+        &out.join("monitor.bpf.o"),
+        &headers,
+        &flags,
+    )
+    .map_err(|e| {
+        anyhow!("compiling {SOURCE} (needs clang and the kernel's user-space headers): {e}")
+    })
 }
 
-fn records(out: &std::path::Path) -> Result<()> {
+fn records(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header(RECORDS)
         .clang_args(["-I../../abi", "-I../../bpf"])

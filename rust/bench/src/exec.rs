@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use regex::Regex;
+use regex_lite::Regex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use flexguard_launch::child::cannot_start;
 use flexguard_launch::failure::{Context, Failure, NOT_FOUND, Result};
-use regex::Regex;
+use regex_lite::Regex;
 use tempfile::TempDir;
 use which::which;
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
-use regex::Regex;
+use regex_lite::Regex;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 

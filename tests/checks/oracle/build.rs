@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use libbpf_cargo::SkeletonBuilder;
 
@@ -66,6 +66,7 @@ fn mutants(out: &Path, mut flags: Vec<String>) -> Result<()> {
         "/// Kernel halves of the monitor that are broken on purpose.\npub const MUTANTS: &[(&str, &[u8])] = &[\n"
             .to_owned();
     flags.push("-w".to_owned());
+    let headers = env::var("DEP_BPF_INCLUDE").context("libbpf-sys says where its headers are")?;
     for mutant in MUTANTS.iter().filter(|mutant| mutant.caught_by == ORACLE) {
         let Mutant { name, old, new, .. } = mutant;
         if !source.contains(old) {
@@ -76,12 +77,9 @@ fn mutants(out: &Path, mut flags: Vec<String>) -> Result<()> {
         }
         let file = out.join(format!("{name}.bpf.c"));
         fs::write(&file, source.replace(old, new))?;
-        SkeletonBuilder::new()
-            .source(&file)
-            .obj(out.join(format!("{name}.bpf.o")))
-            .clang_args(&flags)
-            .build()
-            .with_context(|| format!("compiling the mutant {name} ({NEEDS})"))?;
+        let object = out.join(format!("{name}.bpf.o"));
+        compile_bpf(&file, &object, &headers, &flags)
+            .map_err(|e| anyhow!("compiling the mutant {name} ({NEEDS}): {e}"))?;
         writeln!(
             list,
             "    ({name:?}, include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.bpf.o\"))),"

@@ -11,8 +11,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use libbpf_cargo::SkeletonBuilder;
-
 use crate::harness::{NOT_LOADED, OBJECT_ENV, load};
 
 include!("mutants/table.rs");
@@ -40,12 +38,8 @@ pub fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
     let mut flags = bpf_flags(ROOT, env::consts::ARCH);
     flags.retain(|flag| flag != "-Werror");
     flags.push("-w".to_owned());
-    SkeletonBuilder::new()
-        .source(&file)
-        .obj(&object)
-        .clang_args(flags)
-        .build()
-        .unwrap_or_else(|error| panic!("{name} does not compile: {error:#}"));
+    compile_bpf(&file, &object, env!("FG_BPF_HEADERS"), &flags)
+        .unwrap_or_else(|error| panic!("{name} does not compile: {error}"));
     object
 }
 

@@ -10,7 +10,7 @@ use flexguard_bench::options::{factor, seconds, threads};
 use flexguard_bench::{exec, presets};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
-use regex::Regex;
+use regex_lite::Regex;
 
 use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan};
 use crate::commands::Subcommand;
