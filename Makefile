@@ -59,7 +59,7 @@ bench: workers ## the paper's shared-memory-access microbenchmark: glibc, futex,
 install: ## copy what `make` built to $(DESTDIR)$(PREFIX); after `make workers`, the workers, too
 	@test -x build/bin/flexguard || { echo "nothing to install yet: run \`make\` first" >&2; exit 1; }
 	@DESTDIR="$(DESTDIR)" cmake --install $(CMAKE_BUILD) --prefix "$(PREFIX)" >/dev/null
-	@scripts/assemble "$(DESTDIR)$(PREFIX)"
+	@scripts/assemble "$(DESTDIR)$(PREFIX)" "$(PREFIX)"
 
 lint: ## formatting, static analysis, and the rules of CONTRIBUTING.md
 	@scripts/bootstrap build check bench lint

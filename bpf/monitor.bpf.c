@@ -36,6 +36,11 @@
  * registered processes, and by a task iterator (fg_adopt) for the threads that are older than the registration. A
  * critical thread without a record is `missed`, and not counted, because it could not be uncounted.
  *
+ * The state that outlives a monitor is in the maps `shared`, `processes`, `threads` and `counts`: a monitor that is
+ * started again takes them over (rust/monitor/src/keep.rs), and attaches its programs before it detaches its
+ * predecessor's. While both are attached each switch is judged twice, which changes no count: the second uncounts first
+ * what the first has counted.
+ *
  * What it costs a bystander: a per-CPU increment; if any process ever registered, one storage look-up; only while
  * somebody is counted or named, one more for prev and one for next; and if any process ever asked for the ends of its
  * slices (slice.h), one for next.
@@ -86,18 +91,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct fg_cpu_counts);
 } counts SEC(".maps");
-
-/* Some process has registered since the load. Until then every hook returns at once. */
-static volatile __u32 any_process;
-
-/* Some process has asked for the slice forecasts. Until then none are computed. */
-static volatile __u32 slices_wanted;
-
-/* The number of CPUs that the machine may have. */
-static volatile __u32 cpus;
-
-/* Threads with a name in `off_cpu`. */
-static __u32 named;
 
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
@@ -241,14 +234,14 @@ static __always_inline void forget_name(struct fg_thread_record *thread, struct 
 	if (page->off_cpu[name % FG_OFF_CPU] == name)
 		page->off_cpu[name % FG_OFF_CPU] = 0;
 	thread->named_as = 0;
-	__sync_fetch_and_add(&named, -1);
+	__sync_fetch_and_add(&page->named, -1);
 }
 
 static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_shared *page)
 {
 	page->off_cpu[name % FG_OFF_CPU] = name;
 	thread->named_as = name;
-	__sync_fetch_and_add(&named, 1);
+	__sync_fetch_and_add(&page->named, 1);
 }
 
 /* Returns 1 if the thread was counted; it no longer is, nor is its name published. While no thread is, none is looked
@@ -257,7 +250,7 @@ static __always_inline int uncount(struct task_struct *task, struct fg_shared *p
 {
 	struct fg_thread_record *thread;
 
-	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(named)) || (task->flags & PF_KTHREAD))
+	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(page->named)) || (task->flags & PF_KTHREAD))
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread)
@@ -340,7 +333,7 @@ static __always_inline void publish_slice(struct task_struct *next, struct fg_sh
 		return;
 	process = bpf_task_storage_get(&processes, next->group_leader, 0, 0);
 	if (process && (process->flags & FG_WANT_SLICE_FORECAST))
-		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, cpus);
+		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, page->cpus);
 }
 
 /* The process that has this CPU, and since when. */
@@ -395,14 +388,14 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	if (!count || !page)
 		return 0;
 	count->switches++;
-	if (!any_process)
+	if (!READ_ONCE(page->any_process))
 		return 0;
 	/* prev ran until now: if it is still counted, its switch-in went unseen. */
 	delta = -uncount(next, page) - uncount(prev, page);
 	delta += switched_out(prev, preempt, prev_state, page, count);
 	adjust(page, delta);
 	publish_cpu(prev, next, page);
-	if (slices_wanted)
+	if (page->slices_wanted)
 		publish_slice(next, page);
 	return 0;
 }
@@ -421,9 +414,10 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct fg_cpu_counts *count = cpu_counts();
+	struct fg_shared *page = shared_page();
 	struct fg_process_record *process;
 
-	if (!count || !any_process)
+	if (!count || !page || !page->any_process)
 		return 0;
 	process = bpf_task_storage_get(&processes, parent->group_leader, 0, 0);
 	if (!process)
@@ -443,7 +437,9 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
-	if (any_process)
+	struct fg_shared *page = shared_page();
+
+	if (page && page->any_process)
 		bpf_task_storage_delete(&processes, task);
 	return 0;
 }
@@ -468,11 +464,12 @@ SEC("iter/task")
 int fg_adopt(struct bpf_iter__task *ctx)
 {
 	struct fg_cpu_counts *count = cpu_counts();
+	struct fg_shared *page = shared_page();
 	struct task_struct *task = ctx->task;
 
-	any_process = 1;
-	if (!count || !task)
+	if (!count || !page || !task)
 		return 0;
+	page->any_process = 1;
 	if (task->pid == task->tgid)
 		renew_process_record(task);
 	make_thread_record(task, count);
@@ -483,7 +480,10 @@ int fg_adopt(struct bpf_iter__task *ctx)
 SEC("syscall")
 int fg_want_slices(void *unused)
 {
-	slices_wanted = 1;
+	struct fg_shared *page = shared_page();
+
+	if (page)
+		page->slices_wanted = 1;
 	return 0;
 }
 
@@ -498,7 +498,7 @@ int fg_beat(struct fg_beat_args *args)
 	page->magic = FG_ABI_MAGIC;
 	page->version = FG_ABI_VERSION;
 	page->tick_ns = args->tick_ns;
-	cpus = args->cpus;
+	page->cpus = args->cpus;
 	page->heartbeat_ns = args->alive ? bpf_ktime_get_ns() : 0;
 	return 0;
 }

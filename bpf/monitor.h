@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* What only the monitor's two halves share: the records behind its BPF maps.
- * Both halves are built together, so there is no version here. */
+/* What only the monitor's two halves share: the records behind its BPF maps. Both halves are built together. But a
+ * monitor may take over the maps of the one before it, of another build: if FG_ABI_VERSION and FG_RECORDS_VERSION are
+ * the same. Every change of a layout or of a meaning raises the latter. */
 #ifndef FLEXGUARD_MONITOR_H
 #define FLEXGUARD_MONITOR_H
 
 #include "flexguard_abi.h"
+
+#define FG_RECORDS_VERSION 1u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {

@@ -151,6 +151,7 @@ impl Served {
         Self::load(Options {
             socket: unguessable_name()?,
             run_time_stats,
+            ..Options::default()
         })
     }
 

@@ -37,7 +37,8 @@ extern "C" fn note_dispositions() {
     SIGCHLD_WAS_IGNORED.store(is_ignored(libc::SIGCHLD), Ordering::Relaxed);
 }
 
-fn is_ignored(signal: i32) -> bool {
+/// Is the signal ignored now? Before `hold`, that is what our caller left.
+pub fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action makes this a query; all-zero is a valid sigaction should the query fail.
     unsafe {

@@ -51,6 +51,14 @@ pub enum Error {
     #[error("{socket} gave an answer that is not a monitor's status: it may be another version")]
     Protocol { socket: SocketName },
 
+    /// What a successor needs could not be kept in, or taken from, a BPF file system.
+    #[error("cannot keep the monitor's maps at {path}", path = path.display())]
+    Pin { path: PathBuf, source: io::Error },
+
+    /// The service manager has passed no socket, or something else.
+    #[error("the descriptor that the service manager passed is not a listening Unix stream socket")]
+    NoSocketPassed,
+
     /// A system call that should not fail did.
     #[error("{step}")]
     Os {
@@ -66,6 +74,7 @@ impl Error {
             Error::NoBtf { source, .. }
             | Error::Bpf { source, .. }
             | Error::Socket { source, .. }
+            | Error::Pin { source, .. }
             | Error::Os { source, .. } => source.raw_os_error(),
             Error::NoPrivilege { .. } => Some(libc::EPERM),
             _ => None,
@@ -92,6 +101,11 @@ impl Error {
             Error::AlreadyListening(name) => format!("use that monitor, or choose another socket than {name}"),
             Error::NotListening(_) => "start one with `flexguard monitor`".into(),
             Error::BadSocketName(..) => "give an absolute path shorter than 108 bytes, or @name".into(),
+            Error::Pin { .. } => {
+                "give --pin a directory of a BPF file system that you may write (mount -t bpf bpf DIRECTORY; systemd mounts one at \
+                 /sys/fs/bpf), without links or files of others".into()
+            }
+            Error::NoSocketPassed => "let the unit's socket have ListenStream=, as flexguard-monitor.socket does".into(),
             Error::Socket { .. } | Error::Protocol { .. } | Error::Os { .. } => return None,
         };
         Some(advice)

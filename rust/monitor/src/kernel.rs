@@ -19,6 +19,7 @@ use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_getres};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use crate::keep::{Keeper, Kept};
 use crate::message::Registration;
 use crate::records::{fg_beat_args, fg_cpu_counts, fg_process_record};
 use crate::{Error, probe};
@@ -31,6 +32,8 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 const BTF_ENV: &str = "FLEXGUARD_BTF";
 
 const HOOKS: [&str; 3] = ["fg_fork", "fg_exec", "fg_sched_switch"];
+/// The maps with the state that outlives a monitor.
+const MAPS: [&str; 4] = ["shared", "processes", "threads", "counts"];
 const KEY_ZERO: [u8; 4] = [0; 4];
 
 /// The loaded programs and maps. Dropping it detaches and unloads everything.
@@ -45,6 +48,7 @@ pub struct Kernel {
     counts: MapHandle,
     object: Object,
     tick_ns: u32,
+    keeper: Keeper,
 }
 
 /// Run time of one program, as far as the kernel kept it.
@@ -60,8 +64,8 @@ pub fn btf_path() -> PathBuf {
 }
 
 impl Kernel {
-    /// Loads the object and attaches its hooks.
-    pub fn load(object: &[u8], keep_run_time: bool) -> Result<Kernel, Error> {
+    /// Loads the object and attaches its hooks, with the state that `keeper` has kept.
+    pub fn load(object: &[u8], keep_run_time: bool, mut keeper: Keeper) -> Result<Kernel, Error> {
         let btf = btf_path();
         File::open(&btf).map_err(|source| Error::NoBtf {
             path: btf.clone(),
@@ -71,7 +75,14 @@ impl Kernel {
             return Err(Error::NoPrivilege { missing });
         }
         libbpf_rs::set_print(Some((PrintLevel::Debug, log_libbpf)));
-        let object = open(object, &btf)?.load().map_err(bpf("loading it"))?;
+        let kept = keeper.take(&MAPS)?;
+        let mut object = open(object, &btf)?;
+        for mut map in object.maps_mut() {
+            if let Some(fd) = map.name().to_str().and_then(|name| kept.map(name)) {
+                map.reuse_fd(fd).map_err(bpf("taking over its maps"))?;
+            }
+        }
+        let object = object.load().map_err(bpf("loading it"))?;
         let mut kernel = Kernel {
             links: Vec::new(),
             // Asked for before the hooks run, so that no switch goes unmeasured.
@@ -86,12 +97,15 @@ impl Kernel {
             counts: map(&object, "counts")?,
             object,
             tick_ns: tick_ns(),
+            keeper,
         };
         // Before any client has it: from here on no process, this one included, can write the page.
-        kernel
-            .shared
-            .freeze()
-            .map_err(bpf("freezing the shared page"))?;
+        if kept.maps.is_empty() {
+            kernel
+                .shared
+                .freeze()
+                .map_err(bpf("freezing the shared page"))?;
+        }
         for hook in HOOKS {
             let link = kernel
                 .program(hook)
@@ -99,11 +113,27 @@ impl Kernel {
                 .map_err(bpf("attaching it"))?;
             kernel.links.push(link);
         }
-        tracing::debug!(
+        tracing::info!(
             run_time = kernel.run_time.is_some(),
+            taken_over = !kept.maps.is_empty(),
             "the monitor's programs are attached"
         );
+        kernel.keep(kept)?;
         Ok(kernel)
+    }
+
+    fn keep(&self, kept: Kept) -> Result<(), Error> {
+        let maps = [&self.shared, &self.processes, &self.threads, &self.counts];
+        let maps = MAPS.into_iter().zip(maps.map(|map| map.as_fd()));
+        let links = HOOKS
+            .into_iter()
+            .zip(self.links.iter().map(|link| link.as_fd()));
+        self.keeper.put(kept, maps, links)
+    }
+
+    /// Nothing outlives this monitor, as far as it is for us to say.
+    pub fn forget_kept(&self) -> Result<(), Error> {
+        self.keeper.forget_all()
     }
 
     fn program(&self, name: &str) -> ProgramMut<'_> {

@@ -3,9 +3,9 @@
 //!
 //! ```no_run
 //! # fn main() -> Result<(), flexguard_monitor::Error> {
-//! use flexguard_monitor::{Monitor, Options, SocketName, Stop};
+//! use flexguard_monitor::{Monitor, Options, Stop};
 //!
-//! let monitor = Monitor::start(Options { socket: SocketName::default(), run_time_stats: true })?;
+//! let monitor = Monitor::start(Options { run_time_stats: true, ..Options::default() })?;
 //! let stop = Stop::new()?; // set by a signal handler or another thread
 //! monitor.serve(&stop)?;
 //! println!("{:?}", monitor.stats()?);
@@ -16,6 +16,7 @@
 mod clients;
 mod error;
 mod heart;
+mod keep;
 mod kernel;
 mod message;
 mod monitor;
@@ -29,6 +30,7 @@ mod stop;
 mod stream;
 
 pub use error::Error;
+pub use keep::Keeper;
 pub use monitor::{Monitor, Options, Registered};
 pub use probe::{Hook, Probe, probe};
 pub use socket::SocketName;

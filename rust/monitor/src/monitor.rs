@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT
 //! The monitor as one object.
 
-use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::os;
 use crate::kernel::{Kernel, OBJECT};
 use crate::server::{Server, Tally};
 use crate::socket::Listener;
-use crate::{Error, SocketName, Stats, Stop};
+use crate::{Error, Keeper, SocketName, Stats, Stop};
 
 /// How to run a monitor.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Options {
     /// Where to listen.
     pub socket: SocketName,
+    /// The socket to serve instead, if the service manager listens on it already.
+    pub listener: Option<OwnedFd>,
+    /// Who keeps the maps and links for the monitor's successor.
+    pub keeper: Keeper,
     /// Ask the kernel to keep the programs' run time (needs CAP_SYS_ADMIN, costs two clock reads a switch).
     pub run_time_stats: bool,
 }
@@ -29,7 +33,7 @@ pub struct Registered {
 }
 
 /// A running monitor. Send and Sync: serve in one thread, look at the statistics in another.
-/// Drop marks the shared page as ended, detaches the programs and removes the socket.
+/// Drop marks the shared page as ended, detaches the programs and removes the socket, but for what a keeper keeps.
 #[derive(Debug)]
 pub struct Monitor {
     // Before `kernel`: no client may connect to a monitor that has gone.
@@ -37,6 +41,7 @@ pub struct Monitor {
     kernel: Kernel,
     tally: Tally,
     socket: SocketName,
+    leaves: AtomicBool,
 }
 
 impl Monitor {
@@ -49,15 +54,19 @@ impl Monitor {
     #[doc(hidden)]
     pub fn start_with(object: &[u8], options: Options) -> Result<Monitor, Error> {
         // The address first: to be told that a monitor runs already needs no privilege.
-        let listener = options.socket.listen()?;
-        let kernel = Kernel::load(object, options.run_time_stats)?;
+        let (listener, socket) = match options.listener {
+            Some(passed) => Listener::passed(passed)?,
+            None => (options.socket.listen()?, options.socket),
+        };
+        let kernel = Kernel::load(object, options.run_time_stats, options.keeper)?;
         kernel.beat(true)?;
-        tracing::info!(socket = %options.socket, "listening");
+        tracing::info!(%socket, "listening");
         Ok(Monitor {
             listener,
             kernel,
             tally: Tally::default(),
-            socket: options.socket,
+            socket,
+            leaves: AtomicBool::new(false),
         })
     }
 
@@ -110,6 +119,16 @@ impl Monitor {
             }))
     }
 
+    /// This monitor ends soon, and another one takes its place at once: what a keeper keeps stays.
+    pub fn leave_to_a_successor(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
+    }
+
+    /// How often the server has looked for clients: while it grows, the server is not stuck.
+    pub fn turns(&self) -> u64 {
+        self.tally.turns.load(Ordering::Relaxed)
+    }
+
     /// Where it listens.
     pub fn socket(&self) -> &SocketName {
         &self.socket
@@ -118,6 +137,12 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
+        if self.leaves.load(Ordering::Relaxed) {
+            return; // the page goes on without a goodbye
+        }
+        if let Err(error) = self.kernel.forget_kept() {
+            tracing::warn!(error = %error.told(), "the monitor ends, but not all it has pinned could be removed");
+        }
         if let Err(error) = self.kernel.beat(false) {
             tracing::warn!(error = %error.told(), "cannot tell clients that the monitor ends; they notice when the heartbeat stops");
         }

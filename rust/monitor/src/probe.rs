@@ -8,6 +8,7 @@ use caps::{CapSet, Capability};
 use nix::sys::utsname::uname;
 use serde::Serialize;
 
+use crate::keep::Keeper;
 use crate::kernel::{Kernel, OBJECT, btf_path};
 
 /// The facts that decide whether the monitor can run here.
@@ -73,7 +74,7 @@ pub fn probe() -> Probe {
 }
 
 fn try_hook() -> Hook {
-    match Kernel::load(OBJECT, false) {
+    match Kernel::load(OBJECT, false, Keeper::Nobody) {
         Ok(_) => Hook::Loads,
         Err(error) => Hook::Fails {
             why: error.told(),

@@ -29,11 +29,16 @@ const MAX_ACCEPTS: usize = 64;
 /// How long the server accepts no client after the system had no descriptor or memory for one.
 const RECESS: Duration = Duration::from_millis(500);
 
+/// The longest that the server sleeps.
+const TURN: Duration = Duration::from_secs(1);
+
 /// What the server has done; read by other threads.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub registered: AtomicU64,
     pub rejected: AtomicU64,
+    /// Turns of the server's loop, one a second at least.
+    pub turns: AtomicU64,
 }
 
 pub struct Server<'a> {
@@ -54,6 +59,7 @@ impl Server<'_> {
         let mut rates = Rates::default();
         let mut recess_until = None;
         loop {
+            self.tally.turns.fetch_add(1, Ordering::Relaxed);
             let now = Instant::now();
             recess_until = recess_until.filter(|&until| now < until);
             while clients.0.front().is_some_and(|c| now >= c.deadline) {
@@ -217,10 +223,9 @@ fn wait(
     // The front client is the oldest, so its deadline is the first.
     let deadline = clients.0.front().map(|client| client.deadline);
     let wake = [deadline, recess_until].into_iter().flatten().min();
-    let timeout = wake.map_or(PollTimeout::NONE, |wake| {
-        let left = wake.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-        PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)
-    });
+    let left = wake.map_or(TURN, |wake| wake.saturating_duration_since(Instant::now()));
+    let left = left.min(TURN) + Duration::from_millis(1);
+    let timeout = PollTimeout::try_from(left).expect("a second fits");
     match poll(&mut fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(errno) => return Err(os("waiting for clients")(errno)),

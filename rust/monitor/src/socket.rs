@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flexguard_abi::{FG_SOCKET_DEFAULT, FG_SOCKET_ENV};
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::geteuid;
 use nix::{setsockopt_impl, sockopt_impl};
 
@@ -68,6 +68,11 @@ impl SocketName {
             Some(value) if value.is_empty() => Ok(None),
             Some(value) => SocketName::parse(&value).map(Some),
         }
+    }
+
+    fn of(address: &UnixAddr) -> Option<SocketName> {
+        let path = address.path().map(|path| SocketName::Path(path.into()));
+        path.or_else(|| Some(SocketName::Abstract(address.as_abstract()?.into())))
     }
 
     fn address(&self) -> nix::Result<UnixAddr> {
@@ -182,6 +187,27 @@ impl fmt::Display for SocketName {
 pub(crate) struct Listener {
     pub socket: UnixListener,
     file: Option<SocketFile>,
+}
+
+impl Listener {
+    /// A socket that the service manager listens on, and where that is.
+    pub fn passed(socket: OwnedFd) -> Result<(Listener, SocketName), Error> {
+        let listens = socket::getsockopt(&socket, sockopt::AcceptConn) == Ok(true)
+            && socket::getsockopt(&socket, sockopt::SockType) == Ok(SockType::Stream);
+        let name = socket::getsockname::<UnixAddr>(socket.as_raw_fd()).ok();
+        let name = name.and_then(|address| SocketName::of(&address));
+        let name = name.filter(|_| listens).ok_or(Error::NoSocketPassed)?;
+        let socket = UnixListener::from(socket);
+        socket
+            .set_nonblocking(true)
+            .map_err(|source| Error::Socket {
+                step: "cannot listen on",
+                socket: name.clone(),
+                source,
+            })?;
+        refuse_descriptors(&socket);
+        Ok((Listener { socket, file: None }, name))
+    }
 }
 
 #[derive(Debug)]

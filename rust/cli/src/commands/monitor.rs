@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard monitor`: the Preemption Monitor for the whole machine, and the question how it is doing.
 
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
@@ -9,7 +11,7 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::output;
 use flexguard_launch::signals;
-use flexguard_monitor::{Options, SocketName, Stats};
+use flexguard_monitor::{Keeper, Options, SocketName, Stats};
 use sd_notify::NotifyState;
 use serde::Serialize;
 
@@ -36,6 +38,13 @@ pub struct Monitor {
     #[arg(long, conflicts_with = "status")]
     run_time: bool,
 
+    /// Keep the maps and programs in DIR, of a BPF file system, for a successor
+    ///
+    /// A monitor that is started with the same DIR after a crash or SIGUSR2 goes on where this one ended: programs stay
+    /// registered, and their critical sections are counted meanwhile. Under systemd the service manager keeps them.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "status")]
+    pin: Option<PathBuf>,
+
     /// Print JSON, one object a line: when ready, when ended (with the counters), or the status
     #[arg(long)]
     json: bool,
@@ -49,6 +58,20 @@ impl Subcommand for Monitor {
                 "CAP_BPF and CAP_PERFMON",
                 "Needed to load the monitor; root has both. --status and the programs that the monitor serves need none.",
             )],
+        },
+        Section {
+            title: "SIGNALS",
+            items: &[
+                ("SIGTERM, SIGINT", "End."),
+                (
+                    "SIGHUP",
+                    "End, unless it was ignored when the monitor started (nohup).",
+                ),
+                (
+                    "SIGUSR2",
+                    "End, and leave to a successor what --pin or the service manager keeps.",
+                ),
+            ],
         },
         Section {
             title: "EXIT STATUS",
@@ -67,7 +90,16 @@ impl Subcommand for Monitor {
                 SOCKET_ITEM,
                 (
                     "NOTIFY_SOCKET",
-                    "Where the monitor tells the service manager that it is ready (sd_notify).",
+                    "Where the monitor tells the service manager that it is ready (sd_notify), and hands over what a \
+                     successor needs (FDSTORE).",
+                ),
+                (
+                    "LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES",
+                    "The socket to serve, from the service manager, and what a predecessor has left with it.",
+                ),
+                (
+                    "WATCHDOG_USEC",
+                    "The service manager is told so often that the monitor is not stuck.",
                 ),
                 LOG_ITEM,
             ],
@@ -122,15 +154,40 @@ fn status(args: &Monitor, socket: &SocketName) -> Result<Status> {
 }
 
 fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
+    let ends_on_hangup = !signals::is_ignored(libc::SIGHUP);
     signals::hold()?;
-    let options = Options {
-        socket: socket.clone(),
-        run_time_stats: args.run_time,
+    let (listener, kept) = passed()?;
+    let keeper = match &args.pin {
+        Some(directory) => Keeper::Directory(directory.clone()),
+        None if std::env::var_os("NOTIFY_SOCKET").is_some() => Keeper::Manager(kept),
+        None => Keeper::Nobody,
     };
-    let served = Served::load(options)?;
+    let served = Served::load(Options {
+        socket,
+        listener,
+        keeper,
+        run_time_stats: args.run_time,
+    })?;
+    let socket = served.monitor.socket().clone();
     output::announce(&line(args, "ready", &socket, None)?);
     notify(NotifyState::Ready);
-    while !served.has_stopped() && !told_to_end() {}
+    let mut turns = 0;
+    while !served.has_stopped() {
+        match signals::wait(Some(LOOK)).map(|signal| signal.number) {
+            Some(libc::SIGUSR2) => {
+                served.monitor.leave_to_a_successor();
+                break;
+            }
+            Some(libc::SIGTERM | libc::SIGINT) => break,
+            Some(libc::SIGHUP) if ends_on_hangup => break,
+            _ => {}
+        }
+        // The server looks for clients once a second at least. If it does not, the watchdog is to end us.
+        let now = served.monitor.turns();
+        if now != std::mem::replace(&mut turns, now) && sd_notify::watchdog_enabled().is_some() {
+            notify(NotifyState::Watchdog);
+        }
+    }
     notify(NotifyState::Stopping);
     let stats = served.monitor.stats().ok();
     served.end()?;
@@ -138,9 +195,24 @@ fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
     Ok(Status::Exited(0))
 }
 
-fn told_to_end() -> bool {
-    signals::wait(Some(LOOK))
-        .is_some_and(|s| matches!(s.number, libc::SIGTERM | libc::SIGINT | libc::SIGHUP))
+/// A descriptor by the name that the service manager gives it.
+type Named = (String, OwnedFd);
+
+/// What the service manager has passed: the socket, and what a predecessor has left with it.
+fn passed() -> Result<(Option<OwnedFd>, Vec<Named>)> {
+    let doing = "cannot take what the service manager passes";
+    let fds = sd_notify::listen_fds_with_names().context(doing)?;
+    let named = fds.map(|(fd, name)| {
+        // SAFETY: the service manager has opened it for us, and nothing else in this process knows the number.
+        (name, unsafe { OwnedFd::from_raw_fd(fd) })
+    });
+    let (kept, mut sockets): (Vec<Named>, Vec<Named>) =
+        named.partition(|(name, _)| Keeper::is_ours(name));
+    if sockets.len() > 1 {
+        return Err(Failure::new(format_args!("{doing}: {} sockets", sockets.len()))
+            .advice("let the unit's socket have one ListenStream="));
+    }
+    Ok((sockets.pop().map(|(_, fd)| fd), kept))
 }
 
 fn line(args: &Monitor, state: &str, socket: &SocketName, stats: Option<Stats>) -> Result<String> {

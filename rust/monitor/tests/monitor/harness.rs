@@ -60,6 +60,7 @@ pub fn load_object(object: Option<&Path>) -> Option<(Monitor, String)> {
     let options = Options {
         socket,
         run_time_stats: false,
+        ..Options::default()
     };
     let started = match object {
         None => Monitor::start(options),

@@ -239,7 +239,7 @@ pub fn play_held_unregistered() {
 #[test]
 fn a_record_that_outlives_its_program_judges_nobody() {
     const FAILS: (&str, &str) = (
-        "if (any_process)\n\t\tbpf_task_storage_delete",
+        "if (page && page->any_process)\n\t\tbpf_task_storage_delete",
         "if (0)\n\t\tbpf_task_storage_delete",
     );
     const IGNORED: (&str, &str) = (

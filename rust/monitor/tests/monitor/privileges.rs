@@ -51,6 +51,7 @@ pub fn play_unprivileged(socket: &str) {
     let refused = Monitor::start(Options {
         socket: fresh_name("unprivileged"),
         run_time_stats: false,
+        ..Options::default()
     });
     say(&format!(
         "{}",
@@ -69,6 +70,7 @@ pub fn play_least_privilege() {
     let monitor = Monitor::start(Options {
         socket: socket.clone(),
         run_time_stats: true,
+        ..Options::default()
     })
     .unwrap();
     let stop = flexguard_monitor::Stop::new().unwrap();
@@ -122,6 +124,7 @@ pub fn play_no_btf() {
     let error = Monitor::start(Options {
         socket: fresh_name("btf"),
         run_time_stats: false,
+        ..Options::default()
     })
     .unwrap_err();
     assert!(matches!(error, Error::NoBtf { .. }), "{error:?}");

@@ -95,6 +95,7 @@ impl Service {
         let options = Options {
             socket: SocketName::parse(name.as_ref())?,
             run_time_stats: false,
+            ..Options::default()
         };
         let monitor = Arc::new(match mutant {
             Some(object) => Monitor::start_with(object, options)?,

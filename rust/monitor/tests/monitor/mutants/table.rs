@@ -139,7 +139,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("thread-without-record", "counting::threads", "\tmake_thread_record(child, count);", ""),
     mutant("old-thread-without-record", "counting::threads", "\tmake_thread_record(task, count);", ""),
     mutant("child-not-registered", "lifecycle::fork_inherits", "if (child->pid == child->tgid) {", "if (0) {"),
-    mutant("exec-keeps", "lifecycle::exec_drops", "if (any_process)\n\t\tbpf_task_storage_delete", "if (0)\n\t\tbpf_task_storage_delete"),
+    mutant("exec-keeps", "lifecycle::exec_drops", "if (page && page->any_process)\n\t\tbpf_task_storage_delete", "if (0)\n\t\tbpf_task_storage_delete"),
     mutant(
         "no-goodbye",
         "lifecycle::the_page_is_read_only_and_its_heart_beats",

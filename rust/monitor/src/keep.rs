@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+//! What outlives a monitor, so that its successor goes on where it ended: the maps, with the page that clients have
+//! mapped, and the links that keep the programs attached.
+//!
+//! Either the service manager keeps the descriptors (sd_notify's FDSTORE), which needs no privilege, or they are pinned
+//! in a directory of a BPF file system. A successor takes the maps over if it has the same layouts, attaches its own
+//! programs, and then drops its predecessor's links.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use flexguard_abi::FG_ABI_VERSION;
+use sd_notify::NotifyState;
+
+use crate::Error;
+use crate::records::FG_RECORDS_VERSION;
+
+const PREFIX: &str = "flexguard-";
+
+/// Who keeps the maps and links when this process has ended.
+#[derive(Debug, Default)]
+pub enum Keeper {
+    /// Nobody: with the process, all of it goes.
+    #[default]
+    Nobody,
+    /// The service manager; here is what it has kept so far, by name.
+    Manager(Vec<(String, OwnedFd)>),
+    /// A directory of a BPF file system, made if it is not there.
+    Directory(PathBuf),
+}
+
+/// What a predecessor has left.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// The maps that this monitor can go on with, by their names in the object.
+    pub maps: Vec<(String, OwnedFd)>,
+    /// Everything else: links, and maps of another layout. To be dropped once our own programs are attached.
+    stale: Vec<(String, OwnedFd)>,
+}
+
+impl Kept {
+    pub fn map(&self, name: &str) -> Option<BorrowedFd<'_>> {
+        let found = self.maps.iter().find(|(kept, _)| kept == name);
+        found.map(|(_, fd)| fd.as_fd())
+    }
+}
+
+fn map_prefix() -> String {
+    format!("{PREFIX}map-v{FG_ABI_VERSION}-{FG_RECORDS_VERSION}-")
+}
+
+impl Keeper {
+    /// Names that begin so are ours; the service manager may keep other descriptors.
+    pub fn is_ours(name: &str) -> bool {
+        name.starts_with(PREFIX)
+    }
+
+    /// Takes what was kept. `wanted` are the maps without which the others are of no use.
+    pub(crate) fn take(&mut self, wanted: &[&str]) -> Result<Kept, Error> {
+        let found = match self {
+            Keeper::Nobody => Vec::new(),
+            Keeper::Manager(found) => std::mem::take(found),
+            Keeper::Directory(path) => pinned(path).map_err(pin_error(path))?,
+        };
+        let prefix = map_prefix();
+        let (maps, stale): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|(name, _)| name.starts_with(&prefix));
+        let maps: Vec<_> = maps
+            .into_iter()
+            .map(|(name, fd)| (name[prefix.len()..].to_owned(), fd))
+            .collect();
+        if wanted
+            .iter()
+            .all(|name| maps.iter().any(|(m, _)| m == name))
+        {
+            return Ok(Kept { maps, stale });
+        }
+        let incomplete = maps
+            .into_iter()
+            .map(|(name, fd)| (prefix.clone() + &name, fd));
+        let stale = stale.into_iter().chain(incomplete).collect();
+        Ok(Kept {
+            maps: Vec::new(),
+            stale,
+        })
+    }
+
+    /// Has `links`, and the maps unless they were kept already, kept from now on, and the predecessor's links no longer.
+    pub(crate) fn put<'a>(
+        &self,
+        kept: Kept,
+        maps: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,
+        links: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,
+    ) -> Result<(), Error> {
+        for (name, fd) in maps.filter(|(name, _)| kept.map(name).is_none()) {
+            self.put_one(&(map_prefix() + name), fd)?;
+        }
+        for (name, fd) in links {
+            // The predecessor's have other names: both are there for a moment.
+            self.put_one(&format!("{PREFIX}link-{name}-{}", process::id()), fd)?;
+        }
+        for (name, _) in &kept.stale {
+            self.forget(name)?;
+        }
+        Ok(())
+    }
+
+    fn put_one(&self, name: &str, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        match self {
+            Keeper::Nobody => Ok(()),
+            Keeper::Manager(_) => {
+                let state = [NotifyState::FdStore, NotifyState::FdName(name)];
+                sd_notify::notify_with_fds(&state, &[fd]).map_err(manager_error)
+            }
+            Keeper::Directory(directory) => {
+                let path = directory.join(name);
+                pin(fd, &path).map_err(pin_error(&path))
+            }
+        }
+    }
+
+    fn forget(&self, name: &str) -> Result<(), Error> {
+        match self {
+            Keeper::Nobody => Ok(()),
+            Keeper::Manager(_) => {
+                let state = [NotifyState::FdStoreRemove, NotifyState::FdName(name)];
+                sd_notify::notify(&state).map_err(manager_error)
+            }
+            Keeper::Directory(directory) => {
+                let path = directory.join(name);
+                fs::remove_file(&path).map_err(pin_error(&path))
+            }
+        }
+    }
+
+    /// The end, without a successor. What the service manager has it keeps until the service is stopped.
+    pub(crate) fn forget_all(&self) -> Result<(), Error> {
+        let Keeper::Directory(directory) = self else {
+            return Ok(());
+        };
+        for (name, _) in pinned(directory).map_err(pin_error(directory))? {
+            self.forget(&name)?;
+        }
+        Ok(())
+    }
+}
+
+fn pinned(directory: &Path) -> io::Result<Vec<(String, OwnedFd)>> {
+    fs::create_dir_all(directory)?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if Keeper::is_ours(&name) {
+            let fd = unpin(&directory.join(&name))?;
+            found.push((name, fd));
+        }
+    }
+    Ok(found)
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
+}
+
+fn pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    // SAFETY: the path is a C string that lives across the call.
+    match unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), path.as_ptr()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+fn unpin(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    // SAFETY: the path is a C string that lives across the call.
+    let fd = unsafe { libbpf_sys::bpf_obj_get(path.as_ptr()) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: libbpf has just opened it for us; nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn pin_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    |source| Error::Pin { path, source }
+}
+
+fn manager_error(source: io::Error) -> Error {
+    Error::Os {
+        step: "handing descriptors to the service manager",
+        source,
+    }
+}

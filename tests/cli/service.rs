@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard monitor` under a service manager, which is played by the test, and across restarts.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, IoSliceMut, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::*;
+use nix::cmsg_space;
+use nix::mount::{MsFlags, mount, umount};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
+
+/// Far beyond what anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn root(test: &str) -> bool {
+    if !as_root() {
+        skipped(test, "needs root");
+    }
+    as_root()
+}
+
+/// A process of the test's, which ends with the test.
+struct Process(Child);
+
+impl Process {
+    fn signal(&self, signal: i32) {
+        // SAFETY: sends a signal to a process that this test started and has not waited for.
+        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
+    }
+
+    fn end(mut self, signal: i32) -> Option<i32> {
+        self.signal(signal);
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn said(process: &mut Process) -> String {
+    let mut line = String::new();
+    let out = process.0.stdout.as_mut().unwrap();
+    BufReader::new(out).read_line(&mut line).unwrap();
+    line
+}
+
+/// A monitor that is ready.
+fn start(command: &mut Command) -> Process {
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut monitor = Process(child);
+    let line = said(&mut monitor);
+    assert!(line.contains("ready"), "{line}");
+    monitor
+}
+
+/// A program whose critical sections are preempted. It registers once, when it starts.
+fn worker(socket: &Path) -> Process {
+    let child = Command::new(prefix().join("libexec/flexguard/fg-bench"))
+        .args(["shm", "--lock", "flexguard-sosp25", "--threads", "8"])
+        .args(["--seconds", "100", "--warmup", "0"])
+        .env("FLEXGUARD_SOCKET", socket)
+        .env_remove("FLEXGUARD_RECONNECT")
+        .stdout(Stdio::null())
+        .spawn();
+    Process(child.unwrap())
+}
+
+fn counters(socket: &Path) -> serde_json::Value {
+    let socket = socket.to_str().unwrap();
+    json(&stdout(&run([
+        "monitor", "--status", "--json", "--socket", socket,
+    ])))
+}
+
+fn preempted_holders(socket: &Path) -> u64 {
+    counters(socket)["preempted_holders"].as_u64().unwrap()
+}
+
+fn await_more_than(before: u64, socket: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    while preempted_holders(socket) <= before {
+        assert!(
+            Instant::now() < deadline,
+            "no critical section is preempted any more"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_monitor_that_was_started_with_nohup_survives_a_hangup() {
+    if !bpf("a_monitor_that_was_started_with_nohup_survives_a_hangup") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("m.sock");
+    for (disposition, survives) in [(libc::SIG_IGN, true), (libc::SIG_DFL, false)] {
+        let mut command = flexguard();
+        // SAFETY: between fork and exec, signal(2) is async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                libc::signal(libc::SIGHUP, disposition);
+                Ok(())
+            });
+        }
+        let mut monitor = start(command.arg("monitor").arg("--socket").arg(&socket));
+        monitor.signal(libc::SIGHUP);
+        if survives {
+            assert_eq!(counters(&socket)["state"], "running");
+            assert_eq!(monitor.end(libc::SIGTERM), Some(0));
+        } else {
+            assert_eq!(monitor.0.wait().unwrap().code(), Some(0));
+        }
+    }
+}
+
+/// To log to a pipe that nobody reads any more is an error, and no reason to end.
+#[test]
+fn a_monitor_whose_log_is_closed_goes_on() {
+    if !bpf("a_monitor_whose_log_is_closed_goes_on") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("m.sock");
+    let mut command = flexguard();
+    command
+        .arg("monitor")
+        .arg("--socket")
+        .arg(&socket)
+        .env("RUST_LOG", "info")
+        .stderr(Stdio::piped());
+    let mut monitor = start(&mut command);
+    drop(monitor.0.stderr.take());
+    let address = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    std::io::Write::write_all(&mut &address, b"garbage, which is refused, and logged").unwrap();
+    let mut answer = Vec::new();
+    let _ = (&address).read_to_end(&mut answer);
+    assert_eq!(counters(&socket)["rejected_registrations"], 1);
+    assert_eq!(monitor.end(libc::SIGTERM), Some(0));
+}
+
+/// Mounted for the test; unmounted, and all that was pinned gone, at its end.
+struct BpfFileSystem(tempfile::TempDir);
+
+impl BpfFileSystem {
+    fn mount() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        mount(
+            Some("bpf"),
+            dir.path(),
+            Some("bpf"),
+            MsFlags::empty(),
+            None::<&str>,
+        )
+        .unwrap();
+        Self(dir)
+    }
+
+    fn pins(&self) -> PathBuf {
+        self.0.path().join("monitor")
+    }
+}
+
+impl Drop for BpfFileSystem {
+    fn drop(&mut self) {
+        umount(self.0.path()).unwrap();
+    }
+}
+
+#[test]
+fn a_monitor_is_killed_and_its_successor_goes_on_where_it_ended() {
+    const TEST: &str = "a_monitor_is_killed_and_its_successor_goes_on_where_it_ended";
+    if !bpf(TEST) || !root(TEST) {
+        return; // mounting is root's
+    }
+    let (dir, pins) = (tempfile::tempdir().unwrap(), BpfFileSystem::mount());
+    let socket = dir.path().join("m.sock");
+    let monitor = || {
+        let mut command = flexguard();
+        let command = command.arg("monitor").arg("--socket").arg(&socket);
+        start(command.arg("--pin").arg(pins.pins()))
+    };
+    let mut running = monitor();
+    let worker = worker(&socket);
+    await_more_than(0, &socket);
+    for signal in [libc::SIGKILL, libc::SIGUSR2, libc::SIGKILL] {
+        let before = preempted_holders(&socket);
+        running.end(signal);
+        running = monitor();
+        // The worker makes no second registration: it is counted because the first one lives on.
+        assert!(
+            preempted_holders(&socket) >= before,
+            "the counters began anew"
+        );
+        await_more_than(preempted_holders(&socket) + 10, &socket);
+        assert_eq!(counters(&socket)["registered_processes"], 0);
+    }
+    drop(worker);
+    let deadline = Instant::now() + PATIENCE;
+    while counters(&socket)["num_preempted_cs"] != 0 {
+        assert!(
+            Instant::now() < deadline,
+            "the counter is not 0 when all is quiet"
+        );
+    }
+    assert_eq!(running.end(libc::SIGTERM), Some(0));
+    assert_eq!(
+        fs::read_dir(pins.pins()).unwrap().count(),
+        0,
+        "pins are left"
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_hold_pins_is_told_so() {
+    if !bpf("a_directory_that_cannot_hold_pins_is_told_so") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let output = flexguard()
+        .arg("monitor")
+        .arg("--socket")
+        .arg(dir.path().join("m.sock"))
+        .arg("--pin")
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("BPF file system"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// The part of a service manager that listens, is told things, and keeps descriptors.
+struct Manager {
+    dir: tempfile::TempDir,
+    told: UnixDatagram,
+    listener: UnixListener,
+    kept: Vec<(String, OwnedFd)>,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let told = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+        told.set_read_timeout(Some(PATIENCE)).unwrap();
+        let listener = UnixListener::bind(dir.path().join("m.sock")).unwrap();
+        Self {
+            dir,
+            told,
+            listener,
+            kept: Vec::new(),
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("m.sock")
+    }
+
+    /// Starts the service as its unit does, and does what it asks for until it is ready.
+    fn start(&mut self) -> Process {
+        let mut names = vec!["flexguard.socket"];
+        names.extend(self.kept.iter().map(|(name, _)| name.as_str()));
+        let mut passed = vec![self.listener.as_raw_fd()];
+        passed.extend(self.kept.iter().map(|(_, fd)| fd.as_raw_fd()));
+        let mut command = Command::new("sh");
+        clean(&mut command);
+        command
+            .args([
+                "-c",
+                "LISTEN_PID=$$ WATCHDOG_USEC=30000000 exec \"$0\" monitor",
+                FLEXGUARD,
+            ])
+            .env("LISTEN_FDS", passed.len().to_string())
+            .env("LISTEN_FDNAMES", names.join(":"))
+            .env("NOTIFY_SOCKET", self.dir.path().join("notify"))
+            .stdout(Stdio::null());
+        // SAFETY: dup2 and fcntl are async-signal-safe, and the vectors are not changed.
+        unsafe {
+            command.pre_exec(move || {
+                // First out of the way of the numbers that they are to have.
+                let moved = passed
+                    .iter()
+                    .map(|&fd| libc::fcntl(fd, libc::F_DUPFD, 1000));
+                for (target, fd) in (3..).zip(moved.collect::<Vec<RawFd>>()) {
+                    libc::dup2(fd, target);
+                    libc::close(fd);
+                }
+                Ok(())
+            });
+        }
+        let service = Process(command.spawn().unwrap());
+        while !self.hear().contains("READY=1") {}
+        service
+    }
+
+    /// One message, and what it asks for done.
+    fn hear(&mut self) -> String {
+        let mut text = [0; 4096];
+        let mut parts = [IoSliceMut::new(&mut text)];
+        let mut space = cmsg_space!(RawFd);
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message =
+            recvmsg::<UnixAddr>(self.told.as_raw_fd(), &mut parts, Some(&mut space), flags)
+                .unwrap();
+        let fds: Vec<RawFd> = message
+            .cmsgs()
+            .unwrap()
+            .flat_map(|c| {
+                if let ControlMessageOwned::ScmRights(fds) = c {
+                    fds
+                } else {
+                    vec![]
+                }
+            })
+            .collect();
+        let bytes = message.bytes;
+        let text = String::from_utf8_lossy(&text[..bytes]).into_owned();
+        let name = text
+            .lines()
+            .find_map(|line| line.strip_prefix("FDNAME="))
+            .unwrap_or("")
+            .to_owned();
+        if text.contains("FDSTORE=1") {
+            // SAFETY: the kernel has just installed it for us; nobody else knows it.
+            self.kept.extend(
+                fds.iter()
+                    .map(|&fd| (name.clone(), unsafe { OwnedFd::from_raw_fd(fd) })),
+            );
+        }
+        if text.contains("FDSTOREREMOVE=1") {
+            self.kept.retain(|(kept, _)| *kept != name);
+        }
+        text
+    }
+}
+
+#[test]
+fn a_service_manager_keeps_what_a_successor_needs() {
+    if !bpf("a_service_manager_keeps_what_a_successor_needs") {
+        return;
+    }
+    let mut manager = Manager::new();
+    let socket = manager.socket();
+    let mut service = manager.start();
+    let maps_and_links = manager.kept.len();
+    let worker = worker(&socket);
+    await_more_than(0, &socket);
+    for signal in [libc::SIGKILL, libc::SIGTERM, libc::SIGKILL] {
+        service.end(signal);
+        assert!(socket.exists(), "the socket is the manager's");
+        service = manager.start();
+        assert_eq!(manager.kept.len(), maps_and_links, "kept descriptors grow");
+        await_more_than(preempted_holders(&socket) + 10, &socket);
+        assert_eq!(counters(&socket)["registered_processes"], 0);
+    }
+    drop(worker);
+}
+
+#[test]
+fn the_watchdog_is_fed_while_the_server_works() {
+    if !bpf("the_watchdog_is_fed_while_the_server_works") {
+        return;
+    }
+    let mut manager = Manager::new();
+    let _service = manager.start();
+    for _ in 0..2 {
+        while !manager.hear().contains("WATCHDOG=1") {}
+    }
+}
+
+#[test]
+fn what_is_no_socket_to_serve_is_refused() {
+    let output = Command::new("sh")
+        .args(["-c", "LISTEN_PID=$$ exec \"$0\" monitor 3<&0", FLEXGUARD])
+        .env("LISTEN_FDS", "1")
+        .env("FLEXGUARD_PREFIX", prefix())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("ListenStream="),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// Each of the unit's two capabilities is needed, and no other is: the service as it runs under systemd.
+#[test]
+fn the_units_capabilities_are_the_minimum() {
+    const TEST: &str = "the_units_capabilities_are_the_minimum";
+    if !bpf(TEST) || !root(TEST) {
+        return; // only root can give capabilities away
+    }
+    let unit = fs::read_to_string(prefix().join("lib/systemd/system/flexguard.service")).unwrap();
+    let line = |key: &str| {
+        unit.lines()
+            .find_map(|line| line.strip_prefix(key))
+            .unwrap()
+    };
+    let all: Vec<_> = line("CapabilityBoundingSet=").split(' ').collect();
+    assert_eq!(
+        line("AmbientCapabilities=").split(' ').collect::<Vec<_>>(),
+        all
+    );
+    let mut manager = Manager::new();
+    for path in [manager.dir.path(), &manager.dir.path().join("notify")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    for left_out in [None].into_iter().chain(all.iter().copied().map(Some)) {
+        let some: Vec<_> = all.iter().filter(|c| Some(**c) != left_out).collect();
+        let set: String = some
+            .iter()
+            .map(|c| format!(",+{}", c.to_lowercase().replacen("cap_", "", 1)))
+            .collect();
+        let mut command = Command::new("setpriv");
+        clean(&mut command);
+        let service = command
+            .args(["--reuid=65533", "--regid=65533", "--clear-groups"])
+            .args([
+                format!("--inh-caps=-all{set}"),
+                format!("--ambient-caps=-all{set}"),
+                format!("--bounding-set=-all{set}"),
+            ])
+            .args([
+                FLEXGUARD,
+                "monitor",
+                "--socket",
+                "@flexguard-test-capabilities",
+            ])
+            .env("NOTIFY_SOCKET", manager.dir.path().join("notify"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        match left_out {
+            None => {
+                while !manager.hear().contains("READY=1") {}
+                assert_eq!(Process(service).end(libc::SIGTERM), Some(0));
+            }
+            Some(capability) => {
+                let output = service.wait_with_output().unwrap();
+                assert_eq!(output.status.code(), Some(125));
+                assert!(stderr(&output).contains(capability), "{}", stderr(&output));
+            }
+        }
+    }
+}

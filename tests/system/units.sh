@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The units of an assembled prefix, judged by systemd's own tools: they are valid, and the service is confined.
+#
+#   units.sh PREFIX
+set -euo pipefail
+units=$1/lib/systemd/system
+command -v systemd-analyze >/dev/null || exit 77
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+systemd-analyze verify --man=no "$units"/flexguard.{socket,service} 2>"$scratch/said" || { cat "$scratch/said"; exit 1; }
+! grep flexguard "$scratch/said" || { echo "the units have warnings"; exit 1; }
+# 0 is confined from everything, 10 from nothing; root's default service has 9.6.
+systemd-analyze security --offline=true --threshold=20 "$units/flexguard.service" >"$scratch/exposure" ||
+	{ cat "$scratch/exposure"; exit 1; }
+systemd-sysusers --dry-run "$1/lib/sysusers.d/flexguard.conf" >/dev/null 2>"$scratch/said" || { cat "$scratch/said"; exit 1; }
+systemd-tmpfiles --create --root="$scratch" "$1/lib/tmpfiles.d/flexguard.conf"
+[ "$(stat -c %a "$scratch/run/flexguard")" = 755 ]
