@@ -3,6 +3,8 @@
  * one of them, and now and then for both, nested or crossed; and a real-time thread beside them that takes the CPU
  * away at arbitrary instructions, a few microseconds after it gave it back.
  *
+ *   victim CPU [OTHER]      with OTHER, now and then all of them move from one of the two CPUs to the other
+ *
  * It says on stdout, in one line, where the oracle has to look. For each byte on stdin it runs for one burst and says
  * so in a line; at the end of stdin it ends. A burst is short enough for the oracle's buffer, whenever that is read.
  * Compiled once for each lock, compiler and optimisation; see CMakeLists.txt. */
@@ -18,14 +20,17 @@
 
 #include FGI_LOCK_FILE
 #include "runtime/arch/arch.h"
+#include "tests/check.h"
+#ifndef FG_INTERPOSED
 #include "runtime/monitor.h"
 #include "runtime/node.h"
-#include "tests/check.h"
+#endif
 
 #define WORKERS 4
 #define PREEMPTOR_PRIORITY 10
 #define SHORT_SLICE_NS 100000u
 #define BURST 2000         /* preemptions */
+#define MOVE_EVERY 20      /* preemptions, if there is another CPU */
 #define LONG_WAIT 30000u   /* cycles: others have run meanwhile */
 #define NAP_EVERY 1500000u /* cycles */
 #define WATCHDOG_S 100
@@ -33,7 +38,7 @@
 struct worker {
 	pthread_t thread;
 	pid_t tid;
-	const struct fg_thread_block *block;
+	const void *block; /* its thread block; under an interposer, whose own that is, its thread pointer */
 	uint64_t locked, locked_outer; /* how often it has been inside */
 };
 
@@ -44,16 +49,83 @@ static uint64_t last_nap;                      /* protected by `lock` */
 static struct worker workers[WORKERS];
 static pthread_barrier_t introduced, between_bursts;
 static atomic_bool halt, stop;
-static int cpu;
+static int cpu, other;
 
-static void pin(void)
+static void pin(pid_t tid)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	CHECK(sched_setaffinity(0, sizeof(set), &set) == 0, "pinning to CPU %d: %m", cpu);
+	CHECK(sched_setaffinity(tid, sizeof(set), &set) == 0, "pinning to CPU %d: %m", cpu);
 }
+
+/* ---- what differs with an interposer, whose runtime is its own ---- */
+#ifdef FG_INTERPOSED
+static const void *block_of_this_thread(void)
+{
+	return (const void *)pthread_self();
+}
+
+static const char *lock_of(const struct fg_lock *l)
+{
+	return (const char *)(l + 1) - FGI_LOCK_BYTES;
+}
+
+static void choose_page(unsigned int burst)
+{
+	(void)burst;
+}
+
+static bool is_registered(void)
+{
+	return true; /* the oracle asks the monitor */
+}
+
+static const void *first_node(void)
+{
+	return NULL;
+}
+#else
+static const void *block_of_this_thread(void)
+{
+	return &fg_thread;
+}
+
+static const struct fg_lock *lock_of(const struct fg_lock *l)
+{
+	return l;
+}
+
+/* With the monitor's page a waiter never queues behind a preempted head: it blocks. So two of three bursts are blind:
+ * one without a page, where waiters queue and soon leave again, one with a page that never changes, where they stay.
+ * What the monitor sees must not depend on it. */
+static void choose_page(unsigned int burst)
+{
+	static const struct fg_shared quiet = {.heartbeat_ns = INT64_MAX};
+	static const struct fg_shared *registered;
+
+	if (!registered)
+		registered = fgi_monitor_page;
+	fgi_monitor_attach(burst % 3 == 0 ? registered : burst % 3 == 1 ? NULL : &quiet);
+}
+
+static bool is_registered(void)
+{
+	return fgi_monitor_page != &fgi_no_monitor;
+}
+
+/* The first node of the pool; its whole page is in memory from here on, so that the oracle can read it. */
+static const void *first_node(void)
+{
+	static uint64_t no_queue;
+	struct fg_queue_node *node = fgi_node_get(&no_queue);
+
+	CHECK(node != NULL);
+	fgi_node_put(node);
+	return node;
+}
+#endif
 
 /* The kernel's struct sched_attr, which libc does not declare. */
 struct slice_request {
@@ -164,10 +236,10 @@ static void *work(void *argument)
 	struct worker *me = argument;
 	uint32_t seed;
 
-	pin();
+	pin(0);
 	ask_for_short_slices();
 	me->tid = (pid_t)syscall(SYS_gettid);
-	me->block = &fg_thread;
+	me->block = block_of_this_thread();
 	seed = (uint32_t)me->tid * 2654435761u | 1;
 	pthread_barrier_wait(&introduced);
 	for (await_burst(); !atomic_load_explicit(&stop, memory_order_relaxed);) {
@@ -185,14 +257,17 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* With the monitor's page a waiter never queues behind a preempted head: it blocks. So two of three bursts are blind:
- * one without a page, where waiters queue and soon leave again, one with a page that never changes, where they stay.
- * What the monitor sees must not depend on it. */
-static void choose_page(unsigned int burst, const struct fg_shared *registered)
+/* All to the other CPU, in the middle of what they do. No worker runs here meanwhile, since this thread does: so at no time
+ * two of them run, as the oracle expects. */
+static void move(void)
 {
-	static const struct fg_shared quiet = {.heartbeat_ns = INT64_MAX};
+	int from = cpu;
 
-	fgi_monitor_attach(burst % 3 == 0 ? registered : burst % 3 == 1 ? NULL : &quiet);
+	cpu = other;
+	other = from;
+	for (int i = 0; i < WORKERS; i++)
+		pin(workers[i].tid);
+	pin(0);
 }
 
 static void disturb(uint32_t *seed)
@@ -201,24 +276,25 @@ static void disturb(uint32_t *seed)
 		struct timespec pause = {.tv_nsec = 5000 + random_from(seed) % 55000};
 
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		if (cpu != other && i % MOVE_EVERY == 0)
+			move();
 	}
 }
 
 static void *preempt(void *unused)
 {
 	const struct sched_param priority = {.sched_priority = PREEMPTOR_PRIORITY};
-	const struct fg_shared *registered = fgi_monitor_page;
 	uint32_t seed = 0x9e3779b9;
 	unsigned int burst = 0;
 	char byte;
 
 	(void)unused;
-	pin();
+	pin(0);
 	CHECK(sched_setscheduler(0, SCHED_FIFO, &priority) == 0, "becoming a real-time thread: %m");
 	pthread_barrier_wait(&introduced);
 	pthread_barrier_wait(&between_bursts);
 	while (read(0, &byte, 1) == 1) {
-		choose_page(burst++, registered);
+		choose_page(burst++);
 		atomic_store(&halt, false);
 		pthread_barrier_wait(&between_bursts);
 		disturb(&seed);
@@ -231,23 +307,12 @@ static void *preempt(void *unused)
 	return NULL;
 }
 
-/* The first node of the pool; its whole page is in memory from here on, so that the oracle can read it. */
-static const struct fg_queue_node *first_node(void)
-{
-	static uint64_t no_queue;
-	struct fg_queue_node *node = fgi_node_get(&no_queue);
-
-	CHECK(node != NULL);
-	fgi_node_put(node);
-	return node;
-}
-
 static void introduce(void)
 {
-	printf("victim pid=%d registered=%d locks=%p,%p nodes=%p workers=", (int)getpid(),
-	       fgi_monitor_page != &fgi_no_monitor, (void *)&lock, (void *)&outer, (const void *)first_node());
+	printf("victim pid=%d registered=%d locks=%p,%p nodes=%p workers=", (int)getpid(), is_registered(),
+	       (const void *)lock_of(&lock), (const void *)lock_of(&outer), first_node());
 	for (int i = 0; i < WORKERS; i++)
-		printf("%s%d:%p", i ? "," : "", (int)workers[i].tid, (const void *)workers[i].block);
+		printf("%s%d:%p", i ? "," : "", (int)workers[i].tid, workers[i].block);
 	putchar('\n');
 	fflush(stdout);
 }
@@ -258,6 +323,7 @@ int main(int argc, char **argv)
 	pthread_t preemptor;
 
 	cpu = argc > 1 ? atoi(argv[1]) : 0;
+	other = argc > 2 ? atoi(argv[2]) : cpu;
 	check_watchdog(WATCHDOG_S);
 	pthread_barrier_init(&introduced, NULL, WORKERS + 2);
 	pthread_barrier_init(&between_bursts, NULL, WORKERS + 1);

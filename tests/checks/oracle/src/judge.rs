@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
+use std::ops::AddAssign;
 
 use flexguard_abi::FG_NODE_GRANTED;
 
@@ -41,19 +42,44 @@ pub struct Tally {
     pub edges: u64,
     /// Of the critical, the ones that neither `held` nor the state of a node tells: only a window or an intent does.
     pub hidden: u64,
+    /// Changes of the CPU.
+    pub moves: u64,
     /// Critical in truth, not counted by the monitor.
     pub false_negatives: u64,
     /// Counted by the monitor, not critical or not even preempted in truth.
     pub false_positives: u64,
     /// Events that the model of the lock cannot explain.
     pub undecided: u64,
-    /// Events at which num_preempted_cs was not the number of workers that the monitor had counted.
+    /// Events at which num_preempted_cs was not the number of workers that the monitor had counted. Beside another
+    /// victim it may be higher, by that one's workers at most.
     pub miscounts: u64,
     /// Events whose evidence is incomplete.
     pub incomplete: u64,
     /// Departures of a worker whose arrival the kernel has reported to nobody. Judged like all: no other worker ran
     /// meanwhile, so the truth is known, and the monitor is to notice. But a counter was too high for a while.
     pub unreported: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, more: Tally) {
+        self.departures += more.departures;
+        self.preemptions += more.preemptions;
+        self.forced += more.forced;
+        self.critical += more.critical;
+        self.owners += more.owners;
+        self.heads += more.heads;
+        self.cuts += more.cuts;
+        self.nested += more.nested;
+        self.edges += more.edges;
+        self.hidden += more.hidden;
+        self.moves += more.moves;
+        self.false_negatives += more.false_negatives;
+        self.false_positives += more.false_positives;
+        self.undecided += more.undecided;
+        self.miscounts += more.miscounts;
+        self.incomplete += more.incomplete;
+        self.unreported += more.unreported;
+    }
 }
 
 impl Tally {
@@ -73,7 +99,7 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} preemptions by interrupt ({} in all, {} switches), {} critical ({} by both locks, {} owners, {} heads, \
-             {} cuts), {} of them seen by a window or an intent alone, {} beside an intent; \
+             {} cuts), {} of them seen by a window or an intent alone, {} beside an intent, {} moves; \
              {} false negatives, {} false positives, {} undecided, {} miscounts, {} incomplete, {} unreported",
             self.forced,
             self.preemptions,
@@ -85,6 +111,7 @@ impl fmt::Display for Tally {
             self.cuts,
             self.hidden,
             self.edges,
+            self.moves,
             self.false_negatives,
             self.false_positives,
             self.undecided,
@@ -101,9 +128,12 @@ pub struct Judge {
     locks: Vec<u64>,
     /// By worker: off CPU, and counted by the monitor when it left.
     counted: Vec<bool>,
+    /// Workers of other victims of the same monitor: what they add to the counter is not known at every instant.
+    others: usize,
     sequence: u64,
-    /// The worker that is on the CPU.
+    /// The worker that is on the CPU, and which CPU that is.
     running: u32,
+    cpu: Option<u32>,
     recent: VecDeque<String>,
     pub tally: Tally,
     /// The first disagreements, told in full.
@@ -113,14 +143,16 @@ pub struct Judge {
 }
 
 impl Judge {
-    pub fn new(layout: Layout, victim: &Victim) -> Judge {
+    pub fn new(layout: Layout, victim: &Victim, others: usize) -> Judge {
         let truth = |lock| Truth::new(layout, lock, victim.nodes);
         Judge {
             truths: (0..victim.locks.len()).map(truth).collect(),
             locks: victim.locks.to_vec(),
             counted: vec![false; victim.workers.len()],
+            others,
             sequence: 0,
             running: ORACLE_NOBODY,
+            cpu: None,
             recent: VecDeque::new(),
             tally: Tally::default(),
             report: Vec::new(),
@@ -138,6 +170,8 @@ impl Judge {
         }
         self.sequence = event.sequence + 1;
         self.running = event.next;
+        let before = self.cpu.replace(event.cpu);
+        self.tally.moves += u64::from(before.is_some_and(|cpu| cpu != event.cpu));
         if event.next != ORACLE_NOBODY {
             self.counted[event.next as usize] = false;
         }
@@ -146,7 +180,7 @@ impl Judge {
             self.departure(event);
         }
         let counted = self.counted.iter().filter(|counted| **counted).count();
-        if event.counter as usize != counted {
+        if !(counted..=counted + self.others).contains(&(event.counter as usize)) {
             self.tally.miscounts += 1;
             self.tell(&format!(
                 "num_preempted_cs is {}, counted are {counted}",

@@ -16,7 +16,9 @@ mod witness;
 
 use std::cell::RefCell;
 use std::env;
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -70,6 +72,18 @@ struct Arguments {
     /// How many must find an intent that leads to a lock of others
     #[arg(long, default_value_t = 0)]
     edges: u64,
+    /// Which CPU the victims run on: so many before the last one
+    #[arg(long, default_value_t = 0)]
+    cpu: usize,
+    /// How many changes of the CPU must be seen
+    #[arg(long, default_value_t = 0)]
+    moves: u64,
+    /// Run two processes of each victim at once, on this CPU and the one before, which change places now and then
+    #[arg(long)]
+    pair: bool,
+    /// Watch the lock of this interposer: the victims are programs with pthread's mutexes
+    #[arg(long)]
+    interposer: Option<PathBuf>,
     /// Longest time for one victim, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -181,11 +195,13 @@ fn run_all(arguments: &Arguments, service: &Service) -> Result<()> {
         seen.cuts += tally.cuts;
         seen.nested += tally.nested;
         seen.edges += tally.edges;
+        seen.moves += tally.moves;
     }
     for (what, seen, wanted) in [
         ("beside cut queues", seen.cuts, arguments.cuts),
         ("with both locks", seen.nested, arguments.nested),
         ("with an intent only", seen.edges, arguments.edges),
+        ("and moves to another CPU", seen.moves, arguments.moves),
     ] {
         ensure!(
             seen >= wanted,
@@ -205,6 +221,13 @@ fn assess(arguments: &Arguments, tally: &Tally) -> Result<()> {
     Ok(())
 }
 
+/// One process of a victim, and what is seen and thought of it.
+struct Watched<'a> {
+    victim: Victim,
+    witness: Witness<'a>,
+    judge: Rc<RefCell<Judge>>,
+}
+
 /// Watches one victim from its first lock to its last.
 fn run(
     arguments: &Arguments,
@@ -213,42 +236,98 @@ fn run(
     program: &Path,
 ) -> Result<(Tally, Vec<String>)> {
     let socket = service.monitor.socket().to_string();
-    let mut victim = Victim::start(program, last_cpu()?, &socket)?;
-    let judge = Rc::new(RefCell::new(Judge::new(layout, &victim)));
-    let mut storage = MaybeUninit::uninit();
-    let witness = Witness::attach(&mut storage, &MonitorMaps::find()?, &victim, layout, &judge)?;
-    let begin = Instant::now();
-    loop {
-        victim.burst()?;
-        witness.listen()?;
-        witness.check_complete()?;
-        let seen = judge.borrow().tally.forced;
-        if seen >= arguments.preemptions {
-            break;
+    let here = nth_last_cpu(arguments.cpu)?;
+    let mut places = vec![vec![here]];
+    if arguments.pair {
+        let there = nth_last_cpu(arguments.cpu + 1)?;
+        places = vec![vec![here, there], vec![there, here]];
+    }
+    let mut storage: Vec<_> = places.iter().map(|_| MaybeUninit::uninit()).collect();
+    let mut watched = Vec::new();
+    for (cpus, storage) in places.iter().zip(&mut storage) {
+        let interposer = arguments.interposer.as_deref();
+        let mut victim = Victim::start(program, cpus, &socket, interposer)?;
+        if interposer.is_some() {
+            victim.find_blocks(block_offset(service, &victim)?);
         }
+        let others = victim.workers.len() * (places.len() - 1);
+        let judge = Rc::new(RefCell::new(Judge::new(layout, &victim, others)));
+        let witness = Witness::attach(storage, &MonitorMaps::find()?, &victim, layout, &judge)?;
+        watched.push(Watched {
+            victim,
+            witness,
+            judge,
+        });
+    }
+    let begin = Instant::now();
+    while !burst(&mut watched, arguments.preemptions)? {
         if begin.elapsed().as_secs() >= arguments.seconds {
-            bail!("only {seen} preemptions in {} s", arguments.seconds);
+            bail!(
+                "fewer than {} preemptions in {} s",
+                arguments.preemptions,
+                arguments.seconds
+            );
         }
     }
-    drop(witness);
-    let status = victim.finish()?;
-    ensure!(status.success(), "the victim ended with {status}");
-    let mut judge = Rc::into_inner(judge)
-        .context("the witness has gone")?
-        .into_inner();
-    judge.finish(service.monitor.stats()?.num_preempted_cs);
-    Ok((judge.tally, judge.report))
+    let mut tally = Tally::default();
+    let mut report = Vec::new();
+    let mut judges = Vec::new();
+    for process in watched {
+        drop(process.witness);
+        let status = process.victim.finish()?;
+        ensure!(status.success(), "the victim ended with {status}");
+        judges.push(Rc::into_inner(process.judge).context("the witness has gone")?);
+    }
+    let left = service.monitor.stats()?.num_preempted_cs;
+    for mut judge in judges.into_iter().map(RefCell::into_inner) {
+        judge.finish(left);
+        tally += judge.tally;
+        report.append(&mut judge.report);
+    }
+    Ok((tally, report))
 }
 
-/// The last CPU that this process may use: the reader then mostly runs on another one.
-fn last_cpu() -> Result<usize> {
+/// What the victim's interposer has registered.
+fn block_offset(service: &Service, victim: &Victim) -> Result<i64> {
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, victim.pid, 0) };
+    ensure!(fd >= 0, "pidfd_open: {}", io::Error::last_os_error());
+    // SAFETY: the kernel has just opened it for us; nobody else knows it.
+    let process = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let registered = service.monitor.registration(process.as_fd())?;
+    let registered = registered.context("the interposer has not registered")?;
+    match registered.block_offsets[..] {
+        [offset] => Ok(offset),
+        _ => bail!("{} images are registered", registered.block_offsets.len()),
+    }
+}
+
+/// Returns whether `wanted` preemptions of each process have been seen.
+fn burst(watched: &mut [Watched], wanted: u64) -> Result<bool> {
+    for process in watched.iter_mut() {
+        process.victim.begin_burst()?;
+    }
+    for process in watched.iter_mut() {
+        process.victim.end_burst()?;
+    }
+    for process in watched.iter() {
+        process.witness.listen()?;
+        process.witness.check_complete()?;
+    }
+    Ok(watched
+        .iter()
+        .all(|process| process.judge.borrow().tally.forced >= wanted))
+}
+
+/// Of the CPUs that this process may use, the n-th from the end. Tests on different CPUs run side by side.
+fn nth_last_cpu(n: usize) -> Result<usize> {
     // SAFETY: a cpu_set_t is plain bits; all zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is as large as we say.
     let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
     ensure!(result == 0, "sched_getaffinity failed");
     // SAFETY: every index is below CPU_SETSIZE.
-    (0..libc::CPU_SETSIZE as usize)
-        .rfind(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
-        .context("no CPU to run on")
+    let allowed = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+    let all: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(allowed).collect();
+    Ok(all[all.len() - 1 - n % all.len()])
 }

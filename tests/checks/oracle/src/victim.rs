@@ -29,9 +29,20 @@ pub struct Worker {
 }
 
 impl Victim {
-    pub fn start(program: &Path, cpu: usize, socket: &str) -> Result<Victim> {
-        let mut child = Command::new(program)
-            .arg(cpu.to_string())
+    /// On the first of the CPUs; with a second one it changes between them. With an interposer it uses that one's locks,
+    /// and its workers' blocks are at their thread pointers ([`Victim::find_blocks`]).
+    pub fn start(
+        program: &Path,
+        cpus: &[usize],
+        socket: &str,
+        interposer: Option<&Path>,
+    ) -> Result<Victim> {
+        let mut command = Command::new(program);
+        if let Some(interposer) = interposer {
+            command.env("LD_PRELOAD", interposer);
+        }
+        let mut child = command
+            .args(cpus.iter().map(usize::to_string))
             .env("FLEXGUARD_SOCKET", socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -90,10 +101,20 @@ impl Victim {
         Ok(())
     }
 
+    /// `offset` is what an interposer has told the monitor.
+    pub fn find_blocks(&mut self, offset: i64) {
+        for worker in &mut self.workers {
+            worker.block = worker.block.wrapping_add_signed(offset);
+        }
+    }
+
     /// Lets it run for one burst. Its workers sleep before and after.
-    pub fn burst(&mut self) -> Result<()> {
+    pub fn begin_burst(&mut self) -> Result<()> {
         let stdin = self.child.stdin.as_mut().expect("it was piped");
-        stdin.write_all(b"b").context("starting a burst")?;
+        stdin.write_all(b"b").context("starting a burst")
+    }
+
+    pub fn end_burst(&mut self) -> Result<()> {
         let line = self.next_line()?;
         ensure!(line == "burst\n", "the victim said {line:?} after a burst");
         Ok(())
@@ -117,6 +138,7 @@ impl Drop for Victim {
 
 fn address(text: &str) -> Result<u64> {
     match text.strip_prefix("0x") {
+        None if text == "(nil)" => Ok(0),
         Some(digits) => Ok(u64::from_str_radix(digits, 16)?),
         None => bail!("{text:?} is no address"),
     }

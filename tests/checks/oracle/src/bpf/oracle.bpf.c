@@ -76,7 +76,7 @@ struct {
 } events SEC(".maps");
 
 const volatile struct oracle_config config;
-__u64 sequence; /* all workers share a CPU, and interrupts are off here */
+__u64 sequence; /* all workers share a CPU, or move to another together, and interrupts are off here */
 __u64 lost;
 
 /* The tid as the thread itself sees it. */
@@ -181,6 +181,7 @@ int BPF_PROG(oracle_sched_switch, bool preempt, struct task_struct *prev, struct
 	}
 	__builtin_memset(event, 0, sizeof(*event));
 	event->sequence = sequence++;
+	event->cpu = bpf_get_smp_processor_id();
 	event->prev = ORACLE_NOBODY;
 	event->next = to.index;
 	page = bpf_map_lookup_elem(&shared, &zero);

@@ -31,7 +31,7 @@ struct oracle_event {
 	__u32 flags;
 	__u32 verdict; /* the monitor counted prev as: enum fg_kind */
 	__u32 counter; /* num_preempted_cs after the monitor's handler */
-	__u32 pad;
+	__u32 cpu;     /* for the statistics */
 
 	/* Evidence: the locks' own memory. */
 	__u8 locks[ORACLE_LOCKS][16];
