@@ -5,8 +5,8 @@ add_custom_target(variant)
 # fg_test(NAME group.topic... [TIMEOUT s] [LABELS l...] [PARALLEL] [ENVIRONMENT var=value...] COMMAND command...)
 #
 # A test ends 0 (passed), 77 (this machine cannot run it: skipped) or otherwise (failed). Its group is its first label.
-# With the label `variant`, the builds with clang and with sanitizers run it, too: all unit tests have it, and the
-# stress tests of one lock of each kind. Target `variant` builds their programs.
+# With the label `variant`, the builds with clang and with sanitizers run it, too: all unit tests have it, the stress
+# test of exclusion, and all stress tests of one lock of each kind. Target `variant` builds their programs.
 #
 # A test runs alone, because most tests count preemptions, or keep every CPU busy. A test that does neither says
 # PARALLEL; a folder of such tests says set(FG_PARALLEL ON).
@@ -17,7 +17,7 @@ function(fg_test)
 	endif()
 	string(REGEX REPLACE "\\..*" "" group ${T_NAME})
 	list(PREPEND T_LABELS ${group})
-	if(T_NAME MATCHES "^unit\\.|^stress\\..*\\.(flexguard|tatas|futex|mcs)$")
+	if(T_NAME MATCHES "^unit\\.|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|tatas|futex|mcs)$")
 		list(APPEND T_LABELS variant)
 	endif()
 	list(REMOVE_DUPLICATES T_LABELS)
