@@ -257,8 +257,8 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* All to the other CPU, in the middle of what they do. No worker runs here meanwhile, since this thread does: so at no time
- * two of them run, as the oracle expects. */
+/* All to the other CPU, in the middle of what they do. No worker runs here meanwhile, since this thread does. So at no
+ * time two of them run, as the oracle expects. */
 static void move(void)
 {
 	int from = cpu;

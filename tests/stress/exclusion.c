@@ -4,8 +4,8 @@
  *   exclusion OPERATIONS THREADS...
  *
  * For each number of threads: all of them take locks from a small set at random, in the three ways there are, and add
- * to counters that only the lock protects. Every round ends its threads, so nodes pass from thread to thread. The rounds
- * begin anew until the mode has changed often enough. */
+ * to counters that only the lock protects. Every round ends its threads, so nodes pass from thread to thread. The
+ * rounds begin anew until the mode has changed often enough. */
 #include FGI_LOCK_FILE
 
 #include "tests/sections.h"
