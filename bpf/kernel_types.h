@@ -74,10 +74,20 @@ struct linux_binprm;
 
 #pragma clang attribute pop
 
-/* The context of an iter/task program: a calling convention, not a kernel structure. */
+struct seq_file;
+
+/* The context of an iter/task program: a calling convention, not a kernel structure. So is what `meta` points to. */
+struct bpf_iter_meta {
+	union {
+		struct seq_file *seq;
+		__u64 : 64;
+	};
+	__u64 session_id;
+	__u64 seq_num;
+};
 struct bpf_iter__task {
 	union {
-		void *meta;
+		struct bpf_iter_meta *meta;
 		__u64 : 64;
 	};
 	union {

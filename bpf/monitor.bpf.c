@@ -288,6 +288,7 @@ static __always_inline int count_as(struct task_struct *task, enum fg_kind kind,
 		__sync_fetch_and_add(&page->preempted_next_waiters, 1);
 	}
 	thread->counted_as = kind;
+	thread->since_ns = bpf_ktime_get_ns();
 	return 1;
 }
 
@@ -473,6 +474,31 @@ int fg_adopt(struct bpf_iter__task *ctx)
 	if (task->pid == task->tgid)
 		renew_process_record(task);
 	make_thread_record(task, count);
+	return 0;
+}
+
+/* Run by the user half over all threads of the machine: who is registered, and who is counted now. */
+SEC("iter/task")
+int fg_list(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct fg_process_record *process;
+	struct fg_thread_record *thread;
+	struct fg_listed listed = {};
+
+	if (!task || (task->flags & PF_KTHREAD))
+		return 0;
+	process = bpf_task_storage_get(&processes, task, 0, 0);
+	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	listed.tgid = task->tgid;
+	listed.tid = task->pid;
+	listed.registered = process && process->n_images && process->exec_id == task->self_exec_id;
+	if (thread) {
+		listed.counted_as = thread->counted_as;
+		listed.since_ns = thread->since_ns;
+	}
+	if (listed.registered || listed.counted_as)
+		bpf_seq_write(ctx->meta->seq, &listed, sizeof(listed));
 	return 0;
 }
 

@@ -35,6 +35,16 @@ struct fg_process_record {
 struct fg_thread_record {
 	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE: it is not part of num_preempted_cs */
 	fg_u32 named_as;   /* what it has put into `off_cpu` of the shared page; 0: nothing */
+	fg_u64 since_ns;   /* when it was counted, CLOCK_MONOTONIC */
+};
+
+/* What fg_list says of a thread: that it leads a registered process, that it is counted, or both. */
+struct fg_listed {
+	fg_u32 tgid;
+	fg_u32 tid;
+	fg_u32 registered; /* 1: the thread leads a process that is judged */
+	fg_u32 counted_as; /* enum fg_kind */
+	fg_u64 since_ns;
 };
 
 /* One a CPU, only ever incremented by it. */

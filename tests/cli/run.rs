@@ -381,19 +381,26 @@ fn require_without_privilege_says_what_to_do() {
 }
 
 #[test]
-fn auto_without_privilege_runs_and_says_it_only_in_the_summary() {
-    let output = unprivileged()
-        .args(["run", "--", "echo", "ran"])
-        .output()
-        .unwrap();
-    assert_eq!(
-        (
-            output.status.code(),
-            stdout(&output).as_str(),
-            stderr(&output).as_str()
-        ),
-        (Some(0), "ran\n", "")
-    );
+fn auto_without_privilege_runs_and_says_so_in_a_line_or_in_the_summary() {
+    for quiet in [&[][..], &["-q"]] {
+        let output = unprivileged()
+            .arg("run")
+            .args(quiet)
+            .args(["--", "echo", "ran"])
+            .output()
+            .unwrap();
+        assert_eq!(
+            (output.status.code(), stdout(&output).as_str()),
+            (Some(0), "ran\n")
+        );
+        let text = stderr(&output);
+        assert_eq!(text.lines().count(), 1 - quiet.len(), "{text}");
+        assert_eq!(
+            text.contains("absent (") && text.contains("CAP_BPF"),
+            quiet.is_empty(),
+            "{text}"
+        );
+    }
     let output = unprivileged()
         .args(["run", "--stats", "--", "echo", "ran"])
         .output()
@@ -404,6 +411,20 @@ fn auto_without_privilege_runs_and_says_it_only_in_the_summary() {
         monitor.starts_with("absent (") && monitor.contains("CAP_BPF"),
         "{monitor}"
     );
+}
+
+#[test]
+fn the_environment_can_require_a_monitor() {
+    let run = |options: &[&str]| {
+        let mut command = unprivileged();
+        command
+            .env("FLEXGUARD_REQUIRE", "1")
+            .arg("run")
+            .args(options);
+        command.args(["--", "echo", "ran"]).output().unwrap()
+    };
+    assert_eq!(run(&[]).status.code(), Some(125));
+    assert_eq!(stdout(&run(&["--monitor", "off"])), "ran\n");
 }
 
 #[test]

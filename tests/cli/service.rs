@@ -28,6 +28,10 @@ fn root(test: &str) -> bool {
     as_root()
 }
 
+fn open_to_all(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+}
+
 /// A process of the test's, which ends with the test.
 struct Process(Child);
 
@@ -420,9 +424,8 @@ fn the_units_capabilities_are_the_minimum() {
         all
     );
     let mut manager = Manager::new();
-    for path in [manager.dir.path(), &manager.dir.path().join("notify")] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
-    }
+    open_to_all(manager.dir.path());
+    open_to_all(&manager.dir.path().join("notify"));
     for left_out in [None].into_iter().chain(all.iter().copied().map(Some)) {
         let some: Vec<_> = all.iter().filter(|c| Some(**c) != left_out).collect();
         let set: String = some
@@ -445,6 +448,7 @@ fn the_units_capabilities_are_the_minimum() {
                 "@flexguard-test-capabilities",
             ])
             .env("NOTIFY_SOCKET", manager.dir.path().join("notify"))
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -460,4 +464,113 @@ fn the_units_capabilities_are_the_minimum() {
             }
         }
     }
+}
+
+/// A program of user nobody, in PID, mount and network namespaces of its own. It checks mutual exclusion itself.
+fn confined_worker(socket: &Path, seconds: u32) -> Process {
+    let child = Command::new("unshare")
+        .args(["--pid", "--fork", "--kill-child", "--mount", "--net"])
+        .args([
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ])
+        .arg(prefix().join("libexec/flexguard/fg-bench"))
+        .args(["shm", "--lock", "flexguard-sosp25", "--threads", "8"])
+        .args(["--seconds", &seconds.to_string(), "--warmup", "0"])
+        .env("FLEXGUARD_SOCKET", socket)
+        .stdout(Stdio::null())
+        .spawn();
+    Process(child.unwrap())
+}
+
+/// At no instant of a start, of a registration or of a switch does it matter to a program that its monitor is killed.
+#[test]
+fn a_hundred_kills_cost_a_confined_program_nothing() {
+    const TEST: &str = "a_hundred_kills_cost_a_confined_program_nothing";
+    const SECONDS: u32 = 40;
+    if !bpf(TEST) || !root(TEST) {
+        return;
+    }
+    let (dir, pins) = (tempfile::tempdir().unwrap(), BpfFileSystem::mount());
+    open_to_all(dir.path());
+    let socket = dir.path().join("m.sock");
+    let start_one = || {
+        let mut command = flexguard();
+        let command = command.arg("monitor").arg("--socket").arg(&socket);
+        command.arg("--pin").arg(pins.pins()).stdout(Stdio::piped());
+        Process(command.spawn().unwrap())
+    };
+    let mut monitor = start_one();
+    assert!(said(&mut monitor).contains("ready"));
+    let mut worker = confined_worker(&socket, SECONDS);
+    await_more_than(0, &socket);
+    let mut random = 0x9e37_79b9_u32;
+    for _ in 0..100 {
+        // Some die before they are ready, some long after.
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        std::thread::sleep(Duration::from_millis(u64::from(random >> 24)));
+        monitor.end(libc::SIGKILL);
+        monitor = start_one();
+    }
+    assert!(said(&mut monitor).contains("ready"));
+    assert_eq!(
+        worker.0.try_wait().unwrap(),
+        None,
+        "the program has ended early"
+    );
+    await_more_than(preempted_holders(&socket), &socket);
+    // 3: two threads were in one critical section.
+    assert_eq!(worker.0.wait().unwrap().code(), Some(0));
+    assert_eq!(counters(&socket)["num_preempted_cs"], 0);
+    assert_eq!(monitor.end(libc::SIGTERM), Some(0));
+}
+
+/// Of all the programs that run, none has to do anything to be watched by the successor.
+#[test]
+fn two_hundred_programs_are_there_again_after_a_restart() {
+    const TEST: &str = "two_hundred_programs_are_there_again_after_a_restart";
+    if !bpf(TEST) || !root(TEST) {
+        return;
+    }
+    let (dir, pins) = (tempfile::tempdir().unwrap(), BpfFileSystem::mount());
+    let socket = dir.path().join("m.sock");
+    let start_one = || {
+        let mut command = flexguard();
+        let command = command.arg("monitor").arg("--socket").arg(&socket);
+        start(command.arg("--pin").arg(pins.pins()))
+    };
+    let programs = || {
+        let output = run(["status", "--json", "--socket", socket.to_str().unwrap()]);
+        json(&stdout(&output))["programs"].as_array().unwrap().len()
+    };
+    let monitor = start_one();
+    let sleepers: Vec<_> = (0..200)
+        .map(|_| {
+            let mut command = Command::new("sleep");
+            command.arg("1000").env("FLEXGUARD_SOCKET", &socket);
+            command.env("LD_PRELOAD", prefix().join("lib/flexguard/flexguard.so"));
+            Process(command.spawn().unwrap())
+        })
+        .collect();
+    let deadline = Instant::now() + PATIENCE;
+    while programs() < 200 {
+        assert!(
+            Instant::now() < deadline,
+            "not all have registered: {}",
+            programs()
+        );
+    }
+    monitor.end(libc::SIGKILL);
+    let begin = Instant::now();
+    let _monitor = start_one();
+    assert_eq!(programs(), 200);
+    assert!(
+        begin.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(counters(&socket)["num_preempted_cs"], 0);
+    drop(sleepers);
 }

@@ -27,6 +27,10 @@ pub const SOCKET_ITEM: (&str, &str) = (
     "FLEXGUARD_SOCKET",
     "The monitor's socket: a path, or @NAME in the abstract namespace. Set but empty: use no monitor.",
 );
+pub const REQUIRE_ITEM: (&str, &str) = (
+    "FLEXGUARD_REQUIRE",
+    "1: fail rather than run without a monitor, as with --monitor require, unless --monitor off is given.",
+);
 pub const FORCE_ITEM: (&str, &str) = (
     "FLEXGUARD_FORCE",
     "1: use a lock although this machine lacks what the lock needs; the lock then works without it.",

@@ -13,7 +13,9 @@ pub struct MonitorChoice {
 
 impl MonitorChoice {
     pub fn mode(&self) -> MonitorMode {
+        let required = std::env::var_os("FLEXGUARD_REQUIRE").is_some_and(|value| value == "1");
         match self.monitor {
+            MonitorArg::Auto if required => MonitorMode::Require,
             MonitorArg::Auto => MonitorMode::Auto,
             MonitorArg::Require => MonitorMode::Require,
             MonitorArg::Off => MonitorMode::Off,

@@ -127,8 +127,8 @@ impl Bucket {
 }
 
 impl Rates {
-    /// One more connection of this user; false if it is one too many.
-    pub fn allow(&mut self, uid: u32, now: Instant) -> bool {
+    /// Something of this user's that costs as much as so many connections; false if it is too much.
+    pub fn allow(&mut self, uid: u32, price: f64, now: Instant) -> bool {
         if self.0.len() >= MAX_USERS && !self.0.contains_key(&uid) {
             self.0.retain(|_, bucket| bucket.at(now).tokens < BURST);
         }
@@ -138,9 +138,9 @@ impl Rates {
         };
         let bucket = self.0.entry(uid).or_insert(full);
         *bucket = bucket.at(now);
-        let allowed = bucket.tokens >= 1.0;
+        let allowed = bucket.tokens >= price;
         if allowed {
-            bucket.tokens -= 1.0;
+            bucket.tokens -= price;
         }
         allowed
     }
@@ -189,9 +189,10 @@ mod tests {
     #[test]
     fn a_user_is_allowed_a_burst_and_a_rate_and_others_are_not_concerned() {
         let (mut rates, start) = (Rates::default(), Instant::now());
-        let allowed = |rates: &mut Rates, now| (0..10_000).filter(|_| rates.allow(1, now)).count();
+        let allowed =
+            |rates: &mut Rates, now| (0..10_000).filter(|_| rates.allow(1, 1.0, now)).count();
         assert_eq!(allowed(&mut rates, start), BURST as usize);
-        assert!(rates.allow(2, start));
+        assert!(rates.allow(2, 1.0, start));
         let later = start + Duration::from_millis(500);
         assert_eq!(allowed(&mut rates, later), RATE as usize / 2);
     }
@@ -199,10 +200,10 @@ mod tests {
     #[test]
     fn users_are_forgotten_and_those_who_flood_are_not() {
         let (mut rates, start) = (Rates::default(), Instant::now());
-        while rates.allow(0, start) {}
+        while rates.allow(0, 1.0, start) {}
         for uid in 1..10_000 {
             let now = start + Duration::from_micros(100) * uid;
-            assert!(rates.allow(uid, now));
+            assert!(rates.allow(uid, 1.0, now));
             assert!(rates.0.len() <= MAX_USERS + 1, "at {uid}");
         }
         assert!(rates.0.contains_key(&0));

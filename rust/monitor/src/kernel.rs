@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::keep::{Keeper, Kept};
 use crate::message::Registration;
-use crate::records::{fg_beat_args, fg_cpu_counts, fg_process_record};
+use crate::records::{fg_beat_args, fg_cpu_counts, fg_listed, fg_process_record};
 use crate::{Error, probe};
 
 /// The kernel half as this crate was built with it.
@@ -248,13 +248,36 @@ impl Kernel {
     fn adopt_threads(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
         let mut info = libbpf_sys::bpf_iter_link_info::default();
         info.task.pid_fd = pidfd.as_raw_fd() as u32;
+        self.iterate("fg_adopt", info)?;
+        let leader = self
+            .threads
+            .lookup(&pidfd.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            .map_err(errno)?;
+        leader.map(drop).ok_or(Errno::ESRCH)
+    }
+
+    /// All registered processes, and all threads that are counted now, by their numbers in our PID namespace.
+    pub fn list(&self) -> Result<Vec<fg_listed>, Errno> {
+        let bytes = self.iterate("fg_list", Default::default())?;
+        let listed = bytes.chunks_exact(size_of::<fg_listed>());
+        listed
+            .map(|bytes| fg_listed::read_from_bytes(bytes).map_err(|_| Errno::EIO))
+            .collect()
+    }
+
+    /// Runs an iterator over the tasks that `info` names; returns what it has written.
+    fn iterate(
+        &self,
+        program: &str,
+        mut info: libbpf_sys::bpf_iter_link_info,
+    ) -> Result<Vec<u8>, Errno> {
         let options = libbpf_sys::bpf_link_create_opts {
             sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
             iter_info: &mut info,
             iter_info_len: size_of_val(&info) as u32,
             ..Default::default()
         };
-        let program = self.program("fg_adopt").as_fd().as_raw_fd();
+        let program = self.program(program).as_fd().as_raw_fd();
         // SAFETY: `options` and the `info` it points to live across the call, which does not keep them.
         let link = unsafe {
             libbpf_sys::bpf_link_create(program, 0, libbpf_sys::BPF_TRACE_ITER, &options)
@@ -264,18 +287,11 @@ impl Kernel {
         let mut iterator = File::from(owned(unsafe {
             libbpf_sys::bpf_iter_create(link.as_raw_fd())
         })?);
-        // The program prints nothing: the read runs it over all threads and then finds the end.
-        let mut nothing = [0; 64];
-        while iterator
-            .read(&mut nothing)
-            .map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)))?
-            > 0
-        {}
-        let leader = self
-            .threads
-            .lookup(&pidfd.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-            .map_err(errno)?;
-        leader.map(drop).ok_or(Errno::ESRCH)
+        let mut written = Vec::new();
+        iterator
+            .read_to_end(&mut written)
+            .map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(written)
     }
 
     /// The shared page as it is now.

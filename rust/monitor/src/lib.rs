@@ -34,5 +34,8 @@ pub use keep::Keeper;
 pub use monitor::{Monitor, Options, Registered};
 pub use probe::{Hook, Probe, probe};
 pub use socket::SocketName;
-pub use stats::Stats;
+pub use stats::{Counted, Listing, Stats};
 pub use stop::Stop;
+
+/// The version of the ABI that this monitor speaks.
+pub const ABI_VERSION: u32 = flexguard_abi::FG_ABI_VERSION;

@@ -21,6 +21,8 @@ pub enum Message {
     Register(Registration),
     /// Asks for the statistics.
     Status,
+    /// Asks for them, and for who is registered and counted.
+    List,
 }
 
 /// What is known after the bytes so far.
@@ -33,7 +35,8 @@ pub enum Parsed {
     Invalid(Errno),
 }
 
-/// "FLGS": the first word of a status request, which is this word, the ABI version, its own size and 0.
+/// "FLGS": the first word of a status request, which is this word, the ABI version, its own size and what is asked for:
+/// 0 for the statistics, 1 for the list, too.
 pub const STATUS_MAGIC: u32 = u32::from_le_bytes(*b"FLGS");
 pub const STATUS_REQUEST_BYTES: usize = 16;
 
@@ -86,17 +89,21 @@ fn parse_status(bytes: &[u8]) -> Result<Option<Message>, Errno> {
     if bytes.len() < STATUS_REQUEST_BYTES {
         return Ok(None);
     }
-    let valid = bytes == status_request();
-    if valid {
-        Ok(Some(Message::Status))
-    } else {
-        Err(Errno::EINVAL)
+    match bytes {
+        _ if bytes == status_request(false) => Ok(Some(Message::Status)),
+        _ if bytes == status_request(true) => Ok(Some(Message::List)),
+        _ => Err(Errno::EINVAL),
     }
 }
 
-/// The one valid status request.
-pub fn status_request() -> [u8; STATUS_REQUEST_BYTES] {
-    let words = [STATUS_MAGIC, FG_ABI_VERSION, STATUS_REQUEST_BYTES as u32, 0];
+/// The valid status requests.
+pub fn status_request(list: bool) -> [u8; STATUS_REQUEST_BYTES] {
+    let words = [
+        STATUS_MAGIC,
+        FG_ABI_VERSION,
+        STATUS_REQUEST_BYTES as u32,
+        list.into(),
+    ];
     words
         .as_bytes()
         .try_into()

@@ -53,7 +53,14 @@ fn valid_messages() {
         panic!("a known flag is refused");
     };
     assert_eq!(image.flags, FG_WANT_SLICE_FORECAST as u64);
-    assert_eq!(parse(&status_request()), Parsed::Complete(Message::Status));
+    assert_eq!(
+        parse(&status_request(false)),
+        Parsed::Complete(Message::Status)
+    );
+    assert_eq!(
+        parse(&status_request(true)),
+        Parsed::Complete(Message::List)
+    );
 }
 
 #[test]
@@ -64,7 +71,7 @@ fn every_prefix_of_a_valid_message_is_incomplete() {
     }
     for n in 0..STATUS_REQUEST_BYTES {
         assert_eq!(
-            parse(&status_request()[..n]),
+            parse(&status_request(false)[..n]),
             Parsed::Incomplete,
             "{n} bytes"
         );
@@ -76,7 +83,7 @@ fn bytes_after_the_message_are_refused() {
     let mut whole = bytes(&header(1), &[window()]);
     whole.push(0);
     assert_eq!(parse(&whole), Parsed::Invalid(Errno::EINVAL));
-    let mut status = status_request().to_vec();
+    let mut status = status_request(false).to_vec();
     status.push(0);
     assert_eq!(parse(&status), Parsed::Invalid(Errno::EINVAL));
 }

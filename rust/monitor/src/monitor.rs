@@ -4,6 +4,8 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use std::time::Instant;
+
 use crate::error::os;
 use crate::kernel::{Kernel, OBJECT};
 use crate::server::{Server, Tally};
@@ -42,6 +44,7 @@ pub struct Monitor {
     tally: Tally,
     socket: SocketName,
     leaves: AtomicBool,
+    started: Instant,
 }
 
 impl Monitor {
@@ -67,6 +70,7 @@ impl Monitor {
             tally: Tally::default(),
             socket,
             leaves: AtomicBool::new(false),
+            started: Instant::now(),
         })
     }
 
@@ -102,6 +106,7 @@ impl Monitor {
             rejected_registrations: self.tally.rejected.load(Ordering::Relaxed),
             run_time_ns: run_time.ns,
             run_count: run_time.count,
+            uptime_ns: self.started.elapsed().as_nanos() as u64,
         })
     }
 

@@ -6,13 +6,17 @@
 //! loop. The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half
 //! and this process, but not the socket.
 
-use std::io::ErrorKind;
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use zerocopy::IntoBytes;
 
 use crate::clients::{Client, Clients, Rates};
 use crate::error::os;
@@ -29,6 +33,8 @@ const MAX_ACCEPTS: usize = 64;
 /// How long the server accepts no client after the system had no descriptor or memory for one.
 const RECESS: Duration = Duration::from_millis(500);
 
+/// What a list costs, in connections: it looks at every thread of the machine.
+const LIST_PRICE: f64 = 100.0;
 /// The longest that the server sleeps.
 const TURN: Duration = Duration::from_secs(1);
 
@@ -79,7 +85,7 @@ impl Server<'_> {
                 let parsed = self.read(&mut clients.0[index]);
                 if !matches!(parsed, Parsed::Incomplete) {
                     let client = clients.0.remove(index).expect("it is there");
-                    self.finish(client, parsed);
+                    self.finish(client, parsed, &mut rates);
                 }
             }
             if ready.listener && recess_until.is_none() && !self.accept(&mut clients, &mut rates) {
@@ -100,7 +106,7 @@ impl Server<'_> {
                     return false;
                 }
             };
-            if !rates.allow(client.uid, Instant::now()) {
+            if !rates.allow(client.uid, 1.0, Instant::now()) {
                 self.reject(client, Errno::EAGAIN);
                 continue;
             }
@@ -110,7 +116,7 @@ impl Server<'_> {
                         self.reject(displaced, Errno::EBUSY);
                     }
                 }
-                parsed => self.finish(client, parsed),
+                parsed => self.finish(client, parsed, rates),
             }
         }
         true
@@ -129,11 +135,20 @@ impl Server<'_> {
     }
 
     /// Answers, and hangs up.
-    fn finish(&self, client: Client, parsed: Parsed) {
+    fn finish(&self, client: Client, parsed: Parsed, rates: &mut Rates) {
         match parsed {
             Parsed::Incomplete | Parsed::Nothing => {}
             Parsed::Invalid(errno) => return self.reject(client, errno),
-            Parsed::Complete(Message::Status) => self.answer_status(&client),
+            Parsed::Complete(Message::Status) => self.answer_status(&client, None),
+            Parsed::Complete(Message::List) => {
+                if !rates.allow(client.uid, LIST_PRICE, Instant::now()) {
+                    return self.reject(client, Errno::EAGAIN);
+                }
+                match self.list() {
+                    Ok(list) => self.answer_status(&client, Some(list.as_fd())),
+                    Err(errno) => return self.reject(client, errno),
+                }
+            }
             Parsed::Complete(Message::Register(image)) => {
                 if let Err(errno) = self.register(&client, &image) {
                     return self.reject(client, errno);
@@ -173,9 +188,22 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn answer_status(&self, client: &Client) {
+    /// The list in a file of its own: of whatever size, it never waits for the client to read it.
+    fn list(&self) -> Result<File, Errno> {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let file = File::from(memfd_create(c"flexguard-list", flags)?);
+        let io = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        (&file)
+            .write_all(self.kernel.list()?.as_bytes())
+            .map_err(io)?;
+        let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        Ok(file)
+    }
+
+    fn answer_status(&self, client: &Client, list: Option<BorrowedFd<'_>>) {
         match (self.stats)() {
-            Ok(stats) => reply(&client.stream, Errno::from_raw(0), &stats.to_wire(), None),
+            Ok(stats) => reply(&client.stream, Errno::from_raw(0), &stats.to_wire(), list),
             Err(error) => {
                 tracing::warn!(error = %error.told(), "cannot read the statistics");
                 reply(&client.stream, Errno::EIO, &[], None);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 //! What the monitor has counted.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::mem::size_of;
+use std::os::fd::OwnedFd;
 
 use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use serde::Serialize;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Error, SocketName, message};
+use crate::records::{FG_KIND_HOLDER, FG_KIND_NONE, fg_listed};
+use crate::{Error, SocketName, message, stream};
 
 /// A snapshot. Everything but `num_preempted_cs` only grows, from the moment the monitor was loaded.
 #[derive(
@@ -54,6 +57,8 @@ pub struct Stats {
     pub run_time_ns: u64,
     /// Runs of it while the time was kept.
     pub run_count: u64,
+    /// Since this monitor was started; its counters may be older (see Keeper).
+    pub uptime_ns: u64,
 }
 
 impl Stats {
@@ -82,19 +87,7 @@ impl Stats {
 
     /// Asks the monitor that listens on `socket`. No step waits longer than a second.
     pub fn query(socket: &SocketName) -> Result<Stats, Error> {
-        let mut stream = socket.connect()?;
-        let mut answer = Vec::new();
-        let talk = stream
-            .write_all(&message::status_request())
-            .and_then(|()| stream.read_to_end(&mut answer));
-        talk.map_err(|source| Error::Socket {
-            step: "no answer from",
-            socket: socket.clone(),
-            source,
-        })?;
-        Stats::from_reply(&answer).ok_or_else(|| Error::Protocol {
-            socket: socket.clone(),
-        })
+        ask(socket, false).map(|(stats, _)| stats)
     }
 
     pub(crate) fn to_wire(self) -> [u8; size_of::<Stats>()] {
@@ -110,6 +103,78 @@ impl Stats {
         }
         Stats::read_from_bytes(rest).ok()
     }
+}
+
+/// Who is registered, and who is counted, by the numbers of the monitor's PID namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    pub processes: Vec<u32>,
+    pub counted: Vec<Counted>,
+}
+
+/// A critical thread that is runnable but off CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    pub pid: u32,
+    pub tid: u32,
+    /// It holds a lock; otherwise it is the head of a queue.
+    pub holder: bool,
+    /// When it lost its CPU, CLOCK_MONOTONIC.
+    pub since_ns: u64,
+}
+
+impl Listing {
+    /// Asks the monitor that listens on `socket` for its statistics, too.
+    pub fn query(socket: &SocketName) -> Result<(Stats, Listing), Error> {
+        let (stats, list) = ask(socket, true)?;
+        let protocol = || Error::Protocol {
+            socket: socket.clone(),
+        };
+        let mut bytes = Vec::new();
+        let mut list = File::from(list.ok_or_else(protocol)?);
+        list.seek(SeekFrom::Start(0)) // where the monitor has written it, it was at the end
+            .and_then(|_| list.read_to_end(&mut bytes))
+            .map_err(|_| protocol())?;
+        Ok((stats, Listing::of(&bytes)))
+    }
+
+    fn of(bytes: &[u8]) -> Listing {
+        let mut listing = Listing::default();
+        let entries = bytes.chunks_exact(size_of::<fg_listed>());
+        for entry in entries.filter_map(|bytes| fg_listed::read_from_bytes(bytes).ok()) {
+            if entry.registered != 0 {
+                listing.processes.push(entry.tgid);
+            }
+            if entry.counted_as != FG_KIND_NONE {
+                listing.counted.push(Counted {
+                    pid: entry.tgid,
+                    tid: entry.tid,
+                    holder: entry.counted_as == FG_KIND_HOLDER,
+                    since_ns: entry.since_ns,
+                });
+            }
+        }
+        listing
+    }
+}
+
+/// The statistics, and the file that comes with them.
+fn ask(socket: &SocketName, list: bool) -> Result<(Stats, Option<OwnedFd>), Error> {
+    let mut stream = socket.connect()?;
+    let mut answer = [0; size_of::<fg_reply>() + size_of::<Stats>()];
+    let talk = stream
+        .write_all(&message::status_request(list))
+        .and_then(|()| stream::receive_with_descriptor(&stream, &mut answer));
+    let (length, file) = talk.map_err(|source| Error::Socket {
+        step: "no answer from",
+        socket: socket.clone(),
+        source,
+    })?;
+    let stats = Stats::from_reply(&answer[..length]);
+    let stats = stats.ok_or_else(|| Error::Protocol {
+        socket: socket.clone(),
+    })?;
+    Ok((stats, file))
 }
 
 #[cfg(test)]

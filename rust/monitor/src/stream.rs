@@ -6,16 +6,16 @@
 //! socket can be made to linger. So the server looks at a message before it takes the message in. One that carries
 //! descriptors is never taken in: it is left to a process that exits, in which no close lingers.
 
-use std::io::{IoSlice, IoSliceMut, Read};
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::size_of;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork, pipe, read};
 use zerocopy::IntoBytes;
@@ -107,6 +107,34 @@ pub fn reply(stream: &UnixStream, status: Errno, more: &[u8], fd: Option<Borrowe
     if let Err(errno) = sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, control, flags, None) {
         tracing::debug!(%errno, "a client closed its end before the answer");
     }
+}
+
+/// The other side of `reply`: takes in a whole answer, waiting as long as the socket's time limit says, and the descriptor
+/// that comes with it.
+pub fn receive_with_descriptor(
+    stream: &UnixStream,
+    answer: &mut [u8],
+) -> io::Result<(usize, Option<OwnedFd>)> {
+    let (mut length, mut descriptor) = (0, None);
+    while length < answer.len() {
+        let mut parts = [IoSliceMut::new(&mut answer[length..])];
+        let mut space = nix::cmsg_space!(RawFd);
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(fds) = control {
+                for fd in fds {
+                    // SAFETY: the kernel has just installed it for us; nobody else knows its number.
+                    descriptor = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+                }
+            }
+        }
+        match message.bytes {
+            0 => break,
+            n => length += n,
+        }
+    }
+    Ok((length, descriptor))
 }
 
 #[cfg(test)]

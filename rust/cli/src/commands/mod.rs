@@ -2,7 +2,7 @@
 //! The subcommands: a file for each, and a line in the list below.
 
 use clap::Args;
-use flexguard_launch::child::Status;
+use flexguard_launch::child;
 use flexguard_launch::failure::Result;
 
 use crate::manual::Section;
@@ -15,7 +15,7 @@ pub trait Subcommand: Args {
     const PAGES: &'static [Page] = &[];
 
     /// What this holds is released when it returns; only then may the process end by a signal.
-    fn run(self) -> Result<Status>;
+    fn run(self) -> Result<child::Status>;
 }
 
 /// The page of a subcommand.
@@ -63,6 +63,7 @@ subcommands! {
     list::List,
     doctor::Doctor,
     monitor::Monitor,
+    status::Status,
     bench::Bench,
     completions::Completions,
     man::Man,

@@ -121,20 +121,25 @@ impl Subcommand for Monitor {
     ];
 
     fn run(self) -> Result<Status> {
-        let socket = match &self.socket {
-            Some(name) => SocketName::parse(name.as_ref()).context("--socket")?,
-            None => SocketName::from_env().context(SOCKET_ENV)?.ok_or_else(|| {
-                Failure::new(format_args!(
-                    "{SOCKET_ENV} is empty, so there is no socket to serve or ask"
-                ))
-                .advice("unset it, or give --socket")
-            })?,
-        };
+        let socket = socket(self.socket.as_deref())?;
         if self.status {
             status(&self, &socket)
         } else {
             serve(&self, socket)
         }
+    }
+}
+
+/// The socket that `--socket` or the environment names.
+pub fn socket(option: Option<&str>) -> Result<SocketName> {
+    match option {
+        Some(name) => SocketName::parse(name.as_ref()).context("--socket"),
+        None => SocketName::from_env().context(SOCKET_ENV)?.ok_or_else(|| {
+            Failure::new(format_args!(
+                "{SOCKET_ENV} is empty, so there is no socket to serve or ask"
+            ))
+            .advice("unset it, or give --socket")
+        }),
     }
 }
 

@@ -20,7 +20,7 @@ use flexguard_launch::{Preload, locks, output, signals};
 
 use super::Subcommand;
 use crate::manual::{
-    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, RECONNECT_ITEM, SOCKET_FILE, SOCKET_ITEM, Section,
+    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE, SOCKET_ITEM, Section,
     TUNE_ITEM,
 };
 use crate::monitor_choice::MonitorChoice;
@@ -28,7 +28,8 @@ use summary::Summary;
 
 /// Run a program with its mutexes replaced
 ///
-/// The program keeps its input, output, exit status and signals. The command writes nothing unless --stats is given.
+/// The program keeps its input, output, exit status and signals. The command itself writes one line to stderr if no
+/// monitor could be had, and the summary that --stats asks for.
 #[derive(Debug, Args)]
 #[command(override_usage = "flexguard run [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 pub struct Run {
@@ -46,6 +47,10 @@ pub struct Run {
     /// Write the summary to FILE instead of stderr
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     stats_file: Option<PathBuf>,
+
+    /// Do not say on stderr that the program runs without a monitor
+    #[arg(short, long)]
+    quiet: bool,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
@@ -145,6 +150,7 @@ impl Subcommand for Run {
                     "The lock's library is put before what the variable holds.",
                 ),
                 SOCKET_ITEM,
+                REQUIRE_ITEM,
                 PREFIX_ITEM,
                 RECONNECT_ITEM,
                 TUNE_ITEM,
@@ -216,6 +222,12 @@ fn run_quietly(args: &Run, mut command: Command) -> Result<Status> {
     signals::hold()?;
     let monitor = Attachment::find(args.monitor.mode())?;
     if !monitor.is_active() {
+        if !args.quiet {
+            output::note(&format!(
+                "flexguard: the monitor of this run is {} (-q: do not say so)\n",
+                monitor.describe()
+            ));
+        }
         return Err(become_program(command, &monitor));
     }
     command.env(SOCKET_ENV, monitor.socket());

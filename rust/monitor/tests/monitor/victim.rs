@@ -106,6 +106,7 @@ fn play(role: &str) {
         ("setuid", cat) => hostile::play_setuid(&socket, cat),
         ("saved-id", program) => hostile::play_saved_id(&socket, program),
         ("untraceable", _) => hostile::play_untraceable(&socket),
+        ("fuzz", _) => crate::fuzz::play(&socket),
         ("crowd", _) => hostile::play_crowd(&socket),
         ("many-threads", _) => hostile::play_many_threads(&socket),
         ("exec-of-critical", _) => hostile::play_exec_of_critical(&socket),
