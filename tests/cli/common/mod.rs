@@ -101,7 +101,8 @@ pub fn bpf(test: &str) -> bool {
 
 /// Says so where the test harness, which hides what a passing test prints, cannot swallow it; scripts/check reads it.
 pub fn skipped(test: &str, why: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {test}: {why}").unwrap();
+    let line = format!("SKIPPED: {test}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 pub fn as_root() -> bool {
