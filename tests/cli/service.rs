@@ -19,7 +19,7 @@ use nix::mount::{MsFlags, mount, umount};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 
 /// Far beyond what anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn root(test: &str) -> bool {
     if !as_root() {
@@ -94,7 +94,7 @@ fn preempted_holders(socket: &Path) -> u64 {
 }
 
 fn await_more_than(before: u64, socket: &Path) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while preempted_holders(socket) <= before {
         assert!(
             Instant::now() < deadline,
@@ -213,7 +213,7 @@ fn a_monitor_is_killed_and_its_successor_goes_on_where_it_ended() {
         assert_eq!(counters(&socket)["registered_processes"], 0);
     }
     drop(worker);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while counters(&socket)["num_preempted_cs"] != 0 {
         assert!(
             Instant::now() < deadline,
@@ -262,7 +262,7 @@ impl Manager {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let told = UnixDatagram::bind(dir.path().join("notify")).unwrap();
-        told.set_read_timeout(Some(PATIENCE)).unwrap();
+        told.set_read_timeout(Some(TIMEOUT)).unwrap();
         let listener = UnixListener::bind(dir.path().join("m.sock")).unwrap();
         Self {
             dir,
@@ -554,7 +554,7 @@ fn two_hundred_programs_are_there_again_after_a_restart() {
             Process(command.spawn().unwrap())
         })
         .collect();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while programs() < 200 {
         assert!(
             Instant::now() < deadline,

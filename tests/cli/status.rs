@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::*;
 
 /// Far beyond what anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Process(Child);
 
@@ -108,7 +108,7 @@ fn a_program_and_what_it_holds_are_shown() {
         .spawn();
     let worker = Process(worker.unwrap());
     let pid = worker.0.id();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let shown = loop {
         let shown = status(&socket);
         let preempted = shown["preempted_now"].as_array().unwrap();
@@ -150,7 +150,7 @@ fn a_program_and_what_it_holds_are_shown() {
     let text = stdout(&run(["status", "--socket", &socket]));
     assert!(text.contains("flexguard-sosp25"), "{text}");
     drop(worker);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while status(&socket)["counter"] != 0 || status(&socket)["programs"] != serde_json::json!([]) {
         assert!(
             Instant::now() < deadline,
