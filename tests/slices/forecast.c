@@ -9,8 +9,8 @@
  * after its forecast.
  *
  * 77: there is no monitor, or it has no forecasts. 1: half of the slices ended more than a tick before or after their
- * forecasts, or four fifths of them more than 30 us. A thread that wakes up ends a slice early, and no forecast knows of
- * it: on a busy machine two in three end so. But where the forecast is wrong, one in a hundred hits by chance. */
+ * forecasts, or four fifths of them more than 30 us. A thread that wakes up ends a slice early, and no forecast knows
+ * of it: on a busy machine two in three end so. But where the forecast is wrong, one in a hundred hits by chance. */
 #include <sched.h>
 #include <stdbool.h>
 

@@ -94,6 +94,7 @@ fn play(role: &str) {
     match role.split_once(' ').unwrap_or((role, "")) {
         ("hog", _) => hog(),
         ("spin", kind) => spin_as(&socket, kind),
+        ("stand", place) => stand(&socket, place),
         ("yield", held) => yield_in_turn(&socket, held.parse().unwrap()),
         ("thread", _) => spin_in_a_thread(&socket),
         ("old-thread", _) => spin_in_an_old_thread(&socket),
@@ -191,6 +192,33 @@ fn hog() {
     pin();
     say("ready");
     spin_for_ever();
+}
+
+/// Stays at one instruction: the one at which a window begins, which is outside, or the one at which it ends, which is
+/// inside.
+fn stand(socket: &str, place: &str) {
+    let here: u64;
+    // SAFETY: touches nothing but its operand.
+    unsafe { asm!("lea {}, [rip + 44f]", "jmp 55f", "44: jmp 44b", "55:", out(reg) here) };
+    let (begin, end) = match place {
+        "before-window" => (here, here + 64),
+        "last-of-window" => (here - 64, here),
+        _ => panic!("no such place: {place}"),
+    };
+    // The second one is elsewhere: the monitor first asks whether an address is near any window.
+    let windows = [(begin, end), (here - 4096, here - 4000)].map(|(begin, end)| fg_window {
+        begin,
+        end,
+        mask: 0,
+        value: 0,
+        reg: FG_REG_NONE,
+        pad: 0,
+    });
+    pin();
+    drop(register(socket, block_offset(), &windows));
+    say("ready");
+    // SAFETY: never comes back, and touches nothing.
+    unsafe { asm!("jmp {}", in(reg) here, options(noreturn)) }
 }
 
 /// With so many locks, hands its CPU to the next of those that play this role, again and again. Under SCHED_FIFO they take
