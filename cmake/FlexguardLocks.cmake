@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Reads locks/LOCKS (name, class, brief, perhaps needs=WHAT; tab separated) into
 #   FG_LOCKS               the names, in the file's order
-#   FG_LOCK_<name>_FILE    for FGI_LOCK_FILE: <name>.c of locks/published/, locks/default/ or locks/candidate/
+#   FG_LOCK_<name>_FILE    for FGI_LOCK_FILE: <name>.c of locks/published/ or locks/default/
 #   FG_LOCK_<name>_CLASS   spin, block or adaptive
 #   FG_LOCK_<name>_NEEDS_SLICE   true or false
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/locks/LOCKS)
@@ -20,13 +20,13 @@ foreach(line IN LISTS fg_lines)
 	if(name IN_LIST FG_LOCKS)
 		message(FATAL_ERROR "locks/LOCKS: ${name} stands there twice")
 	endif()
-	foreach(folder published default candidate)
+	foreach(folder published default)
 		if(EXISTS ${PROJECT_SOURCE_DIR}/locks/${folder}/${name}.c)
 			set(FG_LOCK_${name}_FILE locks/${folder}/${name}.c)
 		endif()
 	endforeach()
 	if(NOT FG_LOCK_${name}_FILE)
-		message(FATAL_ERROR "locks/LOCKS: ${name} has no file ${name}.c in locks/published/, default/ or candidate/")
+		message(FATAL_ERROR "locks/LOCKS: ${name} has no file ${name}.c in locks/published/ or locks/default/")
 	endif()
 	list(APPEND FG_LOCKS ${name})
 endforeach()

@@ -20,6 +20,13 @@ static inline void fgi_spin_turns(uint32_t turns)
 		fg_pause();
 }
 
+/* The same before a look at a lock that the waiter wants to disturb seldom. */
+static inline void fgi_back_off(uint32_t turns)
+{
+	fgi_spin_turns(turns);
+	fg_load_fence();
+}
+
 static inline void fgi_spin_turn(void)
 {
 	fgi_spin_turns(1);

@@ -4,7 +4,7 @@
  *   #include <flexguard/inline.h>
  *   fg_mutex_lock(&m);      one compare-and-swap, inlined; a call only if the mutex is not free
  *   ...
- *   fg_mutex_unlock(&m);    one AND, inlined; a call only if a waiter sleeps
+ *   fg_mutex_unlock(&m);    one AND, inlined; a call only if a waiter is parked
  *
  * The price: the object file has the layout of the mutex and of the library's thread block in it. It names both by a
  * version, FG_INLINE_VERSION, in the functions that it calls when it must wait or wake. A libflexguard in which they
@@ -21,13 +21,14 @@
 
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__)
 
-#define FG_INLINE_VERSION 2
-#define fg_inline_slow_lock fg_mutex_slow_lock_2
-#define fg_inline_slow_unlock fg_mutex_slow_unlock_2
-#define fg_inline_released fg_mutex_released_2
+#define FG_INLINE_VERSION 3
+#define fg_inline_slow_lock fg_mutex_slow_lock_3
+#define fg_inline_slow_unlock fg_mutex_slow_unlock_3
+#define fg_inline_released fg_mutex_released_3
 
 /* What follows is not for programs: the names may change without notice. */
-#define FG_INLINE_FLAGS 0xc0000000u /* what a release leaves in the word */
+#define FG_INLINE_FLAGS 0xe0000000u  /* what a release leaves in the word */
+#define FG_INLINE_PARKED 0x20000000u /* the release has to look at the waiters first */
 #define FG_INLINE_BARRIER() __asm__ volatile("" ::: "memory")
 #define FG_INLINE extern __inline__ __attribute__((__gnu_inline__, __always_inline__, __artificial__))
 
@@ -37,7 +38,7 @@ extern "C" {
 
 /* The mutex. Its bytes are also seen through the library's own types. */
 struct fg_inline_word {
-	uint32_t owner; /* a tid, and two flags above it */
+	uint32_t owner; /* a tid, and three flags above it */
 	uint32_t ops;   /* acquisitions; only the owner counts */
 } __attribute__((__may_alias__));
 
@@ -90,7 +91,9 @@ FG_INLINE void fg_mutex_unlock(struct fg_mutex *m)
 	struct fg_inline_thread *thread = &fg_inline_thread;
 	int sleeper, ours;
 
-	if (__builtin_expect(thread->pending != (uint64_t)(uintptr_t)&word->owner, 0)) {
+	if (__builtin_expect(thread->pending != (uint64_t)(uintptr_t)&word->owner ||
+				     (__atomic_load_n(&word->owner, __ATOMIC_RELAXED) & FG_INLINE_PARKED),
+			     0)) {
 		fg_inline_slow_unlock(m);
 		return;
 	}

@@ -3,9 +3,8 @@
  * locks/parts/slice_extended.h the extension. The published combination (section 5.1 (x)) is
  * locks/published/flexguard-sosp25-slice.c.
  *
- * Waiting policy: a holder that is due to lose its CPU extends its slice first. The alpha watches on meanwhile: for it
- * the owner is at work. When the owner is preempted all the same, because the section outlasts the extension, the
- * monitor counts it and the alpha offers its CPU at once, then sleeps until the release, as without the extension;
- * without a monitor it does so when nothing has moved for a while. The alpha and the parked are not extended. */
+ * Waiting policy: a holder that is due to lose its CPU extends its slice first. Its waiters go on meanwhile: for them
+ * the owner is at work. When it is preempted all the same, because the section outlasts the extension, the monitor
+ * counts it and they give way as without the extension. Waiters are not extended. */
 #define FGI_EXTENDED_LOCK "locks/default/flexguard.c"
 #include "locks/parts/slice_extended.h"

@@ -1,42 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock. FlexGuard's question (section 3: is a critical section preempted?) decides when a waiter gives its
- * CPU away; two more, that the paper does not ask, decide the rest: does a hand-over pay, and who is to be awake at
- * all? docs/design/default-lock.md has the reasons, the state tables and the proofs.
+ * CPU away. Two more decide the rest: what would the waiter's CPU do without it (scheduler.h), and does a hand-over
+ * pay (pace.h)? docs/design/default-lock.md explains it with pictures.
  *
- *   word            meaning                                           left by
- *   0               free                                              a CAS -> tid by whoever comes
- *   tid             held                                              the release: AND with the flags
- *   tid | DEMAND    held; the alpha has waited for a lease, or has    the release -> DEMAND
- *                   just got one: then it is the owner
- *   DEMAND          free, reserved for that thread, the others queue  its CAS -> tid; if it stays away, an alpha's
- *   ... | WAKE      somebody sleeps who is to be woken on release     the release; then the next owner
+ *   word            meaning                                               left by
+ *   0               free                                                  any thread's compare-and-swap -> tid
+ *   tid             held                                                  the release -> 0
+ *   ... | DEMAND    while the lock is free it is for one thread: for the  that thread's compare-and-swap, or that of
+ *                   head waiter, or for the owner that has just got a     another that has stood back for GRACE looks
+ *                   lease of a hot lock
+ *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, or
+ *                   one if that is useful                                 a watcher
+ *   ... | NEEDY     waiters without clocks may be parked: the release     the next owner that finds none counted
+ *                   wakes one
+ *   A release keeps the three flags. They may be set of a free word, too.
  *
- * Of those who wait, one watches: the alpha, which has the seat (locks/default/room.h). The others are parked. How
- * the alpha watches, and whether those who come may take the lock beside it, the ledger says
- * (locks/default/ledger.h).
+ * A thread takes a free lock at its first look (fgi_lock, slow), unless it is demanded, or hot and watched. Else:
+ *
+ *   what the waiter sees                                             what it does
+ *   the lock does not move                                           it pauses, and yields its CPU now and then
+ *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
+ *                                                                    is over it becomes the head waiter
+ *   the lock is hot, and another waiter watches                      it parks; the watcher wakes one each quarter TURN
+ *   the yield went to another process, for a slice                   it stops yielding for SHY: it spins, then parks
+ *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks
+ *   the owner sleeps, or nothing moves for a TURN, or the            it parks
+ *   waiter's policy is real-time, or no monitor has said
+ *   anything for what a sleep costs
+ *   it has waited for a TURN and no head waiter had its turn since   it becomes the head waiter: it demands the lock,
+ *                                                                    and goes on yielding where others would park
+ *
+ * A parked waiter sleeps on the word. Who wakes it: a release that finds NEEDY, or PARKED and an idle CPU or a turn
+ * that is due; a watcher; its clock. The first is woken in the order of the futex queue (by priority, then first come,
+ * first served).
  *
  * I1  The word alone decides who owns the lock.
- * I2  The alpha sleeps only on a word with WAKE, that it has set before a membarrier: so the release, which is no
- *     locked instruction (runtime/arch/x86_64/asymmetric.h), sees it. Where there is no membarrier it naps instead.
- *     (Its sleep has a bound all the same: who translates x86 code for another machine may make three instructions of
- *     that one.) For the parked see locks/default/room.h. After the release nobody touches the lock's memory: a woken
- *     futex address is not read.
- * I4  An alpha that has waited for a lease demands the lock: nobody else takes it after the section that runs, but,
- *     for one section, the owner for whom it was still reserved. Those who are parked become the alpha in the order in
- *     which they came, or knock. But an alpha may be stopped, by a debugger or a signal handler that waits for others,
- *     perhaps for this lock: so a free lock that nobody takes for as long as a thread is parked is that thread's.
- * I5  By published intent (runtime/thread.h), exactly: the instruction that takes or releases the word is what tells.
- * I7  What the monitor says only makes the alpha sleep earlier. */
+ * I2  A waiter is needy without a monitor, with a real-time policy, or if it has slept for a TURN in which nothing
+ *     moved. Each other parked waiter has a clock of some TURNs. So whenever the lock is free and threads are parked, a
+ *     wake-up is in flight, or a waiter is awake or has a clock: a waiter that counts as needy sets NEEDY in the word,
+ *     and its sleep begins only if the word is still that. On x86-64 the release is no locked instruction and may
+ *     overwrite a flag (runtime/arch/x86_64/asymmetric.h): so a waiter sleeps without a clock only after a membarrier.
+ *     After the release no thread touches the lock's memory.
+ * I4  The head waiter's demand holds for every other thread that runs, for GRACE looks.
+ * I5  By published intent (runtime/thread.h).
+ * I7  What the monitor says decides who waits how, never who owns the lock. */
 #include <errno.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
-#include "locks/default/ledger.h"
-#include "locks/default/room.h"
-#include "locks/default/tune.h"
+#include "locks/default/pace.h"
+#include "locks/default/scheduler.h"
+#include "locks/default/waiters.h"
 #include "locks/lock.h"
 #include "runtime/arch/arch.h"
 #include "runtime/futex.h"
@@ -46,38 +62,33 @@
 
 struct fg_lock {
 	uint32_t word;
-	uint32_t ops; /* acquisitions; only the owner writes it */
-	struct fgi_room room;
+	uint32_t ops;     /* acquisitions; only the owner writes it */
+	uint32_t waiters; /* locks/default/waiters.h */
+	uint16_t handed;  /* when a waiter last took the lock, in us; like `turn` CLOCK_MONOTONIC modulo 2^16, */
+	uint16_t turn;    /* and when a parked or head waiter had its turn, in TURNs / 16 */
 };
 
-#define WAKE 0x80000000u /* the highest bit: what fgi_asymmetric_release reports */
+#define NEEDY 0x80000000u /* the highest bit: what fgi_asymmetric_release reports */
 #define DEMAND 0x40000000u
-_Static_assert(((WAKE | DEMAND) & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
+#define PARKED 0x20000000u
+#define FLAGS (NEEDY | DEMAND | PARKED)
+_Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
-#define NEAR_NS 300u    /* how often the alpha looks while nothing moves: some hand-overs of a cache line */
-#define FAR_NS 10000u   /* how often at most while the owner is at work: each look costs it a cache miss */
-#define CLOSE_NS 15000u /* how long the alpha watches before it believes that the owner stays, and naps */
-#define LONGEST_TURN_NS 16000000u
+/* docs/results/default-lock.md has what was measured with them. */
+#ifndef FGI_TURN_NS
+#define FGI_TURN_NS 1000000u
+#endif
+#define LEASE_US 50u     /* for so long a hot lock stays with its owner, */
+#define RESERVED 16u     /* and for its first sections nobody else's compare-and-swap can take it */
+#define FIRST_PAUSES 4u  /* between two looks at the word, */
+#define LAST_PAUSES 256u /* and while the lock is hot */
+#define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
+#define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
+#define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
+#define CLOCKS 16u       /* the clock of a parked waiter: so many TURNs at most, the fewer are parked the fewer */
+/* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
+ * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
 #define LONGEST_SLEEP_NS 1000000000u
-#define BLIND_NAP_NS 1000000u
-#define FIRST_PAUSES 2u
-#define LAST_PAUSES 16u
-#define KEPT_SECTIONS 64u /* in so many the displaced owner has come by and found the lock reserved, if it ever comes */
-#define VISIT_EVERY 16u
-
-/* What a thread remembers of its locks, in its thread block. */
-struct memory {
-	uint64_t leased;    /* the lock that is reserved for this thread, or 0, */
-	uint32_t sections;  /* for so many sections more, */
-	uint32_t ops;       /* as long as the lock's count is this */
-	uint32_t contended; /* how often it has found a lock taken, and the first tries were in vain */
-} __attribute__((may_alias));
-_Static_assert(sizeof(struct memory) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
-
-static inline struct memory *mine(void)
-{
-	return (struct memory *)(void *)fg_thread.lock_private;
-}
 
 static inline bool is_free(uint32_t word)
 {
@@ -98,318 +109,348 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 	return false;
 }
 
-/* What rules the lock at this time. Closes the ledger's sample if it is over. */
-static enum fgi_regime regime_at(struct fg_lock *l, uint64_t now)
+/* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
+ * waiter counted itself before it set its flag in the word (release), so it is seen here. A watcher looks after those
+ * that have clocks; if it may be off its CPU they have set PARKED. */
+static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
-	struct fgi_ledger *ledger = fgi_ledger(l);
+	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
 
-	if (now >= fg_load_relaxed(&ledger->until_ns))
-		fgi_ledger_close(ledger, l, fg_load_relaxed(&l->ops), now);
-	return fgi_ledger_regime(l);
+	if (fgi_clocked(waiters))
+		flags |= fgi_watchers(waiters) ? word & PARKED : PARKED;
+	return flags;
 }
 
-/* Has the turn of a parked thread come? While the lock is busy, every rotate_ns. */
-static bool rotation_due(const struct fg_lock *l, uint64_t now)
+static inline bool lease_is_over(const struct fg_lock *l, uint64_t now)
 {
-	struct fgi_ledger *ledger = fgi_ledger(l);
-	uint32_t us = (uint32_t)(now / 1000);
-
-	if (us - fg_load_relaxed(&ledger->rotated_us) < fgi_tune.rotate_ns / 1000)
-		return false;
-	fg_store_relaxed(&ledger->rotated_us, us);
-	return true;
+	return (uint16_t)(now / 1000 - fg_load_relaxed(&l->handed)) > LEASE_US;
 }
 
-/* How long a parked thread may expect one before it in the line to keep the lock. The pace may be of a time that is
- * over: so there is a limit to what it is believed. */
-static uint64_t turn_ns(const struct fg_lock *l)
+static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
 {
-	uint64_t pace = fgi_ledger_pace_ns(l);
-
-	if (pace > LONGEST_TURN_NS)
-		pace = LONGEST_TURN_NS;
-	return pace > fgi_tune.lease_ns ? pace : fgi_tune.lease_ns;
+	return (uint16_t)(now / (FGI_TURN_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / 4;
 }
 
-/* ---- the alpha -------------------------------------------------------------------------------------------------- */
+static inline void begin_turn(struct fg_lock *l, uint64_t now)
+{
+	fg_store_relaxed(&l->turn, (uint16_t)(now / (FGI_TURN_NS / 16)));
+}
 
-struct watch {
-	uint64_t began, moved, now; /* when it sat down; when the lock was last seen to change hands; the last look */
+static inline bool is_hot(const struct fg_lock *l)
+{
+	return fgi_hot(fg_load_relaxed(&l->waiters)) && fg_load_relaxed(&fgi_monitor_page) != &fgi_no_monitor;
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
+
+struct wait {
+	const struct fgi_spin_budget *deadline;
+	uint64_t began, now, moved; /* when it began to wait; the last look at the clock; when the lock last moved */
 	uint32_t ops;               /* the lock's count at the last look */
-	uint64_t rest_ns;           /* until the next */
+	uint32_t pauses;            /* before the next look, */
+	uint32_t spun;              /* and since the last look at the clock */
+	uint32_t yields;            /* since the preempted thread was first seen */
+	uint32_t stood_back;        /* looks that found the lock free and unmoved */
+	uint32_t watching;          /* what fgi_join returned; 0: it does not watch */
+	bool looked;                /* this is not its first look */
+	bool hot;                   /* the lock */
+	bool head;                  /* the head waiter */
+	bool due;                   /* takes the lock between two sections of its owner, unless the lock is hot */
+	bool turn;                  /* it was parked: its turn has come */
+	bool stuck;                 /* nothing has moved while it slept */
+	bool real_time;
 };
 
-/* Busy-waits, or sleeps if that is worth it. */
-static void rest(const struct watch *w)
+static void stop_watching(struct fg_lock *l, struct wait *w)
 {
-	if (w->rest_ns >= CLOSE_NS) {
-		fgi_nap((uint32_t)w->rest_ns);
-		return;
-	}
-	do {
-		fgi_spin_turns(8);
-	} while (fgi_now_ns(CLOCK_MONOTONIC) - w->now < w->rest_ns);
+	fgi_leave(&l->waiters, w->watching);
+	w->watching = 0;
 }
 
-/* Takes the free lock and leaves the seat. With `lease` one begins, if the lock is LEASED, and the lock is reserved for
- * the new owner: the last one is just coming back and would find it free between two sections as often as not.
- * On a lock that is seldom taken nobody may come for a while who would call the next: so this owner does when it
- * releases. */
-static bool take_as_alpha(struct fg_lock *l, uint32_t found, bool lease)
+/* Sleeps until a wake-up or its clock. `needy`: I2. A waiter that has slept for a TURN while nothing moved does without
+ * a clock: after it has set NEEDY it has every CPU pass a barrier, so that no release can overwrite that any more.
+ * Beside a watcher the word changes all the time, and may be free. If that watcher is queued behind the owner, and this
+ * waiter leaves a CPU idle, the owner is to see it: so it makes sure of PARKED. */
+static void park(struct fg_lock *l, const struct wait *w, bool needy)
 {
-	lease = lease && fgi_ledger_regime(l) == FGI_LEASED;
-	if (!take(l, found, lease ? DEMAND : 0))
-		return false;
-	if (lease) {
-		mine()->leased = (uintptr_t)l;
-		mine()->sections = KEPT_SECTIONS;
-		mine()->ops = l->ops;
+	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
+	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
+	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
+	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + FGI_TURN_NS * (uint64_t)(others < CLOCKS ? others + 1 : CLOCKS);
+	bool beside = flag == PARKED && w->hot && fgi_watchers(waiters);
+
+	for (int tries = 0; tries < 16; tries++) {
+		uint32_t word = fg_load_relaxed(&l->word);
+
+		if (is_free(word) && !beside)
+			break;
+		/* release: pairs with the acquire in `slow`. Also where the flag is set: this waiter's count is new. */
+		if (!(beside && (word & PARKED)) && fg_cas_release(&l->word, word, word | flag) != word)
+			continue;
+		word |= flag;
+		if (beside) {
+			fgi_spin_turns(FIRST_PAUSES * 2);
+			word = fg_load_relaxed(&l->word);
+			if (!(word & PARKED))
+				continue;
+		}
+		if (w->stuck && joined && fgi_membarrier())
+			until += LONGEST_SLEEP_NS;
+		fg_thread.parks++;
+		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside)
+			break;
 	}
-	if (fgi_room_leave(&l->room, fgi_ledger_pace_ns(l) > FGI_COLD_NS))
-		fg_fetch_or_relaxed(&l->word, WAKE);
+	fgi_leave(&l->waiters, joined);
+}
+
+/* After `park`: the waiter has had its rest, and takes the lock at the first chance. */
+static void rise(struct fg_lock *l, struct wait *w)
+{
+	uint32_t ops = fg_load_relaxed(&l->ops);
+
+	w->now = fgi_now_ns(CLOCK_MONOTONIC);
+	w->stuck = ops == w->ops;
+	if (!w->stuck)
+		w->moved = w->now;
+	w->ops = ops;
+	w->yields = 0;
+	w->pauses = FIRST_PAUSES;
+	w->due = w->turn = true;
+	if (w->hot)
+		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
+}
+
+/* The lock is hot. Does this waiter watch it? One does, and others only when their turn has come: then the first
+ * leaves. It wakes the next parked one when a turn is over. */
+static bool watch(struct fg_lock *l, struct wait *w)
+{
+	uint32_t waiters = fg_load_relaxed(&l->waiters);
+
+	if (!w->watching && !fgi_watchers(waiters))
+		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
+	if (!w->watching || (!w->turn && fgi_watchers(waiters) > 1))
+		return false;
+	if (fgi_clocked(waiters) && fgi_watchers(waiters) == 1 && turn_is_over(l, w->now)) {
+		begin_turn(l, w->now);
+		fgi_futex_wake(&l->word, 1);
+	}
 	return true;
 }
 
-static int give_up(struct fg_lock *l)
+static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
-	fg_fetch_and_relaxed(&l->word, ~DEMAND);
-	if (fgi_room_leave(&l->room, true))
-		fgi_room_wake(&l->room);
+	uint64_t still = w->now - w->moved;
+
+	if (w->real_time || still > FGI_TURN_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
+		return true;
+	if (w->hot && !w->head && !watch(l, w))
+		return true;
+	if (fgi_preempted_cs())
+		return fgi_shy(w->now) || (++w->yields > YIELDS && !w->head);
+	return fgi_shy(w->now) && still > LEASE_US * 1000;
+}
+
+/* The waiter has spun for a while: what is better for its CPU to do? */
+static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
+{
+	bool monitored = fgi_monitor_alive(w->now);
+
+	if (monitored ? should_park(l, w, word) : w->real_time || w->now - w->began > FGI_SPIN_UNMONITORED_NS) {
+		stop_watching(l, w);
+		park(l, w, !monitored || w->real_time);
+		rise(l, w);
+	} else if (monitored && !fgi_shy(w->now) && !(w->head && w->hot)) {
+		fgi_yield(w->now);
+		w->ops = fg_load_relaxed(&l->ops);
+	}
+}
+
+/* At the deadline. The waiter may have been woken for a release that it does not follow up: the next goes instead. */
+static int give_up(struct fg_lock *l, struct wait *w)
+{
+	stop_watching(l, w);
+	if (w->head)
+		fg_fetch_and_relaxed(&l->word, ~DEMAND);
+	if (fgi_needy(fg_load_relaxed(&l->waiters)))
+		fgi_futex_wake(&l->word, 1);
 	return ETIMEDOUT;
 }
 
-/* Sleeps until the lock is released; I2. */
-static void sleep_on_word(struct fg_lock *l, const struct fgi_spin_budget *p)
+/* The word is free, and has moved so often since the last look. May the waiter take it? A lock that has moved has an
+ * owner that is about to come back. */
+static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uint32_t moved)
 {
-	uint32_t word = fg_load_relaxed(&l->word);
-
-	if (is_free(word))
-		return;
-	if (fg_cas_relaxed(&l->word, word, word | WAKE | DEMAND) != word)
-		return;
-	fg_thread.parks++;
-	if (!fgi_membarrier())
-		fgi_nap(BLIND_NAP_NS);
-	else
-		fgi_sleep_until(&l->word, word | WAKE | DEMAND, p, fgi_now_ns(CLOCK_MONOTONIC) + LONGEST_SLEEP_NS,
-				FGI_ANYBODY);
+	if (!w->looked)
+		return !(word & DEMAND) &&
+		       (!w->hot || (word & PARKED) || !fgi_watchers(fg_load_relaxed(&l->waiters)));
+	w->stood_back = moved ? 0 : w->stood_back + 1;
+	if (w->stood_back == GRACE && !w->head && !fgi_shy(w->now) && !w->real_time)
+		fgi_spin_yield(); /* the head waiter may be queued behind this thread */
+	if (w->head || w->stood_back > GRACE)
+		return true;
+	return !(word & DEMAND) && ((w->due && !w->hot) || w->stood_back);
 }
 
-/* Nothing moves: the owner is in a long section, preempted or asleep. */
-static void bear(struct fg_lock *l, struct watch *w, const struct fgi_spin_budget *p)
+static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 {
-	uint64_t still = w->now - w->moved, pace = fgi_ledger_pace_ns(l);
-	uint32_t owner = fg_load_relaxed(&l->word) & FG_OWNER_MASK;
-	bool off_cpu = fgi_preempted_cs() || fgi_owner_sleeps(owner);
+	bool leased = w->head && w->hot;
 
-	w->rest_ns = NEAR_NS;
-	fgi_monitor_alive(w->now);
-	if (off_cpu || still > fgi_tune.sleep_ns || pace > fgi_tune.sleep_ns) {
-		sleep_on_word(l, p);
-		fgi_ledger_slept(l, fgi_now_ns(CLOCK_MONOTONIC) - w->moved);
-	} else if (still > fgi_tune.yield_ns) {
-		fgi_spin_yield();
-	}
-}
-
-/* The owner is at work: from afar, ever farther, and once it is clear that it stays, asleep for what is left. */
-static void keep_away(struct watch *w)
-{
-	w->rest_ns = w->rest_ns * 2 < FAR_NS ? w->rest_ns * 2 : FAR_NS;
-	if (w->now - w->began > CLOSE_NS && w->began + fgi_tune.lease_ns > w->now + CLOSE_NS)
-		w->rest_ns = w->began + fgi_tune.lease_ns - w->now;
-}
-
-/* With the seat. `turn`: it is its turn. (Then the last owner may be preempted, by this very thread where the scheduler
- * saw no idle CPU: that too begins a lease, and so a call if the other cannot come.) Returns 0 with the lock, ETIMEDOUT
- * at the deadline. */
-static int watch(struct fg_lock *l, const struct fgi_spin_budget *p, bool turn)
-{
-	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
-	struct watch w = {now, now, now, fg_load_relaxed(&l->ops), NEAR_NS};
-
-	for (;;) {
-		uint32_t word, ops;
-		bool stood, expired, due;
-
-		rest(&w);
-		w.now = fgi_now_ns(CLOCK_MONOTONIC);
-		word = fg_load_relaxed(&l->word);
-		ops = fg_load_relaxed(&l->ops);
-		stood = ops == w.ops;
-		expired = w.now - w.began >= fgi_tune.lease_ns;
-		due = regime_at(l, w.now) != FGI_LEASED || expired;
-		if (is_free(word) && (stood || due)) {
-			if (take_as_alpha(l, word, !stood || turn))
-				return 0;
-			w.rest_ns = 0;
-			continue;
-		}
-		if (fgi_past_deadline(p))
-			return give_up(l);
-		if (expired && !(word & DEMAND))
-			fg_cas_relaxed(&l->word, word, word | DEMAND);
-		if (stood) {
-			bear(l, &w, p);
-		} else {
-			w.ops = ops;
-			w.moved = w.now;
-			keep_away(&w);
-		}
-		if (due)
-			w.rest_ns = 0;
-	}
-}
-
-/* ---- without a seat --------------------------------------------------------------------------------------------- */
-
-/* Between two sections of a lease: nobody has come for many of them. Who should have may be queued behind this thread,
- * where it cannot call anybody for milliseconds: so this one calls who is parked, if its turn is due. Returns whether
- * the lock stays reserved. */
-static bool stay_reserved(struct fg_lock *l)
-{
-	bool parked = fg_load_relaxed(&l->room.seats) >= FGI_ONE;
-
-	mine()->sections = KEPT_SECTIONS;
-	if (!parked || !rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC)))
-		return parked;
-	fgi_room_call(&l->room);
-	return false;
-}
-
-/* In the first sections of a lease: until somebody has sat down to wait for its end, or nobody has come. It is no lease
- * while this runs: a call takes system calls, in which a signal handler may begin another. */
-static bool take_reserved(struct fg_lock *l)
-{
-	uint32_t ops = mine()->ops;
-	bool on = !(fg_load_relaxed(&l->room.seats) & FGI_SEAT);
-
-	mine()->leased = 0;
-	if (fg_load_relaxed(&l->ops) != ops)
+	stop_watching(l, w); /* first, so that flags_of does not count on it */
+	if (!take(l, word, flags_of(l, word) | (leased ? DEMAND : 0)))
 		return false;
-	if (on && mine()->sections-- == 0)
-		on = stay_reserved(l);
-	if (fg_load_relaxed(&l->ops) != ops || !take(l, DEMAND, on ? DEMAND : 0))
-		return false;
-	if (on) {
-		mine()->leased = (uintptr_t)l;
-		mine()->ops = ops + 1;
-	}
+	if (leased)
+		fgi_pace()->reserved = RESERVED;
+	if (w->began)
+		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
+	if (w->head && !w->hot)
+		begin_turn(l, w->now);
 	return true;
 }
 
-/* Waits about as long as a hand-over takes: tries to take the lock after `from` pauses, twice as many, up to `to`. */
-static inline __attribute__((always_inline)) bool grab(struct fg_lock *l, uint32_t from, uint32_t to)
+/* Looks at the clock, and at what it means. */
+static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint32_t moved)
 {
-	for (uint32_t pauses = from; pauses <= to; pauses *= 2) {
-		fgi_spin_turns(pauses);
-		if (take(l, 0, 0))
-			return true;
+	w->now = fgi_now_ns(CLOCK_MONOTONIC);
+	if (!w->began) {
+		w->began = w->moved = w->now;
+		w->real_time = fgi_real_time();
+	} else if (moved) {
+		w->moved = w->now;
 	}
-	return false;
+	w->due = lease_is_over(l, w->now);
+	w->hot = is_hot(l);
+	if (!w->head && !(word & DEMAND) &&
+	    ((w->hot && w->due) || (w->now - w->began > FGI_TURN_NS && turn_is_over(l, w->now))))
+		w->head = fg_cas_relaxed(&l->word, word, word | DEMAND) == word;
 }
 
-/* Seldom enough to cost nothing, often enough for the parked: also who comes easily by the lock looks at the room, if
- * somebody is there. */
-static inline bool visit_due(const struct fg_lock *l)
+/* How long to the next look. A waiter that sees the lock move more than once from look to look looks less often. */
+static void back_off(struct wait *w, uint32_t moved)
 {
-	return ++mine()->contended % VISIT_EVERY == 0 && fg_load_relaxed(&l->room.seats) >= FGI_ONE;
+	if (w->head || !w->looked)
+		w->pauses = w->hot && !w->head ? LAST_PAUSES / 4 : FIRST_PAUSES;
+	else if (w->hot)
+		w->pauses = w->stood_back ? FIRST_PAUSES * 4 : LAST_PAUSES;
+	else if (moved > 1 && w->pauses < LAST_PAUSES)
+		w->pauses *= 2;
+	else if (w->pauses > FIRST_PAUSES)
+		w->pauses /= 2;
+	w->looked = true;
+	w->spun += w->pauses;
+	fgi_back_off(w->pauses);
 }
 
-/* The alpha demands the lock and is about to have it: a moment, so that the seat may be free then. */
-static void stand_back(const struct fg_lock *l)
+/* Returns 0 with the lock, ETIMEDOUT at the deadline. */
+__attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_spin_budget *deadline)
 {
-	int turns = fgi_ledger_pace_ns(l) <= fgi_tune.lease_ns ? 100 : 1;
+	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = is_hot(l)};
 
-	while (turns-- && (fg_load_relaxed(&l->word) & DEMAND) && (fg_load_relaxed(&l->room.seats) & FGI_SEAT))
-		fgi_spin_turn();
-}
+	for (;;) {
+		uint32_t word = fg_load_acquire(&l->word), moved = fg_load_relaxed(&l->ops) - w.ops;
 
-/* With a place at the gate. Returns 0 with the lock, ETIMEDOUT at the deadline. If its clock wakes it twice and finds
- * the lock free, and it was not taken in between, then whoever is to take it is stopped: its demand is void. */
-static int park(struct fg_lock *l, struct fgi_place *at, const struct fgi_spin_budget *p)
-{
-	uint32_t ops = 0;
-	bool was_free = false;
-	int result;
-
-	while ((result = fgi_room_park(&l->room, at, p)) == EAGAIN) {
-		uint32_t word = fg_load_relaxed(&l->word), before = ops;
-
-		ops = fg_load_relaxed(&l->ops);
-		if (is_free(word) && was_free && ops == before && take(l, word, 0)) {
-			if (fgi_room_quit(&l->room, at))
-				fg_fetch_or_relaxed(&l->word, WAKE);
+		w.ops += moved;
+		w.head = w.head && (word & DEMAND);
+		if (!is_free(word))
+			w.stood_back = 0;
+		else if (may_take(l, &w, word, moved) && take_after_waiting(l, &w, word))
 			return 0;
+		if (w.watching && moved && (word & PARKED)) /* owner and watcher run: no release need look */
+			fg_cas_relaxed(&l->word, word, word & ~PARKED);
+		if (w.spun >= SPIN_PAUSES && (w.hot || !is_free(word))) {
+			w.spun = 0;
+			look_at_clock(l, &w, word, moved);
+			if (fgi_past_deadline(deadline) && !is_free(word))
+				return give_up(l, &w);
+			give_way(l, &w, word);
 		}
-		was_free = is_free(word);
+		back_off(&w, moved);
 	}
-	return result ? result : watch(l, p, at->turn);
 }
 
-__attribute__((noinline)) static int slow_path(struct fg_lock *l, const struct fgi_spin_budget *p)
-{
-	uint32_t word = fg_load_relaxed(&l->word);
-	struct fgi_place at;
-
-	if (word & DEMAND)
-		stand_back(l);
-	else if (is_free(word) && take(l, word, 0))
-		return 0;
-	if (fgi_room_enter(&l->room, turn_ns(l), rotation_due(l, fgi_now_ns(CLOCK_MONOTONIC)), &at))
-		return watch(l, p, at.turn);
-	return park(l, &at, p);
-}
-
-/* It was not free. Returns whether it came by the lock without waiting in the room. */
-static inline __attribute__((always_inline)) bool take_quickly(struct fg_lock *l)
-{
-	if (fg_unlikely(mine()->leased == (uintptr_t)l) && take_reserved(l))
-		return true;
-	if (grab(l, 1, FIRST_PAUSES))
-		return true;
-	return fgi_ledger_regime(l) == FGI_GREEDY && !visit_due(l) && grab(l, FIRST_PAUSES * 2, LAST_PAUSES);
-}
+/* ---- the contract ------------------------------------------------------------------------------------------------ */
 
 static inline bool fgi_trylock(struct fg_lock *l)
 {
 	uint32_t word = fg_load_relaxed(&l->word);
 
-	return is_free(word) && take(l, word, word & DEMAND);
+	return is_free(word) && take(l, word, word);
 }
 
-__attribute__((noinline)) static void contended(struct fg_lock *l)
+/* In the first sections of a lease: the last owner is just coming back, and would find the lock free between two
+ * sections as often as not. */
+static bool take_reserved(struct fg_lock *l)
 {
-	if (!take_quickly(l))
-		slow_path(l, &FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL));
+	uint32_t word = fg_load_acquire(&l->word), left = fgi_pace()->reserved - 1u;
+
+	fgi_pace()->reserved = 0; /* it is not, while this runs: a signal handler may want the lock, too */
+	if (!is_free(word) || !(word & DEMAND) || !take(l, word, flags_of(l, word) | (left ? DEMAND : 0)))
+		return false;
+	fgi_pace()->reserved = (uint8_t)left;
+	return true;
+}
+
+/* It was not free. */
+__attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_spin_budget *deadline)
+{
+	struct fgi_pace *pace = fgi_pace();
+
+	if (pace->reserved && pace->lock == (uintptr_t)l && take_reserved(l))
+		return 0;
+	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC));
+	return slow(l, deadline);
 }
 
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (fg_unlikely(!take(l, 0, 0)))
-		contended(l);
+		contended(l, &FGI_NO_DEADLINE);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
-	if (take(l, 0, 0) || take_quickly(l) || slow_path(l, &FGI_SPIN_BUDGET(clock, abs)) == 0)
-		return 0;
-	return fgi_trylock(l) ? 0 : ETIMEDOUT; /* one that is reserved could still be locked */
+	return take(l, 0, 0) ? 0 : contended(l, &FGI_SPIN_BUDGET(clock, abs));
 }
 
+static inline bool release(struct fg_lock *l)
+{
+	bool needy;
+
+	fgi_intent_restore(&l->word);
+	needy = fgi_asymmetric_release(&l->word, FLAGS);
+	fgi_intent_clear(&l->word);
+	return needy;
+}
+
+/* The word may belong to other memory by now. */
 __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 {
-	if (fgi_futex_wake(&l->word, 1) == 0)
-		fgi_room_wake(&l->room);
+	fgi_futex_wake(&l->word, 1);
+}
+
+/* Waiters with clocks may be parked: is it useful to wake one? The clock is read for one section in 16. */
+__attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
+{
+	uint32_t waiters = fg_load_relaxed(&l->waiters);
+	bool useful = false;
+
+	if (fgi_clocked(waiters)) {
+		useful = fgi_idle_cpu();
+		if (!useful && fg_load_relaxed(&l->ops) % 16 == 0 && !fgi_watchers(waiters)) {
+			uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+			useful = turn_is_over(l, now);
+			if (useful)
+				begin_turn(l, now);
+		}
+	}
+	if (release(l) || useful)
+		wake(l);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	bool somebody;
-
-	fgi_intent_restore(&l->word);
-	somebody = fgi_asymmetric_release(&l->word, WAKE | DEMAND);
-	fgi_intent_clear(&l->word);
-	if (fg_unlikely(somebody))
+	if (fg_unlikely(fg_load_relaxed(&l->word) & PARKED))
+		release_to_parked(l);
+	else if (fg_unlikely(release(l)))
 		wake(l);
 }

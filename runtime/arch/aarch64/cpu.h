@@ -30,4 +30,10 @@ static inline uint64_t fg_cycles_ordered(void)
 	return count;
 }
 
+/* No load after this one begins before it, not even by a guess (runtime/arch/x86_64/cpu.h). */
+static inline void fg_load_fence(void)
+{
+	__asm__ volatile("dsb ishld\n isb" ::: "memory");
+}
+
 #endif

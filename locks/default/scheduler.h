@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a waiter wants to know of the scheduler: what its CPU would do without it. From the monitor's page, all of it
  * hints, on which no more than speed depends. */
-#ifndef FGI_CANDIDATE_HINTS_H
-#define FGI_CANDIDATE_HINTS_H
+#ifndef FGI_DEFAULT_SCHEDULER_H
+#define FGI_DEFAULT_SCHEDULER_H
 
 #include <errno.h>
 #include <sched.h>

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* Is the lock hot? Then a hand-over costs more than a section and the owner's way back to the next, so the lock is
+ * handed over per lease and not per section.
+ *
+ * It is measured, not guessed. The lock counts its acquisitions. A thread that finds the lock taken reads that count
+ * and the clock, and so knows the time from one acquisition to the next since it last did so. It remembers that time
+ * for the hot lock and for the one that is not, and makes the lock what was faster. Now and then it forgets one of
+ * them and tries again: hosts move their virtual CPUs, programs change. What it remembers is of the lock that it last
+ * found taken. */
+#ifndef FGI_DEFAULT_PACE_H
+#define FGI_DEFAULT_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/flexguard_abi.h"
+#include "locks/default/waiters.h"
+#include "runtime/atomic.h"
+
+#define FGI_HOT_NS 600u     /* no lock is hot that is acquired less often */
+#define FGI_SAMPLE_NS 4000u /* so long a measurement takes at least, */
+#define FGI_STALE_NS 1000000u /* and at most: in a longer one threads were preempted, or thought of something else */
+
+/* In the thread block. */
+struct fgi_pace {
+	uint64_t lock;      /* the lock that the thread last found taken */
+	uint32_t since;     /* when the measurement began: CLOCK_MONOTONIC in ns modulo 2^32, */
+	uint32_t ops;       /* the lock's count then, */
+	uint16_t period[2]; /* what was measured, in ns: of the lock when it is not hot, and when it is; 0: not known */
+	uint8_t hot;        /* whether it was hot when this measurement began */
+	uint8_t reserved;   /* for so many sections more the lock is reserved for the thread (flexguard.c) */
+} __attribute__((may_alias));
+_Static_assert(sizeof(struct fgi_pace) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
+
+static inline struct fgi_pace *fgi_pace(void)
+{
+	return (struct fgi_pace *)(void *)fg_thread.lock_private;
+}
+
+/* Is it time to forget a measurement? For 16 us in 33 ms of a lock that is not hot, for 131 us of one that is. */
+static inline bool fgi_pace_again(uint64_t now, bool hot)
+{
+	return (now & ((1u << 25) - 1)) < (hot ? 1u << 17 : 1u << 14);
+}
+
+/* One measurement of `ns` in which the lock was acquired `ops` times. Returns whether the lock should be hot. */
+static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool hot, uint64_t now)
+{
+	uint32_t period = ns / ops < UINT16_MAX ? ns / ops + 1 : UINT16_MAX, other;
+
+	period = p->period[hot] ? (p->period[hot] + period) / 2 : period;
+	p->period[hot] = (uint16_t)period;
+	if (fgi_pace_again(now, hot))
+		p->period[!hot] = 0;
+	other = p->period[!hot];
+	if (other * 9 >= period * 8) /* the other is not faster by more than the noise */
+		return hot;
+	return !hot && period < FGI_HOT_NS;
+}
+
+/* For a thread that finds the lock taken. */
+static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t *waiters, uint64_t now)
+{
+	struct fgi_pace *p = fgi_pace();
+	uint32_t seen = fg_load_relaxed(waiters), ns = (uint32_t)now - p->since, ops = fg_load_relaxed(ops_of) - p->ops;
+	bool hot = fgi_hot(seen);
+
+	if (p->lock != (uintptr_t)lock) {
+		p->period[0] = p->period[1] = 0;
+	} else if (p->hot == hot && ops) {
+		if (ns < FGI_SAMPLE_NS)
+			return;
+		if (ns < FGI_STALE_NS && fgi_pace_judge(p, ns, ops, hot, now) != hot) {
+			uint32_t here = fgi_waiters_here(seen);
+
+			hot = (fg_cas_relaxed(waiters, seen, here ^ FGI_HOT) == seen) ^ hot;
+		}
+	}
+	p->lock = (uintptr_t)lock;
+	p->since = (uint32_t)now;
+	p->ops = fg_load_relaxed(ops_of);
+	p->hot = hot;
+	p->reserved = 0;
+}
+
+#endif
