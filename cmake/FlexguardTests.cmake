@@ -51,12 +51,6 @@ function(fg_test_programs)
 	endforeach()
 endfunction()
 
-# Ways to run the default lock that tests try: each regime alone, and both by turns as fast as they can be changed.
-set(FG_TUNES greedy leased restless)
-set(FG_TUNE_greedy regime=greedy)
-set(FG_TUNE_leased regime=leased)
-set(FG_TUNE_restless sample_us=1,lease_us=1)
-
 # ---- seeded defects: copies of the code with one text replaced, which a test must catch ---------------------------
 
 # fg_edit(result dir file old new): copies `file` to dir/file with `old` replaced, to be found first with -I dir. Sets

@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "locks/default/tune.h"
 #include "runtime/membarrier.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"
@@ -46,7 +45,6 @@ __attribute__((constructor(101))) static void runtime_start(void)
 {
 	fgi_nodes_start();
 	fgi_membarrier_start();
-	fgi_tune_start();
 	fgi_thread_atfork();
 	fgi_process_init();
 }

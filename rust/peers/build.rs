@@ -75,7 +75,6 @@ fn main() -> Result<()> {
     let mut sources = files(&root.join("runtime"), "c")?;
     sources.extend(files(&arch, "c")?);
     sources.extend(files(&root.join("locks/parts"), "c")?);
-    sources.push(root.join("locks/default/tune.c"));
     for file in files(&root.join("bench/worker"), "c")? {
         if !PROGRAMS.contains(&name_of(&file)?) {
             sources.push(file);

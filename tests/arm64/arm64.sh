@@ -23,7 +23,7 @@ compile() # object, source, options...
 }
 
 objects=()
-for file in runtime/*.c locks/parts/*.c locks/default/tune.c; do
+for file in runtime/*.c locks/parts/*.c; do
 	[ -f "$file" ] || continue
 	name=$(basename "$file" .c)
 	compile "$name" "$file" -O2

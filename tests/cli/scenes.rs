@@ -53,7 +53,7 @@ rounds = 7
 [[scene.subject]]
 name = "a, tuned"
 lock = "a"
-environment = { FLEXGUARD_TUNE = "sleep_us=7" }
+environment = { FG_SETTING = "sleep_us=7" }
 
 [[claim]]
 locks = ["a"]
@@ -74,8 +74,8 @@ least = 10
 of = { lock = "posix" }
 "#;
 
-/// `a` is three times posix; what FLEXGUARD_TUNE says goes to $dir/tune.
-const WORKER: &str = "echo \"$lock $FLEXGUARD_TUNE\" >>$dir/tune\ncase $lock in a) result 300;; *) result 100;; esac";
+/// `a` is three times posix; what FG_SETTING says goes to $dir/tune.
+const WORKER: &str = "echo \"$lock $FG_SETTING\" >>$dir/tune\ncase $lock in a) result 300;; *) result 100;; esac";
 
 fn scenes(fake: &Fake, text: &str, more: &[&str]) -> Output {
     let file = fake.path().join("s.toml");

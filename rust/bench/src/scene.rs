@@ -16,7 +16,7 @@
 //! [[scene.subject]]                   # a lock that is not as it is by default
 //! name = "flexguard, yields for 5 us"
 //! lock = "flexguard"
-//! environment = { FLEXGUARD_TUNE = "yield_us=5" }
+//! environment = { FLEXGUARD_SOCKET = "" }
 //! interposed = true
 //! ```
 //!
@@ -447,7 +447,7 @@ mod tests {
         let text = format!(
             "{HEAD}[[scene]]\nname = \"a\"\nworkload = \"shm\"\nlocks = [\"posix\"]\nthreads = [2, \"1x\", 8]\n\
              options = {{ cycles-between = [100, 300] }}\nrounds = 3\n\
-             [[scene.subject]]\nname = \"tuned\"\nlock = \"flexguard\"\nenvironment = {{ FLEXGUARD_TUNE = \"x\" }}\n"
+             [[scene.subject]]\nname = \"tuned\"\nlock = \"flexguard\"\nenvironment = {{ FLEXGUARD_SOCKET = \"\" }}\n"
         );
         let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
         let scene = &scenes.experiments[0];

@@ -44,17 +44,6 @@ pub const RECONNECT_ITEM: (&str, &str) = (
     "1: the program registers when a monitor is started after the program, or after the program's first monitor ended. \
      Not for programs that put themselves into a sandbox: the sandbox may kill them for the attempt.",
 );
-pub const TUNE_ITEM: (&str, &str) = (
-    "FLEXGUARD_TUNE",
-    "For researchers, of the default lock alone: NAME=VALUE, separated by commas, read once at the program's start. \
-     regime=greedy|leased|any: one way of waiting, or whichever is measured to be better (any). \
-     lease_us=50: how long a leased owner may come back before it is the next waiter's turn. \
-     rotate_us=100: how often an active thread changes places with a parked one. \
-     sample_us=2000: how long a regime is tried before it is judged. \
-     yield_us=5: a waiter for which nothing moves offers its CPU after so long, \
-     sleep_us=50: and sleeps after so long. Times are in microseconds, up to 10 seconds; what is not understood is \
-     ignored. Programs with raised privilege do not read it.",
-);
 pub const SOCKET_FILE: (&str, &str) = (
     "/run/flexguard/monitor.sock",
     "The socket of the machine's monitor daemon.",

@@ -21,7 +21,6 @@ use flexguard_launch::{Preload, locks, output, signals};
 use super::Subcommand;
 use crate::manual::{
     FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE, SOCKET_ITEM, Section,
-    TUNE_ITEM,
 };
 use crate::monitor_choice::MonitorChoice;
 use summary::Summary;
@@ -153,7 +152,6 @@ impl Subcommand for Run {
                 REQUIRE_ITEM,
                 PREFIX_ITEM,
                 RECONNECT_ITEM,
-                TUNE_ITEM,
                 FORCE_ITEM,
                 LOG_ITEM,
             ],

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use flexguard_bench::options;
 
 use crate::manual::{
-    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_FILE, SOCKET_ITEM, Section, TUNE_ITEM,
+    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_FILE, SOCKET_ITEM, Section,
 };
 
 /// How often everything runs.
@@ -122,7 +122,7 @@ pub const JSON: Section = Section {
 
 pub const ENVIRONMENT: Section = Section {
     title: "ENVIRONMENT",
-    items: &[PREFIX_ITEM, SOCKET_ITEM, TUNE_ITEM, FORCE_ITEM, LOG_ITEM],
+    items: &[PREFIX_ITEM, SOCKET_ITEM, FORCE_ITEM, LOG_ITEM],
 };
 
 pub const FILES: Section = Section {
