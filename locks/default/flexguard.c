@@ -213,7 +213,7 @@ static void rise(struct fg_lock *l, struct wait *w)
 	if (!w->stuck)
 		w->moved = w->now;
 	w->ops = ops;
-	w->yields = 0;
+	w->yields = w->stood_back = 0;
 	w->pauses = FIRST_PAUSES;
 	w->due = w->turn = true;
 	if (w->hot)
@@ -262,6 +262,7 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 	} else if (monitored && !fgi_shy(w->now) && !(w->head && w->hot)) {
 		fgi_yield(w->now);
 		w->ops = fg_load_relaxed(&l->ops);
+		w->stood_back = 0;
 	}
 }
 
@@ -371,9 +372,13 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_sp
 
 static inline bool fgi_trylock(struct fg_lock *l)
 {
-	uint32_t word = fg_load_relaxed(&l->word);
+	uint32_t word;
 
-	return is_free(word) && take(l, word, word);
+	while (is_free(word = fg_load_relaxed(&l->word))) { /* a waiter may change a flag meanwhile */
+		if (take(l, word, word))
+			return true;
+	}
+	return false;
 }
 
 /* In the first sections of a lease: the last owner is just coming back, and would find the lock free between two
