@@ -41,8 +41,8 @@
  *               clock is CLOCK_REALTIME or CLOCK_MONOTONIC, tv_nsec is valid. A lock is not recursive and checks no
  *               owner; any thread may unlock.
  *   hygiene     No allocation, no output, no exit; errno is kept; no cancellation point. Waiters call futex,
- *               sched_yield and clock_gettime, the default lock membarrier and sched_getscheduler as
- *               well: a sandbox must allow these.
+ *               sched_yield and clock_gettime, the default lock membarrier and sched_getscheduler, too: a sandbox
+ *               must allow these.
  *   detection   The monitor must see who holds the lock (I5). One of:
  *                 windows   fgi_take_* and fgi_drop_* (runtime/arch/) take and release a word and count the lock in
  *                           fg_thread.held; the monitor misses no preemption. Exact.
