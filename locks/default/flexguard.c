@@ -30,8 +30,8 @@
  *   it has waited for a TURN and no head waiter had its turn since   it becomes the head waiter: it demands the lock,
  *                                                                    and goes on yielding where others would park
  *
- * A parked waiter sleeps on the word. Who wakes it: a release that finds NEEDY, or PARKED and an idle CPU or a turn
- * that is due; a watcher; its clock. The first is woken in the order of the futex queue (by priority, then first come,
+ * A parked waiter sleeps on the word. Who wakes it: a release that finds NEEDY, or PARKED and that it is useful
+ * (release_to_parked); a watcher; its clock. The first is woken in the order of the futex queue (by priority, then first come,
  * first served).
  *
  * I1  The word alone decides who owns the lock.
@@ -203,17 +203,25 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	fgi_leave(&l->waiters, joined);
 }
 
+/* The waiter was off its CPU. Returns whether the lock has moved meanwhile. How often says nothing. */
+static bool skip_moves(const struct fg_lock *l, struct wait *w)
+{
+	uint32_t ops = fg_load_relaxed(&l->ops), moved = ops - w->ops;
+
+	w->ops = ops;
+	if (moved)
+		w->stood_back = 0;
+	return moved;
+}
+
 /* After `park`: the waiter has had its rest, and takes the lock at the first chance. */
 static void rise(struct fg_lock *l, struct wait *w)
 {
-	uint32_t ops = fg_load_relaxed(&l->ops);
-
 	w->now = fgi_now_ns(CLOCK_MONOTONIC);
-	w->stuck = ops == w->ops;
+	w->stuck = !skip_moves(l, w);
 	if (!w->stuck)
 		w->moved = w->now;
-	w->ops = ops;
-	w->yields = w->stood_back = 0;
+	w->yields = 0;
 	w->pauses = FIRST_PAUSES;
 	w->due = w->turn = true;
 	if (w->hot)
@@ -261,8 +269,7 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		rise(l, w);
 	} else if (monitored && !fgi_shy(w->now) && !(w->head && w->hot)) {
 		fgi_yield(w->now);
-		w->ops = fg_load_relaxed(&l->ops);
-		w->stood_back = 0;
+		skip_moves(l, w);
 	}
 }
 
@@ -432,7 +439,8 @@ __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 	fgi_futex_wake(&l->word, 1);
 }
 
-/* Waiters with clocks may be parked: is it useful to wake one? The clock is read for one section in 16. */
+/* Waiters with clocks may be parked: is it useful to wake one? It is if a CPU idles, or has nothing better to do than
+ * another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of 16. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
@@ -440,10 +448,10 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 
 	if (fgi_clocked(waiters)) {
 		useful = fgi_idle_cpu();
-		if (!useful && fg_load_relaxed(&l->ops) % 16 == 0 && !fgi_watchers(waiters)) {
+		if (!useful && !fgi_watchers(waiters) && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
 			uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
-			useful = turn_is_over(l, now);
+			useful = fgi_shy(now) || turn_is_over(l, now);
 			if (useful)
 				begin_turn(l, now);
 		}
