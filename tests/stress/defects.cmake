@@ -9,25 +9,16 @@ set(parts locks/parts)
 
 # The default lock.
 set(default locks/default/flexguard.c)
-fg_defect(no-membarrier flexguard ${default} "!fgi_membarrier()" "false")
-fg_defect(membarrier-too-early flexguard ${default}
-	"if (fg_cas_relaxed(&l->word, word, word | WAKE | DEMAND) != word)\n\t\treturn;"
-	"bool early = fgi_membarrier();\n\tif (fg_cas_relaxed(&l->word, word, word | WAKE | DEMAND) != word)\n\t\treturn;\n#define fgi_membarrier() early")
-fg_defect(no-wake flexguard ${default} "if (fg_unlikely(somebody))" "if (false)")
-fg_defect(no-wake-on-word flexguard ${default} "if (fgi_futex_wake(&l->word, 1) == 0)" "if (true)")
-
-# The candidate for the default.
-set(candidate locks/candidate/flexguard-guided.c)
-fg_defect(no-membarrier flexguard-guided ${candidate} "w->stuck && joined && fgi_membarrier()" "w->stuck && joined")
-fg_defect(membarrier-too-early flexguard-guided ${candidate} "uint32_t flag = needy || w->stuck ? NEEDY : PARKED,"
-	"bool early = w->stuck && fgi_membarrier();\n\tuint32_t flag = needy || w->stuck ? NEEDY : PARKED,\n#define fgi_membarrier() early\n")
-fg_defect(no-wake flexguard-guided ${candidate} "fgi_futex_wake(&l->word, 1);\n}\n\n/* Waiters" "}\n\n/* Waiters")
-fg_defect(no-wake-of-needy flexguard-guided ${candidate} "if (release(l) || useful)" "release(l);\n\tif (useful)")
-fg_defect(no-wake-if-nothing-else flexguard-guided ${candidate} "else if (fg_unlikely(release(l)))" "else if (release(l) && false)")
-fg_defect(wake-before-release flexguard-guided ${candidate} "if (release(l) || useful)\n\t\twake(l);"
+fg_defect(no-membarrier flexguard ${default} "w->stuck && joined && fgi_membarrier()" "w->stuck && joined")
+fg_defect(membarrier-too-early flexguard ${default} "uint32_t flag = needy || w->stuck ? NEEDY : PARKED;"
+	"bool early = w->stuck && fgi_membarrier();\n\tuint32_t flag = needy || w->stuck ? NEEDY : PARKED;\n#define fgi_membarrier() early\n")
+fg_defect(no-wake flexguard ${default} "fgi_futex_wake(&l->word, 1);\n}\n\n/* Waiters" "}\n\n/* Waiters")
+fg_defect(no-wake-of-needy flexguard ${default} "if (release(l) || useful)" "release(l);\n\tif (useful)")
+fg_defect(no-wake-if-nothing-else flexguard ${default} "else if (fg_unlikely(release(l)))" "else if (release(l) && false)")
+fg_defect(wake-before-release flexguard ${default} "if (release(l) || useful)\n\t\twake(l);"
 	"if (l->word & NEEDY)\n\t\twake(l);\n\trelease(l);")
-fg_defect(owner-drops-flag flexguard-guided ${candidate} "fgi_parked_needy(parked) ? NEEDY : 0" "0")
-fg_defect(not-needy flexguard-guided ${candidate} "needy || w->stuck ? NEEDY : PARKED" "needy ? NEEDY : PARKED")
+fg_defect(owner-drops-flag flexguard ${default} "fgi_needy(waiters) ? NEEDY : 0" "0")
+fg_defect(not-needy flexguard ${default} "needy || w->stuck ? NEEDY : PARKED" "needy ? NEEDY : PARKED")
 
 # FlexGuard as published.
 fg_defect(no-wake flexguard-sosp25 ${published}/flexguard-sosp25.c "fgi_futex_wake(&l->val, 1);" "return;")
