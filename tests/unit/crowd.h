@@ -60,7 +60,7 @@ static inline void *crowd_member(void *argument)
 	return (void *)(uintptr_t)entered;
 }
 
-/* Nobody is in a call on the lock, nor has it. A stranded thread is a hang: the watchdog's. */
+/* No thread is in a call on the lock, or owns it. A thread that is left behind is a hang: the watchdog's. */
 static inline void check_lock_works(struct fg_lock *l)
 {
 	struct crowd crowd = {.lock = l};
@@ -73,8 +73,8 @@ static inline void check_lock_works(struct fg_lock *l)
 		entered += (uintptr_t)check_join(thread[i]);
 	CHECK(entered == crowd.ended, "lost update: %lu of %lu", (unsigned long)crowd.ended, (unsigned long)entered);
 	CHECK(is_free(l->word), "left locked: %#x", l->word);
-	CHECK((l->room.seats & ~(uint32_t)(FGI_KNOCK | FGI_COMING)) == fgi_room_now(0),
-	      "somebody is left in the room: %#x", l->room.seats);
+	CHECK((fgi_waiters_here(l->waiters) & ~FGI_HOT) == fgi_waiters_none(), "a waiter is still counted: %#x",
+	      l->waiters);
 }
 
 static inline void await_bits(const uint32_t *word, uint32_t bits)
@@ -83,9 +83,16 @@ static inline void await_bits(const uint32_t *word, uint32_t bits)
 		sched_yield();
 }
 
+static inline uint32_t parked(const struct fg_lock *l)
+{
+	uint32_t waiters = fg_load_relaxed(&l->waiters);
+
+	return fgi_clocked(waiters) + fgi_needy(waiters);
+}
+
 static inline void await_parked(const struct fg_lock *l, uint32_t number)
 {
-	while (fg_load_relaxed(&l->room.seats) / FGI_ONE != number)
+	while (parked(l) != number)
 		sched_yield();
 }
 

@@ -56,24 +56,20 @@ static void releases(void)
 	check_lock_works(&lock);
 }
 
-/* Parked threads stay parked while the child looks at the room that they are in. */
+/* Parked threads stay parked while the child uses the lock. */
 static void test_with_waiters(void)
 {
-	const uint64_t usual = fgi_tune.lease_ns;
 	pthread_t thread[3];
 
-	for (int number = 1; number <= 3; number++) {
+	for (uint32_t number = 1; number <= 3; number++) {
 		fgi_lock(&lock);
-		thread[0] = check_thread(waits, NULL);
-		await_bits(&lock.room.seats, FGI_SEAT);
-		for (int i = 1; i < number; i++)
+		for (uint32_t i = 0; i < number; i++)
 			thread[i] = check_thread(waits, NULL);
-		await_parked(&lock, (uint32_t)number - 1);
-		await_bits(&lock.word, WAKE);
+		await_parked(&lock, number);
+		await_bits(&lock.word, NEEDY);
 		run_child(releases);
-		CHECK(fgi_tune.lease_ns == usual);
 		fgi_unlock(&lock);
-		for (int i = 0; i < number; i++)
+		for (uint32_t i = 0; i < number; i++)
 			check_join(thread[i]);
 		check_lock_works(&lock);
 	}
@@ -82,22 +78,78 @@ static void test_with_waiters(void)
 /* Every state in which a fork can find a free lock, without the threads that the state is about. */
 static void test_states(void)
 {
-	const uint32_t words[] = {0, WAKE, DEMAND, WAKE | DEMAND};
-	const uint32_t seats[] = {0,
-				  FGI_SEAT,
-				  FGI_SEAT | FGI_CALLED | FGI_ONE,
-				  FGI_SEAT | 3 * FGI_ONE,
-				  FGI_SEAT | FGI_KNOCK | 2 * FGI_ONE,
-				  FGI_SEAT | FGI_CALLED | FGI_KNOCK | 1000 * FGI_ONE,
-				  5 * FGI_ONE};
+	const uint32_t waiters[] = {0,
+				    FGI_CLOCKED,
+				    FGI_NEEDY,
+				    FGI_HOT,
+				    FGI_HOT + FGI_WATCHER,
+				    FGI_HOT + 2 * FGI_WATCHER + 3 * FGI_CLOCKED + FGI_NEEDY,
+				    FGI_PROCESS - 1};
 
-	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
-		for (size_t s = 0; s < sizeof(seats) / sizeof(seats[0]); s++) {
-			lock = (struct fg_lock){.word = words[w], .room.seats = fgi_room_now(0) | seats[s]};
+	for (uint32_t w = 0; w < 8; w++) {
+		uint32_t word = (w & 1 ? NEEDY : 0) | (w & 2 ? DEMAND : 0) | (w & 4 ? PARKED : 0);
+
+		for (size_t i = 0; i < sizeof(waiters) / sizeof(waiters[0]); i++) {
+			lock = (struct fg_lock){.word = word, .waiters = fgi_waiters_none() + waiters[i]};
 			run_child(works);
 		}
 	}
 	run_child(grandchild);
+	lock = (struct fg_lock){0};
+}
+
+/* A signal handler of a parked waiter forks. In the child that thread goes on waiting, alone. */
+static uint32_t handled;
+static bool in_child;
+
+static void handler_forks(int signal)
+{
+	int status;
+	pid_t pid = fork();
+
+	(void)signal;
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		check_watchdog(60);
+		in_child = true;
+		fgi_unlock(&lock); /* of the parent's thread */
+		return;
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed: %x", (unsigned int)status);
+	fg_store_release(&handled, 1);
+}
+
+static void *waits_and_forks(void *unused)
+{
+	(void)unused;
+	fgi_lock(&lock);
+	if (in_child) {
+		CHECK(lock.word == fgi_self() && fgi_self() == (uint32_t)getpid());
+		CHECK(parked(&lock) == 0);
+		fgi_unlock(&lock);
+		check_lock_works(&lock);
+		_exit(0);
+	}
+	fgi_unlock(&lock);
+	return NULL;
+}
+
+static void test_waiter_forks(void)
+{
+	struct sigaction action = {.sa_handler = handler_forks};
+	pthread_t thread;
+
+	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	fgi_lock(&lock);
+	thread = check_thread(waits_and_forks, NULL);
+	await_parked(&lock, 1);
+	CHECK(pthread_kill(thread, SIGUSR1) == 0);
+	while (!fg_load_acquire(&handled))
+		sched_yield();
+	fgi_unlock(&lock);
+	check_join(thread);
+	check_lock_works(&lock);
 }
 
 int main(void)
@@ -106,5 +158,6 @@ int main(void)
 	fgi_self();
 	test_with_waiters();
 	test_states();
+	test_waiter_forks();
 	return 0;
 }

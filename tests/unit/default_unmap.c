@@ -35,23 +35,35 @@ static struct fg_lock *fresh(void)
 	return page;
 }
 
+static void check_at_the_release(uint32_t flags, uint32_t waiters)
+{
+	struct fg_lock *l = fresh();
+
+	fgi_lock(l);
+	fg_fetch_or_relaxed(&l->word, flags);
+	l->waiters = fgi_waiters_none() + waiters;
+	goes_with_release = l;
+	fgi_unlock(l);
+	CHECK(!goes_with_release);
+	CHECK_SECTIONS(0);
+}
+
 static void test_at_the_release(void)
 {
-	const uint32_t flags[] = {0, WAKE, DEMAND, WAKE | DEMAND};
+	static const struct fg_shared idle = {.heartbeat_ns = INT64_MAX, .cpu_idle = {1}};
 
-	for (int i = 0; i < 4; i++) {
-		struct fg_lock *l = fresh();
+	for (uint32_t i = 0; i < 8; i++) {
+		uint32_t flags = (i & 1 ? NEEDY : 0) | (i & 2 ? DEMAND : 0) | (i & 4 ? PARKED : 0);
 
-		fgi_lock(l);
-		fg_fetch_or_relaxed(&l->word, flags[i]);
-		goes_with_release = l;
-		fgi_unlock(l);
-		CHECK(!goes_with_release);
-		CHECK_SECTIONS(0);
+		check_at_the_release(flags, 0);
+		check_at_the_release(flags, FGI_CLOCKED);
+		fgi_monitor_attach(&idle); /* it would be useful to wake the one that has a clock */
+		check_at_the_release(flags, FGI_CLOCKED);
+		fgi_monitor_attach(NULL);
 	}
 }
 
-/* The same for real: the waiter unmaps what it was let into. */
+/* The same for real: the next owner unmaps the lock. */
 static struct fg_lock *given;
 static uint32_t rounds_given, rounds_taken;
 
@@ -79,12 +91,12 @@ static void test_heir(void)
 		fgi_lock(l);
 		given = l;
 		fg_store_release(&rounds_given, i);
-		switch (i % 4) { /* how far it has come by then */
+		switch (i % 4) { /* how far the waiter has come by then */
 		case 0:
-			await_bits(&l->room.seats, FGI_SEAT);
+			await_parked(l, 1);
 			break;
 		case 1:
-			await_bits(&l->word, WAKE);
+			await_bits(&l->word, NEEDY);
 			break;
 		default:
 			for (uint32_t turn = 0; turn < i % 256; turn++)
