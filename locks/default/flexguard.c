@@ -273,14 +273,18 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 	}
 }
 
-/* At the deadline. The waiter may have been woken for a release that it does not follow up: the next goes instead. */
+/* At the deadline. The waiter may have been woken for a release that it does not follow up: the next goes instead. It
+ * may also have set NEEDY while a release was overwriting it, and another waiter may have read it so before it went to
+ * sleep: after the barrier that release is over. */
 static int give_up(struct fg_lock *l, struct wait *w)
 {
 	stop_watching(l, w);
 	if (w->head)
 		fg_fetch_and_relaxed(&l->word, ~DEMAND);
-	if (fgi_needy(fg_load_relaxed(&l->waiters)))
+	if (fgi_needy(fg_load_relaxed(&l->waiters))) {
+		fgi_membarrier();
 		fgi_futex_wake(&l->word, 1);
+	}
 	return ETIMEDOUT;
 }
 
