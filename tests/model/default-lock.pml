@@ -1,619 +1,426 @@
 /* SPDX-License-Identifier: MIT */
-/* The default lock (locks/default/flexguard.c, locks/default/room.h) in Promela, for Spin: tests/model/verify runs it, and
- * docs/design/default-lock.md says what is checked and what is not.
+/* The default lock (locks/default/flexguard.c, waiters.h) in Promela, for Spin: tests/model/verify runs it.
  *
- * Each statement, or atomic block, is one access to shared memory, and after each Spin lets any other thread go on, for
- * any time: so everybody may be preempted everywhere. Clocks, the ledger and the monitor's counter, however late, only
- * decide which of several ways a thread goes: here those are free choices.
+ * Each statement, or atomic block, is one access to shared memory. After each, Spin lets any other thread go on, for
+ * any time: so every thread may be preempted everywhere. What clocks, the monitor and the lock's pace decide in C is a
+ * free choice here: whether the lock is hot, who parks and how, who demands, whether a turn is over or a CPU idles,
+ * when the clock of a parked waiter fires. The futex wakes any sleeper, not the first.
  *
- * What is one step here and two in C, without loss: a load, and the compare-and-swap that expects what it found (one that
- * fails changes nothing and is tried again). What is two steps, as on x86: the AND of the release, which loads and stores.
+ * What is one step here and two in C, without loss: a load and the compare-and-swap that expects what it found, if
+ * nothing else was read in between. One that fails changes nothing, and the waiter looks again.
+ * What is two steps, as on x86-64: the AND of the release, which loads and stores.
  *
- * A gate counts calls in C. Here it is the set of those who know its present value: a call makes that nobody.
+ * GRACE is one look. The lock's count `ops` is the set of threads that have read its present value.
  *
- *   THREADS   2 to 4
- *   LOCKS     1, or 2: then a thread may take the second inside the first
- *   TIMED     so many of the threads may have a deadline, which passes at any time, and try before they wait
- *   HOT       0: each alpha that leaves calls the next, and no parked thread's sleep has a bound
- *             1: it may leave without, others may take turns, and every parked thread's sleep may end at any time
- *   LEASE     1: an alpha may keep the lock reserved when it takes it, and calls when it no longer does
- *   ATOMIC_RELEASE  the release as it is where there is no such AND
- *   FIFO            a futex wakes who came first; otherwise anybody who sleeps there
- *   SERVED          I4, under assumptions: who has come to the gate is asleep there before another comes or the alpha
- *                   leaves, and an alpha that decides to sleep does. With ATOMIC_RELEASE, FIFO, and no deadlines
- *   a defect, by its name: then the model must fail */
+ *   THREADS         2 to 4
+ *   TRIES, TIMED    sets of threads, bit by bit: which may call trylock, and which may have a deadline. It passes at
+ *                   any time
+ *   MONITOR         0: there is none, so no lock is hot and each parked waiter is needy
+ *   COUNTED         so many parked waiters can be counted of a kind
+ *   ATOMIC_RELEASE  the release of arm64
+ *   MOVES           with the property `moves`
+ *   DEFECT_name     a defect: then the model must fail */
 #ifndef THREADS
 #define THREADS 3
 #endif
-#ifndef LOCKS
-#define LOCKS 1
+#ifndef TRIES
+#define TRIES 0
 #endif
 #ifndef TIMED
 #define TIMED 0
 #endif
-#ifndef HOT
-#define HOT 0
+#ifndef MONITOR
+#define MONITOR 1
 #endif
-#ifndef LEASE
-#define LEASE 0
+#ifndef COUNTED
+#define COUNTED 7
 #endif
+#define RESERVED 2
 
-/* the word */
+/* The word. */
 #define OWNER 7
 #define DEMAND 8
-#define WAKE 16
-#define FLAGS (DEMAND | WAKE)
-/* seats */
-#define SEAT 1
-#define CALLED 2
-#define KNOCK 4
-#define COMING 8
-#define AHEAD 16
-#define ONE 32
+#define PARKED 16
+#define NEEDY 32
+#define FLAGS (DEMAND | PARKED | NEEDY)
+#define is_free(w) (((w) & OWNER) == 0)
 
-byte word[LOCKS];
-byte seats[LOCKS];
-byte current[LOCKS]; /* the gate: threads, as a set, that have read its present value */
-byte at_word[LOCKS]; /* sleepers on the futex, as a set */
-byte at_gate[LOCKS];
-byte before_it[LOCKS]; /* the same, of who is AHEAD: the same futex, but woken first */
-byte kept[LOCKS];     /* who took it last, + 1, if reserved for itself: in C the lock's count tells */
-bit releasing[LOCKS]; /* some CPU is between the load and the store of a release */
+byte word;
+byte clocked, needy, watchers; /* the counts of waiters.h: one word in C, so each statement may read all */
+byte asleep;                   /* on the futex; this and the following are sets of threads */
+byte ops;                      /* those that have read the present value */
 
-/* only to check */
-byte inside[LOCKS];   /* threads in the critical section */
-byte alpha[LOCKS];    /* who has the seat uncalled, + 1 */
-bit demanded[LOCKS];  /* the alpha's demand stands in the word and cannot be lost any more */
-byte ended;           /* threads that will not come again */
-#ifdef FIFO
-chan line[LOCKS] = [THREADS] of {byte};
-#endif
-#ifdef SERVED
-bit wants; /* thread 0 has come for the lock and does not have it */
-#endif
+/* Only to check. */
+byte inside;   /* the critical section: a number */
+byte ended;    /* those that will not come again */
+bit releasing; /* the owner's CPU is between the load and the store of the release */
+bit adrift;    /* the word's DEMAND may be nobody's: a lease's, or one that a release has brought back */
+byte waiting;  /* those in `contended` */
 
-/* Until somebody has sat down. Where nothing is to be shown of bypass it may be any number of sections. */
-#ifdef SERVED
-#define STAYS_RESERVED !(seats[l] & SEAT)
-#else
-#define STAYS_RESERVED true
-#endif
-
-#define calling(s) (((s) | SEAT | CALLED) & ~KNOCK)
 #define ALL ((1 << THREADS) - 1)
 #define ME (1 << _pid)
-#define is_free(w) (((w) & OWNER) == 0)
-#if LOCKS == 1
-#define ASLEEP (at_word[0] | at_gate[0] | before_it[0])
-#else
-#define ASLEEP (at_word[0] | at_gate[0] | before_it[0] | at_word[1] | at_gate[1] | before_it[1])
-#endif
 
-inline take(keep)
+inline take(with)
 {
-	word[l] = (_pid + 1) | ((keep) & word[l]);
-	kept[l] = 0;
-	inside[l]++;
-	assert(inside[l] == 1) /* I1 */
-#ifdef SERVED
-	if
-	:: _pid == 0 -> wants = 0
-	:: else
-	fi
-#endif
+	word = (_pid + 1) | (with);
+	inside++;
+	assert(inside == 1); /* I1 */
+	adrift = adrift && ((with) & DEMAND);
+	found = 0;
+	flags = 0;
+	ops = 0
 }
 
-/* By a thread that does not have the seat. I4: not past a demand. */
-inline take_freely()
-{
-	assert(!demanded[l]);
-	take(0)
-}
-
-inline sit()
-{
-	assert(alpha[l] == 0); /* at most one */
-	alpha[l] = _pid + 1;
-	current[l] = current[l] & ~ME
-}
-
-inline wake_any(set)
+inline wake_one()
 {
 	if
-	:: set & 1 -> set = set & ~1
-	:: set & 2 -> set = set & ~2
-	:: set & 4 -> set = set & ~4
-	:: set & 8 -> set = set & ~8
-	:: set == 0
+	:: asleep & 1 -> asleep = asleep & ~1
+	:: asleep & 2 -> asleep = asleep & ~2
+	:: asleep & 4 -> asleep = asleep & ~4
+	:: asleep & 8 -> asleep = asleep & ~8
+	:: asleep == 0
 	fi
 }
 
-/* Two system calls: first who is before the line, then the first in it. Sets `woken`. */
-inline wake_gate()
-{
-#ifndef LINE_ONLY
-	atomic {
-		woken = before_it[l] != 0;
-		before_it[l] = 0
-	}
-#endif
-	atomic {
-		if
-		:: !woken && at_gate[l] ->
-			woken = 1;
-#ifdef FIFO
-			line[l] ? next;
-			at_gate[l] = at_gate[l] & ~(1 << next);
-			next = 0
+#ifdef DEFECT_FLAGS_DROP_NEEDY
+#define needy_flag 0
 #else
-			wake_any(at_gate[l])
+#define needy_flag (needy -> NEEDY : 0)
 #endif
-		:: else
-		fi
-	}
-}
-
-inline sleep_at_gate()
-{
-	if
-	:: ahead -> before_it[l] = before_it[l] | ME
-	:: !ahead ->
-		at_gate[l] = at_gate[l] | ME
-#ifdef FIFO
-		;
-		line[l] ! _pid
-#endif
-	fi
-}
-
-#define AT_GATE ((at_gate[l] | before_it[l]) & ME)
-
-inline leave_gate_unwoken()
-{
-#ifdef FIFO
-	if
-	:: at_gate[l] & ME -> line[l] ?? eval(_pid)
-	:: else
-	fi;
-#endif
-	at_gate[l] = at_gate[l] & ~ME;
-	before_it[l] = before_it[l] & ~ME
-}
-
-/* The alpha's flags have just come into the word. */
-inline note_demand()
-{
-	demanded[l] = demanded[l] || !releasing[l]
-}
-
-#ifdef SERVED
-#define settled (seats[l] / ONE == len(line[l]) + (before_it[l] != 0))
+#define parked_flag (clocked -> (watchers -> found & PARKED : PARKED) : 0)
+#ifdef DEFECT_FLAGS_KEPT
+#define flags_of (found & (PARKED | NEEDY))
+#elif defined(DEFECT_DEMAND_KEPT)
+#define flags_of (needy_flag | parked_flag | (found & DEMAND))
 #else
-#define settled true
+#define flags_of (needy_flag | parked_flag)
 #endif
+
+/* How a waiter parks. A needy one has a clock until it is stuck. */
+#define CLOCKED_WAITER 1
+#define NEEDY_WAITER 2
+#define STUCK_WAITER 3
+/* The word is not free, or it is the first look since it is: the waiter need not take it. */
+#define tries_on (!is_free(found) || (!head && !stood_back))
+#define flag (kind == CLOCKED_WAITER -> PARKED : NEEDY)
 
 active [THREADS] proctype thread()
 {
-	byte l, seen;
-#ifdef FIFO
-	byte next;
-#endif
-	bit timed, past, waited, ahead, woken, giving_up, wakes, outer;
+	byte found, flags; /* the word as it was loaded, and the flags that are to be stored */
+	byte reserved;     /* in C it is in the thread block */
+	byte kind, sweeps;
+	bit timed, head, watching, stood_back;
+	bit joined, beside, clock, useful;
 
 idle:
 	atomic {
+		ops = ops & ~ME;
 		if
-		:: l = 0
-#if LOCKS > 1
-		:: l = 1
-#endif
-#ifdef SERVED
-		:: _pid != 0 -> ended = ended | ME; goto out
-#else
-		:: ended = ended | ME; goto out
-#endif
-		fi;
-		if
-		:: _pid < TIMED -> timed = 1
-		:: true
-		fi;
-#ifdef SERVED
-		wants = wants || _pid == 0
-#endif
-	}
-
-	/* fgi_lock; fgi_timedlock begins with fgi_trylock, which takes what is free whatever anybody demands */
-come:
-	atomic {
-		if
-		:: word[l] == 0 -> take_freely(); goto got
-		:: timed && is_free(word[l]) && word[l] != 0 -> take(DEMAND); goto got
-		:: word[l] == DEMAND && kept[l] == _pid + 1 ->
+		:: ended != (ALL & ~ME) -> ended = ended | ME; goto out
+		:: ended != (ALL & ~ME) -> goto lock
+		:: ended != (ALL & ~ME) && (TIMED & ME) -> timed = 1; goto lock
+		:: ended != (ALL & ~ME) && (TRIES & ME) -> goto trylock
+		:: ended == (ALL & ~ME) -> /* the last */
+			assert(!clocked && !needy && !watchers && !asleep);
+			assert(!(word & DEMAND) || adrift || sweeps);
 			if
-			:: STAYS_RESERVED -> take(DEMAND); kept[l] = _pid + 1; goto got
-			:: goto reserved
+			:: word == 0 -> ended = ended | ME; goto out
+			:: word != 0 ->
+				/* No flag stays if threads keep acquiring. First it may begin a lease. */
+				sweeps++;
+				assert(sweeps <= RESERVED + 2);
+				goto lock
 			fi
-		:: else -> goto slow
 		fi
 	}
 
-	/* take_reserved: if nobody has the seat it calls (fgi_room_call); then takes the lock, if that is still reserved */
-reserved:
+	/* fgi_trylock: fails only if the lock is held, or was since it looked. */
+trylock:
 	atomic {
-		_pid == 0 || settled;
 		if
-		:: !(seats[l] & SEAT) && seats[l] >= ONE -> wakes = !(seats[l] & COMING); seats[l] = calling(seats[l])
-		:: (seats[l] & SEAT) || seats[l] < ONE -> goto take_last
+		:: is_free(word) -> found = word; ops = ops | ME
+		:: !is_free(word) -> goto idle
 		fi
-#ifndef SERVED
 	}
-	atomic {
-#else
-		;
-#endif
-		current[l] = 0 /* fetch_add(gate) */
-	}
-	if
-#ifdef SILENT_CALL
-	:: wakes -> wakes = 0
-#else
-	:: wakes -> wakes = 0; wake_gate(); woken = 0
-#endif
-	:: else
-	fi;
-take_last:
 	atomic {
 		if
-		:: word[l] == DEMAND && kept[l] == _pid + 1 -> demanded[l] = 0; take(0); goto got
-		:: else
+		:: word == found -> take(found); goto owner
+		:: word != found -> found = 0
+		fi;
+#ifdef DEFECT_TRY_ONCE
+		assert(!(ops & ME));
+		goto idle
+#else
+		goto trylock
+#endif
+	}
+
+	/* fgi_lock, fgi_timedlock */
+lock:
+	atomic {
+		if
+		:: word == 0 -> take(0); goto owner
+		:: word != 0 && reserved -> goto take_reserved
+		:: word != 0 -> reserved = 0; goto slow /* its thread has looked at another lock since */
 		fi
 	}
 
-	/* slow_path: tries on for a while; stands back before a demand; then reads the gate */
+	/* The flags are computed between the load of the word and the compare-and-swap. */
+take_reserved:
+	atomic {
+		found = word;
+#ifndef DEFECT_RESERVED_UNCHECKED
+		if
+		:: is_free(found) && (found & DEMAND)
+		:: !is_free(found) || !(found & DEMAND) -> found = 0; reserved = 0; goto slow
+		fi
+#endif
+	}
+	atomic {
+		reserved--;
+		flags = flags_of | (reserved -> DEMAND : 0)
+	}
+	atomic {
+		if
+		:: word == found -> take(flags); goto owner
+		:: word != found -> found = 0; flags = 0; reserved = 0
+		fi
+	}
+
+	/* One look: may_take, and what look_at_clock and give_way choose of. */
 slow:
-#ifdef PLAIN_TAKE
-	is_free(word[l]) && !(word[l] & DEMAND);
-	atomic { take(0); goto got };
-#endif
 	atomic {
-		if
-#ifdef DEMAND_IGNORED
-		:: is_free(word[l]) -> take_freely(); goto got
-#else
-		:: is_free(word[l]) && !(word[l] & DEMAND) -> take_freely(); goto got
+		waiting = waiting | ME;
+		found = word;
+		head = head && (found & DEMAND);
+		stood_back = stood_back && (ops & ME) && is_free(found);
+#ifdef DEFECT_NO_GRACE
+		stood_back = 0;
 #endif
-#ifdef GATE_LATE
+		if
+		:: is_free(found) && (head || stood_back || !(found & DEMAND)) -> goto take_after_waiting
+		:: watching && !(ops & ME) && (found & PARKED) -> word = word & ~PARKED
+		:: tries_on && !head && !(found & DEMAND) -> word = word | DEMAND; head = 1
+		:: tries_on && MONITOR && !watching && !watchers -> watchers++; watching = 1
+		:: tries_on && watching && watchers == 1 && clocked -> wake_one()
+		:: tries_on && timed && !is_free(found) -> goto give_up
+		:: tries_on && (MONITOR || !is_free(found)) -> kind = CLOCKED_WAITER /* of some kind */
+		:: tries_on
+		fi;
+		stood_back = is_free(found);
+		ops = ops | ME;
+		found = 0;
+		if
+		:: kind -> goto park
+		:: !kind -> goto slow
+		fi
+	}
+
+take_after_waiting:
+	atomic {
+		stood_back = 1;
+		ops = ops | ME;
+#ifndef DEFECT_WATCHER_LEFT
+		watchers = (watching -> watchers - 1 : watchers);
+#endif
+		watching = 0
+	}
+	atomic {
+		flags = flags_of;
+		if
+		:: MONITOR && head -> flags = flags | DEMAND /* a lease */
 		:: true
-#else
-		:: _pid == 0 || settled -> current[l] = current[l] | ME
-#endif
 		fi
-#ifndef SERVED
 	}
-
-	/* fgi_room_enter */
+#ifdef DEFECT_PLAIN_TAKE
+	found = (word == found -> found : OWNER);
+#endif
 	atomic {
-#else
-		;
-#endif
 		if
-		:: !(seats[l] & SEAT) && seats[l] >= ONE -> /* rotate, or somebody has knocked */
-			wakes = !(seats[l] & COMING);
-			seats[l] = (calling(seats[l]) | COMING) + ONE
-		:: !(seats[l] & SEAT) && (seats[l] < ONE || !(seats[l] & KNOCK)) ->
-			seats[l] = seats[l] | SEAT;
-			sit();
-			goto watch
-		:: seats[l] & SEAT ->
-			seats[l] = seats[l] + ONE;
-#ifdef GATE_LATE
-			goto read_late
+#ifdef DEFECT_PLAIN_TAKE
+		:: found != OWNER ->
 #else
-			goto park
+		:: word == found ->
 #endif
+			reserved = (flags & DEMAND -> RESERVED : 0);
+			adrift = (flags & DEMAND) != 0;
+			take(flags);
+			goto owner
+		:: else -> found = 0; flags = 0; if :: goto slow :: MONITOR -> goto park fi
 		fi
 	}
-	current[l] = ME; /* fetch_add(gate) */
-	if
-	:: wakes -> wake_gate()
-	:: else -> woken = 1 /* somebody is coming already */
-	fi;
-	atomic { /* fgi_room_take_back */
-#ifndef STALE_COMING
-		seats[l] = (woken -> seats[l] : seats[l] & ~COMING);
-#endif
-		wakes = 0;
-		woken = 0;
-		if
-		:: seats[l] & CALLED ->
-			seats[l] = (seats[l] & ~CALLED) - ONE;
-			sit();
-			goto watch
-		:: else -> goto park
-		fi
-	}
-#if defined(GATE_LATE) || defined(LOOK_LATE)
-read_late:
-	current[l] = current[l] | ME;
-#endif
 
-	/* fgi_room_park */
+	/* give_way, park */
 park:
 	atomic {
-		waited = 0;
-		woken = 0;
-		if
-		:: current[l] & ME -> sleep_at_gate()
-		:: else -> goto look
-		fi
+		watchers = (watching -> watchers - 1 : watchers);
+		watching = 0
 	}
-asleep:
 	atomic {
 		if
-		:: !AT_GATE -> woken = 1
-#ifdef LATER_WAITER
-			;
-			if
-			:: current[l] & ME -> goto park /* called before I came: so not for me */
-			:: else
-			fi
-#endif
-#ifdef FALSE_HEAD
-			;
-			woken = 0;
-			seats[l] = ((seats[l] | SEAT) & ~(CALLED | COMING)) - ONE; sit(); goto watch
-#endif
-#if HOT
-		:: AT_GATE ->
-			/* All are asleep, nobody owns the lock, and somebody is called: that wake-up is lost. */
-			assert((ASLEEP | ended) != ALL || !is_free(word[l]) || !(seats[l] & CALLED));
-			waited = 1;
-			leave_gate_unwoken()
-#endif
-		:: timed && AT_GATE -> waited = 1; past = 1; leave_gate_unwoken()
-		fi
-	}
-look:
-#ifndef LOOK_LATE
-	current[l] = current[l] | ME;
-#endif
-	atomic {
-		seats[l] = (ahead -> seats[l] & ~AHEAD : seats[l]);
+		:: MONITOR -> kind = CLOCKED_WAITER; clock = 1
+		:: MONITOR && watchers -> kind = CLOCKED_WAITER; clock = 1; beside = 1
+		:: kind = NEEDY_WAITER; clock = 1
+		:: kind = STUCK_WAITER
+		fi;
+		/* fgi_join */
 		if
-#ifdef TIMEOUT_FIRST
-		:: past ->
-			past = 0; waited = 0; timed = 0; woken = 0; ahead = 0;
-			seats[l] = seats[l] - ONE;
-			current[l] = current[l] & ~ME;
-			goto gave_up
-#endif
-		:: (seats[l] & CALLED) || !(seats[l] & SEAT) ->
-			seats[l] = ((seats[l] | SEAT) & ~(CALLED | COMING)) - ONE;
-			past = 0; waited = 0; woken = 0; ahead = 0;
-			sit();
-			goto watch
-		:: !(seats[l] & CALLED) && (seats[l] & SEAT) && past ->
-			seats[l] = (seats[l] & ~COMING) - ONE;
-			past = 0; waited = 0; timed = 0; woken = 0; ahead = 0;
-			current[l] = current[l] & ~ME;
-			goto gave_up
-		:: !(seats[l] & CALLED) && (seats[l] & SEAT) && !past ->
-			/* Nobody else is awake, nobody owns the lock, but the seat is taken: a wake-up is lost. */
-			assert((ASLEEP | ended) != (ALL & ~ME) || !is_free(word[l]));
-			seats[l] = seats[l] & ~COMING;
-			seats[l] = (waited -> seats[l] | KNOCK : seats[l]);
-			ahead = (ahead || woken) && !(seats[l] & AHEAD);
-			seats[l] = (ahead -> seats[l] | AHEAD : seats[l]);
-			woken = 0
-		fi
-	}
-#if HOT
-	/* Its clock may find the lock free, twice: then it is its own, demanded or not. */
-	atomic {
-		if
-		:: waited && is_free(word[l]) -> demanded[l] = 0; take(0); goto quit
-		:: true
-		fi
-	}
-#endif
-#ifdef LOOK_LATE
-	goto read_late;
-#else
-	goto park;
-#endif
-
-#if HOT
-	/* fgi_room_quit */
-quit:
-	atomic {
-		waited = 0;
-		seats[l] = (ahead -> seats[l] & ~AHEAD : seats[l]) - ONE;
-		ahead = 0;
-		current[l] = current[l] & ~ME;
-		if
-#ifndef CALL_LEFT
-		:: (seats[l] & CALLED) && seats[l] >= ONE -> wakes = !(seats[l] & COMING); goto called
-		:: (seats[l] & CALLED) && seats[l] < ONE -> seats[l] = seats[l] & ~(SEAT | CALLED | COMING)
-#endif
+		:: kind == CLOCKED_WAITER && clocked < COUNTED -> clocked++; joined = 1
+		:: kind != CLOCKED_WAITER && needy < COUNTED -> needy++; joined = 1
 		:: else
 		fi;
-		goto got
-	}
+#ifdef DEFECT_NO_CLOCK
+		clock = 0
+#elif !defined(DEFECT_UNCOUNTED)
+		clock = clock || !joined
 #endif
-
-	/* The alpha looks. It takes what is free, demands when its lease is over, and sleeps when nothing moves or the
-	 * monitor says so: at any time, that is. */
-watch:
+	}
+#ifdef DEFECT_MEMBARRIER_FIRST
+	!releasing;
+#endif
+set_flag:
 	atomic {
 		if
-		:: is_free(word[l]) ->
-			demanded[l] = 0;
-			if
-			:: take(0)
-			:: LEASE -> word[l] = DEMAND; take(DEMAND); kept[l] = _pid + 1
-			fi;
-			goto leave
-		:: !is_free(word[l]) && !(word[l] & DEMAND) ->
-			word[l] = word[l] | DEMAND;
-			note_demand();
-			goto watch
-		:: !is_free(word[l]) ->
-			word[l] = word[l] | DEMAND | WAKE;
-			note_demand();
-#ifdef SERVED
-			at_word[l] = at_word[l] | ME;
-			goto asleep_on_word
+		:: is_free(word) && !beside -> goto leave
+#ifdef DEFECT_FLAG_NOT_SET
+		:: !is_free(word) || beside -> found = word
 #else
-			seen = word[l]
+		:: !is_free(word) || beside -> word = word | flag; found = word
 #endif
-		:: timed ->
-			word[l] = word[l] & ~DEMAND;
-			demanded[l] = 0;
-			giving_up = 1;
-			goto leave
+		:: goto leave /* after so many tries */
 		fi
 	}
-#ifndef NO_MEMBARRIER
-	!releasing[l]; /* membarrier: no CPU is in the middle of a release of this lock, or has been once since */
-#endif
-	atomic { /* futex wait: compares and goes to sleep as one */
-		if
-		:: word[l] == seen -> seen = 0; at_word[l] = at_word[l] | ME
-		:: else -> seen = 0; goto watch
-		fi
-	}
-asleep_on_word:
 	atomic {
 		if
-		:: !(at_word[l] & ME)
-		:: timed && (at_word[l] & ME) -> at_word[l] = at_word[l] & ~ME
-		fi;
-		goto watch
+		:: beside && (word & PARKED) -> found = word
+		:: beside && !(word & PARKED) -> found = 0; goto set_flag
+		:: !beside
+		fi
 	}
-
-	/* fgi_room_leave, as the owner or giving up */
+#if !defined(DEFECT_NO_MEMBARRIER) && !defined(DEFECT_MEMBARRIER_FIRST)
+	/* No CPU is in the middle of a release of this lock, or has been once since. */
+	(clock || !releasing);
+#endif
+#ifdef DEFECT_READ_LATE
+	found = word;
+#endif
+	atomic { /* futex wait compares and goes to sleep as one */
+		if
+		:: word == found -> asleep = asleep | ME; found = 0
+		:: word != found -> found = 0; if :: beside -> goto set_flag :: !beside -> goto leave fi
+		fi
+	}
+	atomic {
+		if
+		:: !(asleep & ME)
+		:: (clock || timed) && (asleep & ME) -> asleep = asleep & ~ME
+		fi
+	}
 leave:
-#ifdef GATE_FIRST
-	current[l] = 0;
-#endif
 	atomic {
-		settled;
-		alpha[l] = 0;
-		if
-#ifdef SILENT_LEAVE
-		:: giving_up -> seats[l] = seats[l] & ~SEAT; goto left
-		:: !giving_up && seats[l] >= ONE -> wakes = !(seats[l] & COMING); seats[l] = calling(seats[l])
-#else
-		:: seats[l] >= ONE -> wakes = !(seats[l] & COMING); seats[l] = calling(seats[l])
+#ifdef DEFECT_COUNT_LEFT
+		joined = joined && !timed;
 #endif
-		:: seats[l] < ONE || (HOT && !giving_up && !(seats[l] & KNOCK)) ->
-			seats[l] = seats[l] & ~SEAT;
-			goto left
-		fi
-#ifndef SERVED
+		if
+		:: joined && kind == CLOCKED_WAITER -> clocked--
+		:: joined && kind != CLOCKED_WAITER -> needy--
+		:: !joined
+		fi;
+		joined = 0; kind = 0; clock = 0; beside = 0
 	}
-#ifndef SERVED
-called:
-#endif
-#ifndef GATE_FIRST
-	current[l] = 0; /* fetch_add(gate) */
-#endif
+	/* rise */
 	atomic {
-#else
-		;
-		current[l] = 0;
-#endif
+		stood_back = stood_back && (ops & ME);
+		ops = ops | ME;
 		if
-		:: !wakes || giving_up
-		:: wakes && !giving_up ->
-			wakes = 0;
-#ifndef MISSING_WAKE
-			word[l] = word[l] | WAKE
-#endif
-		fi
-	}
-	if
-	:: wakes -> wakes = 0; wake_gate(); woken = 0
-	:: else
-	fi;
-left:
-	atomic {
-		if
-		:: giving_up -> giving_up = 0; timed = 0; goto gave_up
-		:: else
-		fi
+		:: MONITOR -> watchers++; watching = 1
+		:: true
+		fi;
+		goto slow
 	}
 
-got:
+give_up:
 	atomic {
-		timed = 0;
-		if
-#if LOCKS > 1
-		:: l == 0 -> outer = 1; l = 1; goto come
+		found = 0;
+		stood_back = 0;
+		watchers = (watching -> watchers - 1 : watchers);
+		watching = 0
+	}
+	atomic {
+#ifndef DEFECT_DEMAND_LEFT
+		word = (head -> word & ~DEMAND : word);
+		adrift = adrift && (word & DEMAND);
 #endif
+		head = 0
+	}
+	if
+#ifndef DEFECT_SILENT_GIVE_UP
+	:: needy -> goto pass_on
+#endif
+	:: else -> goto gave_up
+	fi;
+pass_on:
+#ifndef DEFECT_FLAG_ABANDONED
+	/* Another may take the flag of this one for its own, and go to sleep: a release may still overwrite it. */
+	!releasing;
+#endif
+	atomic { wake_one() };
+gave_up:
+	atomic { waiting = waiting & ~ME; timed = 0; goto idle }
+
+	/* The critical section; fgi_unlock, release_to_parked. */
+owner:
+	atomic {
+		waiting = waiting & ~ME;
+		ops = ops & ~ME;
+		timed = 0; head = 0; stood_back = 0;
+		if
+		:: (word & PARKED) && clocked -> useful = 1 /* a CPU idles, or a turn is over */
 		:: true
 		fi
 	}
-
-	/* fgi_unlock */
-unlock:
-#ifdef EARLY_WAKE
-	if
-	:: word[l] & WAKE -> at_word[l] = 0; wake_gate(); woken = 0
-	:: else
-	fi;
+#ifdef DEFECT_WAKE_FIRST
+	atomic {
+		if
+		:: (word & NEEDY) || useful -> wake_one()
+		:: else
+		fi;
+		useful = 0
+	}
 #endif
 	atomic {
-		assert((word[l] & OWNER) == _pid + 1);
-		inside[l]--;
-		seen = word[l] & FLAGS;
-		releasing[l] = 1;
+		assert((word & OWNER) == _pid + 1);
+		inside--;
+		flags = word & FLAGS;
 #ifdef ATOMIC_RELEASE
-		releasing[l] = 0;
-		word[l] = seen;
+		word = flags
+#else
+		releasing = 1
 #endif
 	}
 #ifndef ATOMIC_RELEASE
-	atomic { word[l] = seen; releasing[l] = 0 };
+	atomic {
+		adrift = (flags & DEMAND) && (adrift || !(word & DEMAND));
+		word = flags;
+		releasing = 0
+	}
 #endif
-#ifdef WAKE_HANDED_ON
 	atomic {
 		if
-		:: !is_free(word[l]) -> seen = 0 /* the next owner will */
+#if !defined(DEFECT_WAKE_FIRST) && !defined(DEFECT_NO_WAKE)
+		:: (flags & NEEDY) || useful -> wake_one()
+#endif
 		:: else
-		fi
-	}
-#endif
-	atomic {
-		if
-#ifdef EARLY_WAKE
-		:: true -> seen = 0; goto released
-#endif
-		:: !(seen & WAKE) -> seen = 0; goto released
-		:: (seen & WAKE) && at_word[l] ->
-			seen = 0;
-			wake_any(at_word[l]);
-#ifndef SURPLUS_WAKE
-			goto released
-#endif
-		:: (seen & WAKE) && !at_word[l] -> seen = 0
-		fi
-	}
-	wake_gate();
-	woken = 0;
-released:
-gave_up:
-	atomic {
-		if
-		:: outer -> outer = 0; l = 0; goto unlock
-		:: else -> l = 0; goto idle
-		fi
+		fi;
+		flags = 0;
+		useful = 0;
+		goto idle
 	}
 out:
 	skip
 }
 
-#ifdef SERVED
-/* I4: thread 0 gets the lock each time it comes, whatever the others do, if whoever can run does so in the end. */
-ltl served { [] (wants -> <> !wants) }
+#ifdef MOVES
+/* While a thread waits, the lock is not free for ever. */
+ltl moves { [] <> (!waiting || !is_free(word)) }
 #endif
