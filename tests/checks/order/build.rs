@@ -1,17 +1,41 @@
 // SPDX-License-Identifier: MIT
 //! Compiles the default lock's C for the model: with the compiler's instrumentation for data races, but without its
-//! runtime. So every access to memory becomes a call, which src/hooks.rs answers.
+//! runtime. So every access to memory becomes a call, which src/hooks.rs answers. Constants that say how often a waiter
+//! looks are smaller: each look multiplies the executions.
 
-use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+
+const LOCK: &str = "locks/default/flexguard.c";
+
+const SMALLER: [[&str; 2]; 3] = [
+    ["#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
+    ["#define GRACE 8u", "#define GRACE 1u"],
+    ["#define RESERVED 16u", "#define RESERVED 2u"],
+];
+
+/// Writes the lock with smaller constants to where `#include` finds it first.
+fn edit(root: &Path, out: &Path) -> Result<()> {
+    let mut text = fs::read_to_string(root.join(LOCK))?;
+    for [old, new] in SMALLER {
+        ensure!(text.contains(old), "{LOCK} has no longer: {old}");
+        text = text.replace(old, new);
+    }
+    let edited = out.join(LOCK);
+    fs::create_dir_all(edited.parent().context("it is in a folder")?)?;
+    Ok(fs::write(edited, text)?)
+}
 
 fn main() -> Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").context("cargo sets it")?);
     let root = here.join("../../..").canonicalize()?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets it")?);
+    edit(&root, &out)?;
     cc::Build::new()
         .file("src/order.c")
+        .include(&out)
         .include(&root)
         .std("gnu11")
         .define("_GNU_SOURCE", None)

@@ -46,6 +46,7 @@ enum Access {
     Load,
     Store(u64),
     Add(u64),
+    Sub(u64),
     And(u64),
     Or(u64),
     Cas { expected: u64, desired: u64 },
@@ -57,6 +58,7 @@ impl Access {
             Access::Load => "load",
             Access::Store(_) => "store",
             Access::Add(_) => "add",
+            Access::Sub(_) => "sub",
             Access::And(_) => "and",
             Access::Or(_) => "or",
             Access::Cas { .. } => "cas",
@@ -68,6 +70,7 @@ impl Access {
             Access::Load => Op::Load,
             Access::Store(_) => Op::Store,
             Access::Add(_) => Op::Add,
+            Access::Sub(_) => Op::Sub,
             Access::And(_) => Op::And,
             Access::Or(_) => Op::Or,
             Access::Cas { .. } => Op::Cas,
@@ -80,6 +83,7 @@ impl Access {
             Access::Load => found,
             Access::Store(value) => value,
             Access::Add(value) => found.wrapping_add(value),
+            Access::Sub(value) => found.wrapping_sub(value),
             Access::And(value) => found & value,
             Access::Or(value) => found | value,
             Access::Cas { expected, desired } if found == expected => desired,
@@ -96,6 +100,7 @@ impl Access {
                 value
             }
             Access::Add(value) => atomic.fetch_add(value, order),
+            Access::Sub(value) => atomic.fetch_sub(value, order),
             Access::And(value) => atomic.fetch_and(value, order),
             Access::Or(value) => atomic.fetch_or(value, order),
             Access::Cas { expected, desired } => {
@@ -109,7 +114,7 @@ impl Access {
     }
 
     /// # Safety
-    /// `at` is a variable of `size` bytes, 4 or 8, on which C does this.
+    /// `at` is a variable of `size` bytes, 2, 4 or 8, on which C does this.
     unsafe fn run(self, at: usize, size: usize, number: c_int) -> u64 {
         let machine = Machine::get();
         if let Some(machine) = &machine
@@ -135,7 +140,7 @@ impl Access {
 
 /// The atomic operations of one size.
 macro_rules! atomics {
-    ($type:ty, $size:literal, $load:ident, $store:ident, $add:ident, $and:ident, $or:ident, $strong:ident, $val:ident) => {
+    ($type:ty, $size:literal, $load:ident, $store:ident, $add:ident, $sub:ident, $and:ident, $or:ident, $strong:ident, $val:ident) => {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $load(at: *mut $type, order: c_int) -> $type {
             // SAFETY: what C does.
@@ -152,6 +157,12 @@ macro_rules! atomics {
         unsafe extern "C-unwind" fn $add(at: *mut $type, value: $type, order: c_int) -> $type {
             // SAFETY: what C does.
             unsafe { Access::Add(value.into()).run(at as usize, $size, order) as $type }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $sub(at: *mut $type, value: $type, order: c_int) -> $type {
+            // SAFETY: what C does.
+            unsafe { Access::Sub(value.into()).run(at as usize, $size, order) as $type }
         }
 
         #[unsafe(no_mangle)]
@@ -204,11 +215,24 @@ macro_rules! atomics {
 }
 
 atomics!(
+    u16,
+    2,
+    __tsan_atomic16_load,
+    __tsan_atomic16_store,
+    __tsan_atomic16_fetch_add,
+    __tsan_atomic16_fetch_sub,
+    __tsan_atomic16_fetch_and,
+    __tsan_atomic16_fetch_or,
+    __tsan_atomic16_compare_exchange_strong,
+    __tsan_atomic16_compare_exchange_val
+);
+atomics!(
     u32,
     4,
     __tsan_atomic32_load,
     __tsan_atomic32_store,
     __tsan_atomic32_fetch_add,
+    __tsan_atomic32_fetch_sub,
     __tsan_atomic32_fetch_and,
     __tsan_atomic32_fetch_or,
     __tsan_atomic32_compare_exchange_strong,
@@ -220,6 +244,7 @@ atomics!(
     __tsan_atomic64_load,
     __tsan_atomic64_store,
     __tsan_atomic64_fetch_add,
+    __tsan_atomic64_fetch_sub,
     __tsan_atomic64_fetch_and,
     __tsan_atomic64_fetch_or,
     __tsan_atomic64_compare_exchange_strong,

@@ -19,8 +19,6 @@ use std::sync::{Arc, Mutex};
 use loom::thread::{Builder, JoinHandle};
 
 pub use loom::sync::atomic::Ordering;
-pub use machine::{EINTR, ETIMEDOUT};
-
 use machine::{Counts, Machine};
 
 /// The stack of a thread of the model: enough for a panic.
@@ -30,8 +28,8 @@ const STACK_BYTES: usize = 256 << 10;
 const MAX_BRANCHES: usize = 10_000;
 
 /// order.c: how many locks it has, and how many places one has at most.
-const LOCKS: usize = 16;
-const PLACES: usize = 20;
+const LOCKS: usize = 32;
+const PLACES: usize = 8;
 
 /// What kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +37,12 @@ pub enum Op {
     Load,
     Store,
     Add,
+    Sub,
     And,
     Or,
     Cas,
+    /// A wake-up after the last atomic operation stood in that function. A defect loses it.
+    Wake,
 }
 
 /// In the function `site`, the operations of kind `op` have the order `order`, whatever they say.
@@ -56,13 +57,15 @@ pub struct Defect {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Not GREEDY but LEASED.
-    pub leased: bool,
-    /// How far its sections are apart.
-    pub pace_ns: u32,
-    /// The next that comes and finds the seat free calls a parked thread to it.
-    pub rotate: bool,
-    pub seats: u32,
+    /// By a monitor that knows nothing,
+    pub monitored: bool,
+    /// or says that every owner sleeps,
+    pub asleep: bool,
+    /// and that a CPU idles.
+    pub idle: bool,
+    /// All threads have a real-time policy.
+    pub real_time: bool,
+    pub hot: bool,
 }
 
 /// struct fg_thread_block
@@ -79,24 +82,21 @@ pub(crate) struct ThreadBlock {
 struct Object {
     word: u32,
     ops: u32,
-    seats: u32,
-    gate: u32,
+    waiters: u32,
+    times: [u16; 2],
     data: u32,
 }
 
 unsafe extern "C-unwind" {
     fn fgo_new(n: u32, setup: *const Setup) -> *mut Object;
-    fn fgo_places(o: *mut Object, ledger: bool, places: *mut [usize; 2]) -> usize;
+    fn fgo_places(o: *mut Object, places: *mut [usize; 2]) -> usize;
     pub(crate) safe fn fgo_thread() -> *mut ThreadBlock;
     fn fgo_touch(o: *mut Object);
     fn fgo_lock(o: *mut Object);
     fn fgo_unlock(o: *mut Object);
     fn fgo_timedlock(o: *mut Object) -> i32;
-    fn fgo_enter(o: *mut Object, rotate: bool) -> i32;
-    fn fgo_park(o: *mut Object, gate: u32) -> i32;
-    fn fgo_leave(o: *mut Object, call: bool);
-    fn fgo_call(o: *mut Object);
-    fn fgo_close(o: *mut Object, ops: u32, now: u64);
+    fn fgo_trylock(o: *mut Object) -> bool;
+    fn fgo_begin_lease(o: *mut Object) -> bool;
 }
 
 /// A lock of C, in a model.
@@ -129,40 +129,15 @@ impl Lock {
         unsafe { fgo_touch(self.0) }
     }
 
-    /// Comes into the room. Returns 0 with the seat.
-    pub fn enter(self, rotate: bool) -> i32 {
+    pub fn try_lock(self) -> bool {
         // SAFETY: as above.
-        unsafe { fgo_enter(self.0, rotate) }
+        unsafe { fgo_trylock(self.0) }
     }
 
-    /// Is parked, counted in the seats already.
-    pub fn park(self, gate: u32) -> i32 {
+    /// Gets the new lock as the head waiter of a hot lock does.
+    pub fn begin_lease(self) {
         // SAFETY: as above.
-        unsafe { fgo_park(self.0, gate) }
-    }
-
-    /// Leaves the seat, and wakes whom it called.
-    pub fn leave(self, call: bool) {
-        // SAFETY: as above.
-        unsafe { fgo_leave(self.0, call) }
-    }
-
-    /// Calls who is parked, if the seat is free.
-    pub fn call(self) {
-        // SAFETY: as above.
-        unsafe { fgo_call(self.0) }
-    }
-
-    /// Closes the sample of the ledger, if it is over.
-    pub fn close(self, ops: u32, now: u64) {
-        // SAFETY: as above.
-        unsafe { fgo_close(self.0, ops, now) }
-    }
-
-    /// Ends the sleep of the first at the gate, if anybody sleeps there: ETIMEDOUT, its clock; EINTR, a signal.
-    pub fn interrupt_at_gate(self, result: i32) {
-        let machine = Machine::get().expect("in a model");
-        machine.interrupt(self.0 as usize + offset_of!(Object, gate), result);
+        assert!(unsafe { fgo_begin_lease(self.0) }, "it was free");
     }
 
     /// How often `touch` was called. For when all others have ended.
@@ -218,10 +193,8 @@ pub enum Verdict {
 #[derive(Clone)]
 pub struct Check {
     pub setup: Setup,
-    /// When nobody runs any more, the first sleep at the gate ends by its clock.
+    /// When no thread runs any more, the first sleep with a clock ends by it.
     pub time_passes: bool,
-    /// The ledger's account is part of what is tested.
-    pub ledger: bool,
     /// How often a thread may be interrupted in favour of another, though it could go on.
     pub preemptions: usize,
     /// One of them at least must be where the body comes by.
@@ -294,14 +267,13 @@ impl Check {
         Machine::forget();
         // SAFETY: `setup` is what C expects.
         let object = unsafe { fgo_new(number, &self.setup) };
-        assert!(!object.is_null(), "two of C's locks share a ledger");
         let mut places = [[0; 2]; PLACES];
         // SAFETY: C writes as many as there is room for at most.
-        let n = unsafe { fgo_places(object, self.ledger, places.as_mut_ptr()) };
-        let gate = object as usize + offset_of!(Object, gate);
+        let n = unsafe { fgo_places(object, places.as_mut_ptr()) };
+        let word = object as usize + offset_of!(Object, word);
         Machine::start(
             &places[..n],
-            self.time_passes.then_some(gate),
+            self.time_passes.then_some(word),
             self.defects,
             Arc::clone(counts),
         );

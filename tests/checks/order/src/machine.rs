@@ -2,7 +2,7 @@
 //! The machine on which one execution of the model runs: shared memory, futexes, the clock.
 //!
 //! Memory. The places that threads share are atomics of loom, made anew in each execution; the C variable behind such a
-//! place mirrors its newest value. All else (stacks, the ledger where it is not what is tested, globals) is what it is.
+//! place mirrors its newest value. All else (stacks, globals) is what it is.
 //! An access that C does not call atomic is one to loom, too: `unsync_load` or `with_mut`, which fail if an access of
 //! another thread is neither before nor after it. Its value then is the mirror's.
 //!
@@ -11,7 +11,8 @@
 //! orders (a bucket that two futexes share, the scheduler's locks) the model leaves out, so nothing may rely on it.
 //!
 //! Time. The clock goes on when it is read, so a deadline may have passed when a sleep would begin. Once it has begun,
-//! it ends by the clock or a signal when a test says so (`interrupt`), or, with `time_passes`, when nobody runs.
+//! it ends by the clock when no thread runs, with `time_passes`: if it is short. A waiter that sleeps for longer counts
+//! on a release.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::{HashMap, VecDeque};
@@ -27,12 +28,14 @@ use loom::thread::{self, Thread};
 
 use crate::{Defect, Op, fgo_thread};
 
-pub const EINTR: i32 = 4;
 const EAGAIN: i32 = 11;
-pub const ETIMEDOUT: i32 = 110;
+const ETIMEDOUT: i32 = 110;
 
 /// What the clock goes on by each time it is read.
 const TICK_NS: u64 = 1_000_000;
+
+/// Longer than the clock of a parked waiter, shorter than LONGEST_SLEEP_NS.
+const SHORT_SLEEP_NS: u64 = 500_000_000;
 
 pub struct Place {
     at: usize,
@@ -77,9 +80,11 @@ impl Place {
 }
 
 /// # Safety
-/// There must be a variable of so many bytes, 4 or 8.
+/// There must be a variable of so many bytes, 2, 4 or 8.
 pub unsafe fn read(at: usize, size: usize) -> u64 {
     match size {
+        // SAFETY: the caller's promise.
+        2 => u64::from(unsafe { (at as *const u16).read_volatile() }),
         // SAFETY: the caller's promise.
         4 => u64::from(unsafe { (at as *const u32).read_volatile() }),
         // SAFETY: the caller's promise.
@@ -88,9 +93,11 @@ pub unsafe fn read(at: usize, size: usize) -> u64 {
 }
 
 /// # Safety
-/// There must be a variable of so many bytes, 4 or 8.
+/// There must be a variable of so many bytes, 2, 4 or 8.
 pub unsafe fn write(at: usize, size: usize, value: u64) {
     match size {
+        // SAFETY: the caller's promise.
+        2 => unsafe { (at as *mut u16).write_volatile(value as u16) },
         // SAFETY: the caller's promise.
         4 => unsafe { (at as *mut u32).write_volatile(value as u32) },
         // SAFETY: the caller's promise.
@@ -101,6 +108,7 @@ pub unsafe fn write(at: usize, size: usize, value: u64) {
 struct Sleeper {
     thread: Thread,
     bits: u32,
+    short: bool,
     result: Cell<Option<i32>>,
 }
 
@@ -125,7 +133,7 @@ pub struct Machine {
     /// Written by a plain access of C that has not been told to loom yet.
     written: Cell<usize>,
     now_ns: Cell<u64>,
-    /// The futex where sleeps end by the clock, when nobody runs.
+    /// The futex where short sleeps end by the clock, when no thread runs.
     timed: Option<usize>,
     /// Threads that neither sleep, nor wait for others, nor have ended.
     running: Cell<usize>,
@@ -290,6 +298,7 @@ impl Machine {
         let sleeper = Rc::new(Sleeper {
             thread: thread::current(),
             bits,
+            short: until_ns < self.now_ns.get() + SHORT_SLEEP_NS,
             result: Cell::new(None),
         });
         queue.push_back(Rc::clone(&sleeper));
@@ -304,13 +313,13 @@ impl Machine {
         }
     }
 
-    /// This thread is about to wait or to end. If nobody runs then, time passes until the first sleep is over.
+    /// This thread is about to wait or to end. If no thread runs then, time passes until the first short sleep is over.
     pub fn stopped(&self) {
         self.running.set(self.running.get() - 1);
         if self.running.get() == 0
-            && let Some(gate) = self.timed
+            && let Some(at) = self.timed
         {
-            self.take_sleeper(gate, ETIMEDOUT, u32::MAX);
+            self.take_sleeper(at, ETIMEDOUT, |s| s.short);
         }
     }
 
@@ -320,22 +329,18 @@ impl Machine {
 
     /// Wakes the first that sleeps as one of `bits`.
     pub fn futex_wake(&self, at: usize, bits: u32) -> i32 {
-        i32::from(self.take_sleeper(at, 0, bits))
+        let lost = self.order(Op::Wake, SeqCst) != SeqCst;
+        i32::from(!lost && self.take_sleeper(at, 0, |s| s.bits & bits != 0))
     }
 
-    /// Ends the sleep of the first at this futex, if anybody sleeps there, with `result`.
-    pub fn interrupt(&self, at: usize, result: i32) {
-        self.take_sleeper(at, result, u32::MAX);
-    }
-
-    fn take_sleeper(&self, at: usize, result: i32, bits: u32) -> bool {
+    fn take_sleeper(&self, at: usize, result: i32, which: impl Fn(&Sleeper) -> bool) -> bool {
         let futex = &self.futexes[&at];
         fence(SeqCst);
         if futex.waiters.load(Relaxed) == 0 {
             return false;
         }
         let mut queue = futex.queue.lock().expect("not poisoned");
-        let Some(first) = queue.iter().position(|s| s.bits & bits != 0) else {
+        let Some(first) = queue.iter().position(|s| which(s)) else {
             return false;
         };
         let sleeper = queue.remove(first).expect("it is there");

@@ -3,7 +3,7 @@
  *
  *   - the architecture: arm64's, whatever machine this is, and a spin hint that does nothing, since the model
  *     tries every interleaving anyway;
- *   - the clock and the scheduler: the model's;
+ *   - the clock, the scheduler and the monitor: the model's;
  *   - a note before every atomic operation of which function it stands in: how a defect names the place it is seeded
  *     in. The operation itself goes the way of all accesses, through the compiler's instrumentation. */
 #ifndef FGO_ORDER_H
@@ -15,9 +15,11 @@
 
 void fgo_site(const char *function);
 int fgo_clock(clockid_t clock, struct timespec *now);
+int fgo_policy(void);
 
 #define __atomic_load_n(...) (fgo_site(__func__), __atomic_load_n(__VA_ARGS__))
 #define __atomic_store_n(...) (fgo_site(__func__), __atomic_store_n(__VA_ARGS__))
+#define __atomic_fetch_sub(...) (fgo_site(__func__), __atomic_fetch_sub(__VA_ARGS__))
 #define __atomic_fetch_add(...) (fgo_site(__func__), __atomic_fetch_add(__VA_ARGS__))
 #define __atomic_fetch_and(...) (fgo_site(__func__), __atomic_fetch_and(__VA_ARGS__))
 #define __atomic_fetch_or(...) (fgo_site(__func__), __atomic_fetch_or(__VA_ARGS__))
@@ -25,12 +27,21 @@ int fgo_clock(clockid_t clock, struct timespec *now);
 
 #define clock_gettime(clock, now) fgo_clock(clock, now)
 #define sched_yield() ((void)0)
+#define sched_getscheduler(thread) fgo_policy()
+
+/* What the monitor says is told to each test on its own: the declaration in runtime/monitor.h becomes that of a
+ * function. */
+#define fgi_monitor_page (*fgo_monitor_page())
 
 #define FGI_ARCH_H
 #include "runtime/arch/aarch64/asymmetric.h"
 #include "runtime/arch/aarch64/local.h"
 
 static inline void fg_pause(void)
+{
+}
+
+static inline void fg_load_fence(void)
 {
 }
 
