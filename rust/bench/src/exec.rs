@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use regex_lite::Regex;
@@ -11,7 +13,7 @@ use tempfile::TempDir;
 
 use super::measure::{Measure, Unit, measure};
 use super::plot::{FigureSpec, Shape};
-use super::point::Point;
+use super::point::{Point, number};
 use super::presets::{self, Preset};
 use super::runner::{Capture, Run, with_tail};
 use super::stats::Better::{Higher, Lower};
@@ -20,7 +22,7 @@ use super::{memcached, worker};
 use flexguard_launch::MonitorMode;
 use flexguard_launch::Preload;
 use flexguard_launch::child;
-use flexguard_launch::failure::{Failure, Result};
+use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::locks;
 use flexguard_launch::prefix::Prefix;
 
@@ -35,8 +37,14 @@ pub struct Exec {
     /// Run a well-known program instead of PROGRAM
     pub preset: Option<Preset>,
 
-    /// The preset's threads; 2x: two for each hardware context
-    pub threads: u32,
+    /// Threads: several values make several points, as all that follows. None: the program does not take them from here.
+    pub threads: Vec<u32>,
+
+    /// What else stands in the program's arguments, by its name
+    pub variables: BTreeMap<String, Vec<f64>>,
+
+    /// Busy processes beside the program
+    pub hogs: Vec<u32>,
 
     /// How much work the preset does
     pub scale: f64,
@@ -47,12 +55,16 @@ pub struct Exec {
     /// Where the locks learn of preemptions
     pub monitor: MonitorMode,
 
-    /// The program and its arguments
+    /// About how long a run takes, if that is known; `{seconds}` in the arguments stands for it
+    pub seconds: Option<f64>,
+
+    /// The program and its arguments. In an argument `{threads}` and `{NAME}` stand for the value at the point that is measured,
+    /// `{scratch}` for an empty directory, in memory where possible
     pub program: Vec<OsString>,
 
     preloads: BTreeMap<String, Preload>,
 
-    /// The preset's files; they go when this goes.
+    /// The program's files; they go when this goes.
     scratch: Option<TempDir>,
 }
 
@@ -63,9 +75,12 @@ impl Exec {
             locks,
             score: None,
             preset,
-            threads: 1,
+            threads: Vec::new(),
+            variables: BTreeMap::new(),
+            hogs: vec![0],
             scale: 1.0,
             timeout: 3600.0,
+            seconds: None,
             monitor: MonitorMode::Auto,
             program,
             preloads: BTreeMap::new(),
@@ -76,7 +91,7 @@ impl Exec {
     /// What `bench paper` measures.
     pub fn of(preset: Preset, locks: &[String], threads: u32, scale: f64) -> Self {
         Self {
-            threads,
+            threads: vec![threads],
             scale,
             timeout: 600.0,
             ..Self::new(locks.to_vec(), Vec::new(), Some(preset))
@@ -108,9 +123,13 @@ impl Workload for Exec {
                 .insert(lock.clone(), Preload::of(prefix, lock)?);
         }
         if let Some(preset) = self.preset {
-            let prepared = preset.prepare(self.threads, self.scale)?;
-            (self.program, self.score) = (prepared.argv, prepared.score);
-            self.scratch = prepared.scratch;
+            let prepared = preset.prepare(self.scale)?;
+            self.program = prepared.argv.into_iter().map(Into::into).collect();
+            self.score = prepared.score;
+        }
+        self.check_places()?;
+        if self.has_place("scratch") {
+            self.scratch = Some(temporary()?);
         }
         match &self.score {
             Some(regex) if regex.captures_len() < 2 => Err(Failure::new("--score has no group")
@@ -124,10 +143,16 @@ impl Workload for Exec {
     }
 
     fn points(&self) -> Vec<Point> {
-        vec![match self.preset {
-            Some(_) => Point::default().with("threads", f64::from(self.threads)),
-            None => Point::default(),
-        }]
+        let numbers = |values: &[u32]| values.iter().copied().map(f64::from).collect();
+        let mut variables = Vec::new();
+        if !self.threads.is_empty() {
+            variables.push(("threads", numbers(&self.threads)));
+        }
+        variables.extend(self.variables.iter().map(|(n, v)| (n.as_str(), v.clone())));
+        if self.hogs != [0] {
+            variables.push(("hogs", numbers(&self.hogs)));
+        }
+        Point::product(&variables)
     }
 
     fn settings(&self) -> Value {
@@ -137,6 +162,7 @@ impl Workload for Exec {
             "program": program,
             "score": self.score.as_ref().map(Regex::as_str),
             "preset": self.preset.map(Preset::name),
+            "seconds": self.seconds,
             "scale": self.scale,
             "timeout": self.timeout,
         })
@@ -194,8 +220,8 @@ impl Workload for Exec {
         Some(self.monitor)
     }
 
-    fn launch(&self, _: &Point, lock: &str) -> Launch {
-        let mut command = child::command(&self.program);
+    fn launch(&self, point: &Point, lock: &str) -> Launch {
+        let mut command = child::command(&self.at(point));
         if let Some(preload) = self.preloads.get(lock) {
             match self.preset {
                 // The load is generated without it.
@@ -206,6 +232,7 @@ impl Workload for Exec {
         Launch {
             command,
             capture: Capture::Together,
+            hogs: point.get("hogs").map_or(0, |n| n as u32),
             limit: Duration::from_secs_f64(self.timeout),
             monitor: MonitorUse::Shared,
             environment: BTreeMap::new(),
@@ -236,8 +263,75 @@ impl Workload for Exec {
     }
 
     fn run_seconds(&self, _: &Point) -> Option<f64> {
-        self.preset.map(|p| p.seconds(self.scale))
+        self.preset.map(|p| p.seconds(self.scale)).or(self.seconds)
     }
+}
+
+impl Exec {
+    /// Some argument contains `{name}`.
+    fn has_place(&self, name: &str) -> bool {
+        let place = format!("{{{name}}}");
+        self.program
+            .iter()
+            .any(|a| a.to_string_lossy().contains(&place))
+    }
+
+    /// What has values has a place in the arguments: else all its points would be the same.
+    fn check_places(&self) -> Result<()> {
+        let threads = (!self.threads.is_empty()).then_some("threads");
+        let mut names = threads
+            .into_iter()
+            .chain(self.variables.keys().map(String::as_str));
+        match names.find(|name| !self.has_place(name)) {
+            None => Ok(()),
+            Some(name) => Err(Failure::new(format_args!(
+                "the program's arguments do not say where the number of {name} stands"
+            ))
+            .advice(format_args!("write {{{name}}} in an argument"))),
+        }
+    }
+
+    /// The program and its arguments at a point. The scratch directory is made anew.
+    fn at(&self, point: &Point) -> Vec<OsString> {
+        let mut values: Vec<(String, String)> = point
+            .0
+            .iter()
+            .map(|(name, value)| (format!("{{{name}}}"), number(*value)))
+            .collect();
+        values.extend(self.seconds.map(|s| ("{seconds}".to_owned(), number(s))));
+        if let Some(scratch) = &self.scratch {
+            let path = emptied(scratch.path());
+            values.push(("{scratch}".into(), path.to_string_lossy().into_owned()));
+        }
+        let fill = |argument: &OsString| match argument.to_str() {
+            None => argument.clone(),
+            Some(text) => values
+                .iter()
+                .fold(text.to_owned(), |text, (place, value)| {
+                    text.replace(place, value)
+                })
+                .into(),
+        };
+        self.program.iter().map(fill).collect()
+    }
+}
+
+/// An empty directory below `parent`. If it cannot be made, the program says so.
+fn emptied(parent: &Path) -> PathBuf {
+    let path = parent.join("files");
+    let _ = fs::remove_dir_all(&path);
+    let _ = fs::create_dir(&path);
+    path
+}
+
+/// In memory where that is possible: the time of a disk would hide the time of the locks.
+fn temporary() -> Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("flexguard-bench-");
+    builder
+        .tempdir_in("/dev/shm")
+        .or_else(|_| builder.tempdir())
+        .context("cannot make a directory for the benchmark's files")
 }
 
 /// The last match counts: programs print intermediate values first.
@@ -261,6 +355,44 @@ fn find_score(regex: &Regex, output: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_in_the_arguments_take_the_values_of_the_point() {
+        let words = ["x", "-t{threads}", "{locks}{locks}", "{other}", "{seconds}"];
+        let argv = words.map(Into::into).to_vec();
+        let mut exec = Exec::new(vec!["posix".into()], argv, None);
+        exec.threads = vec![2, 8];
+        exec.hogs = vec![0, 2];
+        exec.seconds = Some(0.5);
+        exec.variables = BTreeMap::from([("locks".into(), vec![4.0])]);
+        let points: Vec<String> = exec.points().iter().map(ToString::to_string).collect();
+        assert_eq!(points.len(), 4);
+        assert_eq!(points[1], "2 threads, 4 locks, 2 hogs");
+        let last = &exec.points()[3];
+        assert_eq!(exec.at(last), ["x", "-t8", "44", "{other}", "0.5"]);
+        assert_eq!(exec.launch(last, "posix").hogs, 2);
+    }
+
+    #[test]
+    fn values_without_a_place_are_refused() {
+        let mut exec = Exec::new(vec!["posix".into()], vec!["true".into()], None);
+        assert_eq!(exec.points(), [Point::default()]);
+        exec.check_places().unwrap();
+        exec.threads = vec![2];
+        let refusal = exec.check_places().unwrap_err().report().to_string();
+        assert!(refusal.contains("{threads}"), "{refusal}");
+    }
+
+    #[test]
+    fn every_run_finds_an_empty_directory() {
+        let mut exec = Exec::new(Vec::new(), vec!["{scratch}".into()], None);
+        exec.scratch = Some(temporary().unwrap());
+        for _ in 0..2 {
+            let path = PathBuf::from(&exec.at(&Point::default())[0]);
+            assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+            fs::write(path.join("left"), "over").unwrap();
+        }
+    }
 
     #[test]
     fn the_last_score_counts() {

@@ -3,7 +3,6 @@
 //! published lock and the default lock, and a line on what each of them shows.
 
 use std::io::IsTerminal;
-use std::path::Path;
 
 use super::document::{Document, Entry};
 use super::exec::Exec;
@@ -13,7 +12,7 @@ use super::progress::Progress;
 use super::session::{self, Session};
 use super::workload::Workload;
 use flexguard_launch::child::Status;
-use flexguard_launch::failure::{Context, Result};
+use flexguard_launch::failure::Result;
 use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::signals;
@@ -58,12 +57,8 @@ const PROGRAMS: [Program; 4] = [
 ];
 
 impl Program {
-    /// `scratch` is where the program keeps its files.
-    fn workload(&self, prefix: &Prefix, scratch: &Path) -> Result<Exec> {
-        let command = self
-            .command
-            .replace("{scratch}", &scratch.to_string_lossy());
-        let argv = command.split(' ').map(Into::into).collect();
+    fn workload(&self, prefix: &Prefix) -> Result<Exec> {
+        let argv = self.command.split(' ').map(Into::into).collect();
         let mut exec = Exec::new(LOCKS.map(String::from).to_vec(), argv, None);
         exec.timeout = 60.0;
         exec.prepare(prefix)?;
@@ -78,10 +73,9 @@ pub fn run(args: First) -> Result<Status> {
         warmup_rounds: 0,
         noise: false,
     };
-    let scratch = tempfile::tempdir().context("cannot make a directory for temporary files")?;
     let workloads = PROGRAMS
         .iter()
-        .map(|p| p.workload(&prefix, scratch.path()))
+        .map(|p| p.workload(&prefix))
         .collect::<Result<Vec<_>>>()?;
     signals::hold()?;
     let monitor = session::monitor(&workloads[0])?;

@@ -219,6 +219,7 @@ impl Workload for Overhead {
             preload.apply(&mut command);
         }
         Launch {
+            hogs: 0,
             command,
             capture: Capture::Together,
             limit: Duration::from_secs(3600),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Well-known programs whose mutexes matter, as `flexguard bench exec --preset` runs them.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,6 @@ use std::process::Command;
 use flexguard_launch::child::cannot_start;
 use flexguard_launch::failure::{Context, Failure, NOT_FOUND, Result};
 use regex_lite::Regex;
-use tempfile::TempDir;
 use which::which;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,13 +20,11 @@ pub enum Preset {
     Memcached,
 }
 
-/// The command, and what is read from its output.
+/// The command, with `{threads}` and `{scratch}` as in `Exec::program`, and what is read from its output.
 pub struct Prepared {
-    pub argv: Vec<OsString>,
+    pub argv: Vec<String>,
     /// None: the time it takes is what counts.
     pub score: Option<Regex>,
-    /// The program's files, removed when this is dropped.
-    pub scratch: Option<TempDir>,
 }
 
 impl Preset {
@@ -116,7 +113,7 @@ impl Preset {
         self.score().is_some()
     }
 
-    pub fn prepare(self, threads: u32, scale: f64) -> Result<Prepared> {
+    pub fn prepare(self, scale: f64) -> Result<Prepared> {
         if let Some((program, package)) = self.missing() {
             return Err(Failure::new(format_args!(
                 "--preset {} needs {program}, which is not installed",
@@ -126,70 +123,43 @@ impl Preset {
             .advice(format_args!("on Debian or Ubuntu: apt install {package}")));
         }
         let times = |n: f64| (n * scale).ceil() as u64;
-        let mut scratch = None;
-        let argv: Vec<String> = match self {
-            Self::Rocksdb => {
-                let dir = scratch.insert(temporary()?);
-                vec![
-                    "db_bench".into(),
-                    "--benchmarks=fillrandom,readrandom".into(),
-                    format!("--num={}", times(150_000.0)),
-                    format!("--reads={}", times(150_000.0)),
-                    format!("--threads={threads}"),
-                    format!("--db={}", dir.path().join("db").display()),
-                ]
-            }
-            Self::Kyoto => words(&format!(
-                "kccachetest wicked -th {threads} -it 2 {}",
+        let mut argv: Vec<String> = Vec::new();
+        let command = match self {
+            Self::Rocksdb => format!(
+                "db_bench --benchmarks=fillrandom,readrandom --num={n} --reads={n} --threads={{threads}} --db={{scratch}}",
+                n = times(150_000.0)
+            ),
+            Self::Kyoto => format!(
+                "kccachetest wicked -th {{threads}} -it 2 {}",
                 times(1_000_000.0)
-            )),
-            Self::SysbenchMutex => words(&format!(
-                "sysbench mutex --threads={threads} --mutex-num=4 --mutex-locks={} --mutex-loops=100 run",
+            ),
+            Self::SysbenchMutex => format!(
+                "sysbench mutex --threads={{threads}} --mutex-num=4 --mutex-locks={} --mutex-loops=100 run",
                 times(5_000_000.0)
-            )),
-            Self::SysbenchThreads => words(&format!(
-                "sysbench threads --threads={threads} --thread-locks=2 --time={} run",
+            ),
+            Self::SysbenchThreads => format!(
+                "sysbench threads --threads={{threads}} --thread-locks=2 --time={} run",
                 times(2.0)
-            )),
+            ),
             Self::Memcached => {
                 let own = std::env::current_exe().context("cannot tell where this command is")?;
-                let mut argv = vec![own.to_string_lossy().into_owned()];
-                argv.extend(words(&format!(
-                    "memcached-load --threads {threads} --seconds {}",
+                argv.push(own.to_string_lossy().into_owned());
+                format!(
+                    "memcached-load --threads {{threads}} --seconds {}",
                     times(2.0)
-                )));
-                argv
+                )
             }
         };
+        argv.extend(command.split(' ').map(Into::into));
         Ok(Prepared {
-            argv: argv.into_iter().map(Into::into).collect(),
+            argv,
             score: self
                 .score()
                 .map(Regex::new)
                 .transpose()
                 .context("a preset's score")?,
-            scratch,
         })
     }
-}
-
-/// In memory where that is possible: the time of a disk would hide the time of the locks.
-fn temporary() -> Result<TempDir> {
-    let shm = Path::new("/dev/shm");
-    let made = match tempfile::Builder::new()
-        .prefix("flexguard-bench-")
-        .tempdir_in(shm)
-    {
-        Ok(dir) => Ok(dir),
-        Err(_) => tempfile::Builder::new()
-            .prefix("flexguard-bench-")
-            .tempdir(),
-    };
-    made.context("cannot make a directory for the benchmark's files")
-}
-
-fn words(line: &str) -> Vec<String> {
-    line.split(' ').map(Into::into).collect()
 }
 
 /// Fails, with the message that starting it would give, if the program cannot be started.
@@ -217,7 +187,7 @@ mod tests {
     #[test]
     fn every_preset_can_be_prepared_or_says_what_to_install() {
         for preset in Preset::ALL {
-            match (preset.prepare(2, 0.01), preset.missing()) {
+            match (preset.prepare(0.01), preset.missing()) {
                 (Ok(prepared), None) => {
                     assert!(prepared.score.is_none_or(|s| s.captures_len() == 2));
                     assert!(prepared.argv.len() > 1);

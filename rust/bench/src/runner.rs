@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flexguard_launch::child::{Child, End, Interruption, Status};
@@ -51,6 +51,45 @@ pub fn with_tail(what: &str, output: &str) -> String {
         .join("\n")
 }
 
+/// Processes that only compute. They end when this is dropped.
+pub struct Hogs(Vec<process::Child>);
+
+impl Hogs {
+    pub fn start(count: u32) -> Result<Self> {
+        let mut hogs = Self(Vec::new());
+        for _ in 0..count {
+            let mut hog = Command::new("/bin/sh");
+            hog.args(["-c", "while :; do :; done"])
+                .stdin(Stdio::null())
+                .process_group(0);
+            end_with_us(&mut hog);
+            let started = hog.spawn();
+            hogs.0.push(started.context("cannot start a busy process")?);
+        }
+        Ok(hogs)
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        for hog in &mut self.0 {
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
+    }
+}
+
+/// If this process is killed, the kernel ends the program.
+fn end_with_us(command: &mut Command) {
+    // SAFETY: prctl is async-signal-safe, and nothing else happens between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    };
+}
+
 /// Whether stdout and stderr are kept apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Capture {
@@ -70,14 +109,7 @@ pub fn run(mut command: Command, capture: Capture, limit: Duration) -> Result<Ou
         .stdout(duplicate(&stdout)?)
         .stderr(duplicate(stderr.as_ref().unwrap_or(&stdout))?);
     command.process_group(0);
-    // If this process is killed, the kernel ends the program.
-    // SAFETY: prctl is async-signal-safe, and nothing else happens between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        })
-    };
+    end_with_us(&mut command);
 
     let start = Instant::now();
     let child = Child::spawn(&mut command)?;
@@ -130,6 +162,24 @@ fn contents(file: &mut File) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hogs_compute_and_end() {
+        let hogs = Hogs::start(2).unwrap();
+        let ids: Vec<u32> = hogs.0.iter().map(process::Child::id).collect();
+        let stat = |id| std::fs::read_to_string(format!("/proc/{id}/stat"));
+        // The 14th field: what it has computed.
+        let computed = |id| {
+            let text = stat(id).unwrap();
+            let fields: Vec<&str> = text.rsplit(") ").next().unwrap().split(' ').collect();
+            fields[11] != "0"
+        };
+        while !ids.iter().all(|id| computed(*id)) {
+            std::thread::yield_now();
+        }
+        drop(hogs);
+        assert!(ids.iter().all(|id| stat(*id).is_err()));
+    }
 
     #[test]
     fn only_the_last_lines_are_shown() {

@@ -11,7 +11,8 @@
 //! locks = ["posix", "flexguard"]
 //! threads = [2, 8, "4x"]              # 4x: four for each hardware context; several values make several points
 //! hogs = 0
-//! options = { section-us = [1, 50] }  # of the workload, as `fg-bench WORKLOAD --help` has them
+//! options = { section-us = [1, 50] }  # of the workload, as `fg-bench WORKLOAD --help` has them; of a program whatever its
+//!                                     # arguments name: {section-us}, also {threads}, {seconds}, {scratch} (a directory)
 //!
 //! [[scene.subject]]                   # a lock that is not as it is by default
 //! name = "flexguard, yields for 5 us"
@@ -90,6 +91,8 @@ struct Scene {
     primary: Option<String>,
     /// How much work a preset does.
     scale: Option<f64>,
+    /// Of a program: seconds after which a run is given up.
+    timeout: Option<f64>,
 }
 
 /// The scenes of a file, ready to be measured.
@@ -268,7 +271,9 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
     }
     let workload: Box<dyn Workload> = match (&s.workload, &s.program, &s.preset) {
         (Some(name), None, None) => Box::new(micro(s, name, subjects, catalogue, sizes)?),
-        (None, Some(_), None) | (None, None, Some(_)) => Box::new(program(scene, subjects)?),
+        (None, Some(_), None) | (None, None, Some(_)) => {
+            Box::new(program(scene, subjects, catalogue, sizes)?)
+        }
         _ => {
             let allowed = "exactly one of workload, program and preset";
             return Err(Wrong::at(
@@ -381,7 +386,12 @@ fn numbers(value: &Value, choice: &Choice) -> std::result::Result<Vec<f64>, Stri
 }
 
 /// A program under each lock's interposer.
-fn program(scene: &Spanned<Scene>, subjects: Vec<Subject>) -> Checked<Exec> {
+fn program(
+    scene: &Spanned<Scene>,
+    subjects: Vec<Subject>,
+    catalogue: &Catalogue,
+    sizes: &Sizes,
+) -> Checked<Exec> {
     let s = scene.get_ref();
     if let Some(subject) = subjects.iter().find(|s| s.name != s.lock) {
         let what = format!("'{}': a program takes locks as they are", subject.name);
@@ -404,19 +414,22 @@ fn program(scene: &Spanned<Scene>, subjects: Vec<Subject>) -> Checked<Exec> {
     let locks = subjects.into_iter().map(|s| s.lock).collect();
     let mut exec = Exec::new(locks, argv, preset);
     exec.scale = s.scale.unwrap_or(1.0);
-    if let Some(threads) = &s.threads {
-        let value = match threads.get_ref() {
-            Value::Integer(n) => n.to_string(),
-            Value::String(text) => text.clone(),
-            _ => String::new(),
+    exec.timeout = s.timeout.unwrap_or(exec.timeout);
+    let of_round =
+        |name: &str, value: &Option<Spanned<Value>>| match (value, catalogue.of_round(name)) {
+            (Some(value), Some(choice)) => numbers(value.get_ref(), choice)
+                .map_err(|what| Wrong::at(value, format!("{name}: {what}"), allowed(choice))),
+            _ => Ok(Vec::new()),
         };
-        exec.threads = options::threads(&value).map_err(|what| {
-            Wrong::at(
-                threads,
-                format!("threads: {what}"),
-                "one value for a preset",
-            )
-        })?;
+    let whole = |values: Vec<f64>| values.into_iter().map(|v| v as u32).collect();
+    exec.threads = whole(of_round("threads", &s.threads)?);
+    if s.hogs.is_some() {
+        exec.hogs = whole(of_round("hogs", &s.hogs)?);
+    }
+    let seconds = of_round("seconds", &s.seconds)?;
+    exec.seconds = sizes.seconds.or(seconds.first().copied());
+    for (name, value) in &s.options {
+        exec.variables.insert(name.clone(), plain(value)?);
     }
     if let Some(score) = &s.score {
         let regex = Regex::new(score.get_ref())
@@ -424,6 +437,18 @@ fn program(scene: &Spanned<Scene>, subjects: Vec<Subject>) -> Checked<Exec> {
         exec.score = Some(regex);
     }
     Ok(exec)
+}
+
+/// A number, or a list of numbers: of a program, whose ranges are not known here.
+fn plain(value: &Spanned<Value>) -> Checked<Vec<f64>> {
+    let one = |v: &Value| v.as_integer().map(|n| n as f64).or(v.as_float());
+    let numbers: Option<Vec<f64>> = match value.get_ref() {
+        Value::Array(values) => values.iter().map(one).collect(),
+        value => one(value).map(|number| vec![number]),
+    };
+    numbers
+        .filter(|n| !n.is_empty())
+        .ok_or_else(|| Wrong::at(value, "not a number", "a number, or a list of numbers"))
 }
 
 #[cfg(test)]

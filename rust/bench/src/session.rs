@@ -10,7 +10,7 @@ use super::machine::{self, Build, Load, Machine, Origin};
 use super::options::Plan;
 use super::point::Point;
 use super::progress::Progress;
-use super::runner::{self, Outcome, Run};
+use super::runner::{self, Hogs, Outcome, Run};
 use super::workload::{Counts, Launch, MonitorUse, Reading, UNAVAILABLE, Workload};
 use flexguard_launch::attach::{Attachment, SOCKET_ENV, Served};
 use flexguard_launch::child::Status;
@@ -227,6 +227,7 @@ impl Session<'_> {
             capture,
             limit,
             monitor,
+            hogs,
             environment,
         } = self.workload.launch(point, subject);
         let (own, none);
@@ -242,6 +243,7 @@ impl Session<'_> {
             }
         };
         command.env(SOCKET_ENV, monitor.socket()).envs(environment);
+        let _hogs = Hogs::start(hogs)?;
         let before = monitor.stats();
         let outcome = runner::run(command, capture, limit)?;
         let counts = before

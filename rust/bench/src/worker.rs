@@ -124,6 +124,7 @@ pub fn launch(
         }
     }
     Launch {
+        hogs: 0,
         command: child::command(&argv),
         capture: Capture::Apart,
         limit: Duration::from_secs_f64(seconds) + GRACE,

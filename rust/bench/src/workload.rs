@@ -75,6 +75,8 @@ pub struct Launch {
     /// A run that takes longer hangs.
     pub limit: Duration,
     pub monitor: MonitorUse,
+    /// Busy processes beside it. The workers of fg-bench start their own.
+    pub hogs: u32,
     /// Set last: it has precedence over what the monitor needs.
     pub environment: BTreeMap<String, String>,
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum, ValueHint};
-use flexguard_bench::options::{factor, seconds, threads};
+use flexguard_bench::options::{count, distinct, factor, seconds, threads};
 use flexguard_bench::{exec, presets};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
@@ -43,9 +43,13 @@ pub struct Exec {
     #[arg(long, value_name = "NAME", value_enum, conflicts_with_all = ["program", "score"])]
     preset: Option<Preset>,
 
-    /// The preset's threads; 2x: two for each hardware context
-    #[arg(long, value_name = "COUNT", default_value = "2x", value_parser = threads, requires = "preset")]
-    threads: u32,
+    /// Threads, of a preset (default: 2x) or where the program's arguments contain `{threads}`; 2x: two for each hardware context
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = threads)]
+    threads: Vec<u32>,
+
+    /// Busy processes that compete for the CPUs; 2x: two for each hardware context
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "0", value_parser = |s: &str| count(s, 0, 4096))]
+    hogs: Vec<u32>,
 
     /// How much work the preset does
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "preset")]
@@ -112,6 +116,10 @@ impl Subcommand for Exec {
                     "A well-known program (Debian: rocksdb-tools).",
                 ),
                 (
+                    "flexguard bench exec --threads 2,8,32 --hogs 0,2 -- sysbench mutex --threads={threads} run",
+                    "Every combination: the program's arguments say where the number of threads stands.",
+                ),
+                (
                     "flexguard bench exec --score 'number of events: *([0-9]+)' -- sysbench threads run",
                     "Compare a score that the program prints.",
                 ),
@@ -122,7 +130,11 @@ impl Subcommand for Exec {
     fn run(self) -> Result<Status> {
         let mut exec = exec::Exec::new(self.locks, self.program, self.preset.map(|p| p.0));
         exec.score = self.score;
-        exec.threads = self.threads;
+        exec.threads = distinct(&self.threads);
+        if exec.threads.is_empty() && exec.preset.is_some() {
+            exec.threads = vec![threads("2x").expect("two is a number of threads")];
+        }
+        exec.hogs = distinct(&self.hogs);
         exec.scale = self.scale;
         exec.timeout = self.timeout;
         exec.monitor = self.monitor.mode();
