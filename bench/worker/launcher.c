@@ -158,7 +158,7 @@ static int run(int argc, char **argv)
 	return become(program->file, argv);
 }
 
-/* pthread-uncontended is `uncontended --lock posix`, for whoever measures an interposer. */
+/* pthread-uncontended is `uncontended --lock posix`, to measure an interposer. */
 static int pthread_uncontended(int argc, char **argv)
 {
 	char **with_lock = calloc((size_t)argc + 3, sizeof(*with_lock));

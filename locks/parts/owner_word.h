@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An owner word: the 32 bits that alone decide who owns a lock, for locks that keep their queue apart from it.
+/* An owner word: the 32 bits that alone decide which thread owns a lock, for locks that keep their queue apart from it.
  *
  *   word              meaning
  *   0                 free

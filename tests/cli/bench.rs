@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::fake::Fake;
@@ -443,6 +444,37 @@ fn bad_arguments_fail_before_anything_runs() {
         assert!(!stderr(&output).is_empty());
     }
     assert!(!fake.has_run());
+}
+
+/// They are declared in C, once: the command has their names, texts and ranges from `fg-bench --options`.
+#[test]
+fn the_options_of_workloads_are_the_workers() {
+    let worker = prefix().join("libexec/flexguard/fg-bench");
+    let told = Command::new(worker).arg("--options").output().unwrap();
+    let told = json(&stdout(&told));
+    assert_eq!(told["version"], 1);
+    let mut refused = 0;
+    for workload in told["workloads"].as_array().unwrap() {
+        let name = workload["name"].as_str().unwrap();
+        let help = stdout(&run(["bench", name, "--help"]));
+        for option in workload["options"].as_array().unwrap() {
+            let flag = format!("--{}", option["name"].as_str().unwrap());
+            let brief = option["brief"].as_str().unwrap();
+            let first = brief.split(' ').next().unwrap();
+            assert!(
+                help.contains(&flag) && help.contains(first),
+                "{name} {flag}: {help}"
+            );
+            if let Some(max) = option["max"].as_f64() {
+                let output = run(["bench", name, &flag, &(2.0 * max + 1.0).to_string()]);
+                let said = stderr(&output);
+                assert_eq!(output.status.code(), Some(2), "{name} {flag}: {said}");
+                assert!(said.contains("from ") && said.contains(&flag), "{said}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 10, "{refused}");
 }
 
 #[test]

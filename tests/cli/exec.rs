@@ -140,6 +140,46 @@ fn exec_gives_up_on_a_program_that_hangs() {
 }
 
 #[test]
+fn every_combination_of_threads_and_hogs_is_a_point() {
+    let options = [
+        "--threads",
+        "2,3",
+        "--hogs",
+        "0,1",
+        "--rounds",
+        "1",
+        "--json",
+    ];
+    let score = ["--score", "score ([0-9]+)", "--", "echo", "score {threads}"];
+    let of = ["bench", "exec", "--monitor", "off", "--locks", "posix"];
+    let output = run([&of[..], &options, &score].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = json(&stdout(&output));
+    let points: Vec<(String, f64)> = report["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| {
+            let score = r["measures"]["score"]["median"].as_f64().unwrap();
+            (r["point"].to_string(), score)
+        })
+        .collect();
+    let expected = [(2, 0), (2, 1), (3, 0), (3, 1)].map(|(threads, hogs)| {
+        let point = format!(r#"{{"hogs":{hogs},"threads":{threads}}}"#);
+        (point, f64::from(threads))
+    });
+    assert_eq!(points, expected);
+
+    let refused = run([&of[..], &["--threads", "2", "--", "true"]].concat());
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(
+        stderr(&refused).contains("{threads}"),
+        "{}",
+        stderr(&refused)
+    );
+}
+
+#[test]
 fn a_preset_says_what_is_not_installed() {
     let empty = tempfile::tempdir().unwrap();
     for (preset, package) in [

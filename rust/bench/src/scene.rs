@@ -33,6 +33,7 @@ use flexguard_launch::prefix::Prefix;
 use regex_lite::Regex;
 use serde::Deserialize;
 use toml::{Spanned, Value};
+use which::which;
 
 use crate::catalogue::{Catalogue, Choice, Kind};
 use crate::claim::Claim;
@@ -100,6 +101,8 @@ pub struct Scenes {
     pub title: String,
     pub experiments: Vec<Experiment>,
     pub claims: Vec<Claim>,
+    /// Scenes whose program is not installed, and the program.
+    pub missing: Vec<(String, String)>,
 }
 
 /// What `flexguard bench scenes` is asked for.
@@ -120,12 +123,22 @@ pub fn run(request: Request) -> Result<Status> {
         rounds: request.rounds,
         seconds: request.seconds,
     };
-    let scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
+    let mut scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
+    let missing = scenes.missing;
+    let is_missing = |id: &str| missing.iter().any(|(scene, _)| scene == id);
+    scenes.experiments.retain(|e| !is_missing(&e.id));
+    let told = missing
+        .iter()
+        .map(|(scene, program)| format!("{scene}: {program} is not installed"));
+    let left_out: Vec<String> = told.collect();
+    if scenes.experiments.is_empty() && !left_out.is_empty() {
+        return Err(Failure::new("no scene can be measured").advice(left_out.join(", ")));
+    }
     let suite = Suite {
         title: scenes.title,
         experiments: scenes.experiments,
         claims: scenes.claims,
-        left_out: Vec::new(),
+        left_out,
     };
     suite::run(&prefix, suite, &request.wanted)
 }
@@ -216,6 +229,7 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
         ));
     }
     let mut experiments: Vec<Experiment> = Vec::new();
+    let mut missing = Vec::new();
     for scene in &file.scenes {
         let name = &scene.get_ref().name;
         let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -234,6 +248,8 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
             ));
         }
         experiments.push(experiment(scene, catalogue, sizes)?);
+        let program = absent(scene.get_ref());
+        missing.extend(program.map(|program| (name.get_ref().clone(), program)));
     }
     let known: Vec<String> = experiments.iter().map(|e| e.id.clone()).collect();
     for claim in &file.claims {
@@ -246,6 +262,7 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
         title: file.title,
         experiments,
         claims: file.claims.into_iter().map(Spanned::into_inner).collect(),
+        missing,
     })
 }
 
@@ -385,6 +402,19 @@ fn numbers(value: &Value, choice: &Choice) -> std::result::Result<Vec<f64>, Stri
     }
 }
 
+/// The program of a scene, if it is not installed.
+fn absent(scene: &Scene) -> Option<String> {
+    let program = scene.program.iter().flatten().next();
+    let preset = scene.preset.as_ref().and_then(|name| {
+        let named = |p: &&Preset| p.name() == name.get_ref();
+        Preset::ALL.iter().find(named)?.missing()
+    });
+    program
+        .filter(|program| which(program).is_err())
+        .cloned()
+        .or_else(|| preset.map(|(program, _)| (*program).to_owned()))
+}
+
 /// A program under each lock's interposer.
 fn program(
     scene: &Spanned<Scene>,
@@ -423,8 +453,9 @@ fn program(
         };
     let whole = |values: Vec<f64>| values.into_iter().map(|v| v as u32).collect();
     exec.threads = whole(of_round("threads", &s.threads)?);
-    if s.hogs.is_some() {
-        exec.hogs = whole(of_round("hogs", &s.hogs)?);
+    let hogs: Vec<u32> = whole(of_round("hogs", &s.hogs)?);
+    if !hogs.is_empty() {
+        exec.hogs = hogs;
     }
     let seconds = of_round("seconds", &s.seconds)?;
     exec.seconds = sizes.seconds.or(seconds.first().copied());
@@ -514,6 +545,40 @@ mod tests {
                 .contains("shm, hashtable")
         );
         assert!(refusal("[[scene]]\nname = \"a\"\nworkload = \"shm\"\n").contains("names no lock"));
+    }
+
+    #[test]
+    fn scenes_of_programs_that_are_not_installed_are_known() {
+        let scene = |name: &str, program: &str| {
+            format!(
+                "[[scene]]\nname = \"{name}\"\nprogram = [\"{program}\"]\nlocks = [\"posix\"]\n"
+            )
+        };
+        let text = format!(
+            "{HEAD}{}{}",
+            scene("a", "true"),
+            scene("b", "no-such-program")
+        );
+        let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
+        assert_eq!(scenes.experiments.len(), 2);
+        assert_eq!(scenes.missing, [("b".into(), "no-such-program".into())]);
+    }
+
+    #[test]
+    fn a_program_takes_lists_and_names_of_its_own() {
+        let text = format!(
+            "{HEAD}[[scene]]\nname = \"a\"\nprogram = [\"true\", \"{{threads}}\", \"{{mutexes}}\"]\n\
+             locks = [\"posix\"]\nthreads = [2, 8]\noptions = {{ mutexes = [1, 4] }}\n"
+        );
+        let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
+        let points = scenes.experiments[0].workload.points();
+        assert_eq!(points.len(), 4);
+        assert_eq!(points[3].to_string(), "8 threads, 4 mutexes");
+        let wrong = text.replace("[1, 4]", "\"many\"");
+        let wrong = parse(&wrong, &catalogue(), &Sizes::default())
+            .err()
+            .unwrap();
+        assert_eq!(wrong.allowed, "a number, or a list of numbers");
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn with_manual(command: clap::Command, pages: &[Page]) -> clap::Command {
 
 /// Parses the command line; ends the process, as `--help` and usage errors do, where there is nothing to run.
 pub fn parse() -> Result<Request> {
-    // The worker is asked only by those who need to know: `flexguard run` starts at once.
+    // Only these subcommands ask the worker, so that `flexguard run` starts at once.
     let first = std::env::args_os().nth(1);
     let asked = first.filter(|word| ["bench", "completions"].iter().any(|name| word == name));
     let catalogue = asked.map(|_| Prefix::find().and_then(|prefix| Catalogue::read(&prefix)));
