@@ -10,8 +10,9 @@ set(parts locks/parts)
 # The default lock.
 set(default locks/default/flexguard.c)
 fg_defect(no-membarrier flexguard ${default} "w->stuck && joined && fgi_membarrier()" "w->stuck && joined")
-fg_defect(membarrier-too-early flexguard ${default} "uint32_t flag = needy || w->stuck ? NEEDY : PARKED;"
-	"bool early = w->stuck && fgi_membarrier();\n\tuint32_t flag = needy || w->stuck ? NEEDY : PARKED;\n#define fgi_membarrier() early\n")
+fg_defect(membarrier-too-early flexguard ${default}
+	"static void park(struct fg_lock *l, const struct wait *w, bool needy)\n{"
+	"static __thread bool early;\nstatic void park(struct fg_lock *l, const struct wait *w, bool needy)\n{\n\tearly = w->stuck && fgi_membarrier();\n#define fgi_membarrier() early")
 fg_defect(no-wake flexguard ${default} "fgi_futex_wake(&l->word, 1);\n}\n\n/* Waiters" "}\n\n/* Waiters")
 fg_defect(no-wake-of-needy flexguard ${default} "if (release(l) || useful)" "release(l);\n\tif (useful)")
 fg_defect(no-wake-if-nothing-else flexguard ${default} "else if (fg_unlikely(release(l)))" "else if (release(l) && false)")
