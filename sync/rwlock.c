@@ -8,28 +8,15 @@
 #include "runtime/spin.h"
 #include "runtime/spin_budget.h"
 #include "sync/awake.h"
+#include "sync/handover.h"
 #include "sync/parked.h"
 
-/* docs/results/rwlock-and-barrier.md */
-#define RESERVE_NS 20000000u    /* so long a parked thread competes with those that come */
 #define FIRST_PASS_NS 10000000u /* for so long after that a writer keeps readers out */
 #define LONGEST_PASS_NS 1280000000u
 #define TRIES 64          /* lost to other threads while awake, before the thread parks */
 #define UNBIASED_TIMES 9u /* the bias rests for so many times as long as ending it took */
 
 __thread int32_t fgi_reading __attribute__((tls_model("initial-exec")));
-
-/* ---- what a word allows -------------------------------------------------------------------------------------------- */
-
-static bool readable(uint32_t word, bool even_if_reserved)
-{
-	return !fgi_rw_written(word) && (even_if_reserved || !(word & FGI_RW_RESERVED));
-}
-
-static bool writable(uint32_t word)
-{
-	return !(word & (FGI_RW_COUNT | FGI_RW_READ | FGI_RW_BIASED | FGI_RW_ENTRIES | FGI_RW_RESERVED));
-}
 
 /* ---- a waiter ------------------------------------------------------------------------------------------------------ */
 
@@ -59,7 +46,7 @@ static struct wait wait_at(struct fgi_rwlock *l, bool writer, clockid_t clock, c
 
 static bool takeable(const struct wait *w, uint32_t word)
 {
-	return w->node.writer ? writable(word) : readable(word, w->exempt);
+	return w->node.writer ? fgi_rw_writable(word) : fgi_rw_readable(word, w->exempt);
 }
 
 /* A writer also has something to do where readers stand in the table. */
@@ -69,176 +56,6 @@ static bool worth_a_try(const void *waiter)
 	uint32_t word = fg_load_relaxed(&w->lock->word);
 
 	return takeable(w, word) || (w->node.writer && (word & FGI_RW_ENTRIES));
-}
-
-/* ---- giving the lock away ------------------------------------------------------------------------------------------ */
-
-/* Who is parked. With the list locked. */
-struct census {
-	struct fgi_parked *writer, *reader; /* the first of each */
-	uint32_t readers;
-	bool more_writers, reader_reserved, more_writers_reserved;
-};
-
-static struct census count(const struct fgi_parked_list *list, const struct fgi_rwlock *l)
-{
-	struct census c = {0};
-
-	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p)) {
-		if (!p->writer) {
-			c.reader = c.reader ? c.reader : p;
-			c.readers++;
-			c.reader_reserved |= p->reserved;
-		} else if (!c.writer) {
-			c.writer = p;
-		} else {
-			c.more_writers = true;
-			c.more_writers_reserved |= p->reserved;
-		}
-	}
-	return c;
-}
-
-/* Takes the first writer out of the list, or all readers. Returns them by `next`. */
-static struct fgi_parked *take_out(struct fgi_parked_list *list, const struct fgi_rwlock *l, struct fgi_parked *writer)
-{
-	struct fgi_parked *chain = NULL, **end = &chain, *p, *next;
-
-	if (writer) {
-		fgi_parked_remove(list, writer);
-		writer->next = NULL;
-		return writer;
-	}
-	for (p = fgi_parked_next(list, l, NULL); p; p = next) {
-		next = fgi_parked_next(list, l, p);
-		if (p->writer)
-			continue;
-		fgi_parked_remove(list, p);
-		p->next = NULL;
-		*end = p;
-		end = &p->next;
-	}
-	return chain;
-}
-
-static void tell(struct fgi_parked *chain, enum fgi_parked_state state)
-{
-	while (chain) {
-		struct fgi_parked *next = chain->next;
-
-		fgi_parked_tell(chain, state);
-		chain = next;
-	}
-}
-
-/* What is left of the flags once the chosen ones have gone. */
-static uint32_t flags_after(const struct census *c, bool writer_goes)
-{
-	bool writers = writer_goes ? c->more_writers : c->writer != NULL;
-	bool reserved = writer_goes ? c->more_writers_reserved || c->reader_reserved
-				    : (c->writer && c->writer->reserved) || c->more_writers_reserved;
-
-	if (!writers && (!writer_goes || !c->readers))
-		return 0;
-	return FGI_RW_PARKED | (reserved ? FGI_RW_RESERVED : 0);
-}
-
-/* Whose turn is it when a writer, or the last reader, leaves? */
-static bool writer_is_next(const struct fgi_rwlock *l, const struct census *c, bool after_writer)
-{
-	if (!c->writer || !c->reader)
-		return c->writer != NULL;
-	return !after_writer || (l->writers_first && !c->reader_reserved);
-}
-
-static bool waited_long(const struct fgi_parked *p)
-{
-	return p->reserved || fgi_now_ns(CLOCK_MONOTONIC) - p->since_ns > RESERVE_NS;
-}
-
-/* The word after a release: handed over (*state is FGI_PARKED_OWNER), or free and somebody woken (FGI_PARKED_RETRY), or
- * just free (FGI_PARKED_AWAKE). */
-static uint32_t word_after(uint32_t word, const struct census *c, bool writer, enum fgi_parked_state *state)
-{
-	const struct fgi_parked *first = writer ? c->writer : c->reader;
-	uint32_t entries = word & (FGI_RW_BIASED | FGI_RW_ENTRIES), woken = word & FGI_RW_WOKEN;
-
-	*state = FGI_PARKED_AWAKE;
-	if (!first)
-		return entries | woken;
-	if (!(writer && entries) && ((word & FGI_RW_RESERVED) || waited_long(first))) {
-		*state = FGI_PARKED_OWNER;
-		return entries | woken | flags_after(c, writer) | (writer ? first->self : FGI_RW_READ | c->readers);
-	}
-	if (woken)
-		return entries | woken | FGI_RW_PARKED;
-	*state = FGI_PARKED_RETRY;
-	return entries | FGI_RW_WOKEN | flags_after(c, writer);
-}
-
-/* Gives up the lock of a writer, or of one reader, where threads may be parked. release: pairs with the acquires of
- * a thread that takes the word or is told. */
-static void release(struct fgi_rwlock *l, bool after_writer)
-{
-	struct fgi_parked_list *list = fgi_parked_lock(l);
-	struct census c = count(list, l);
-	bool writer = writer_is_next(l, &c, after_writer);
-	struct fgi_parked *chain = NULL;
-	enum fgi_parked_state state;
-	uint32_t word, next;
-
-	do {
-		word = fg_load_relaxed(&l->word);
-		state = FGI_PARKED_AWAKE;
-		if (!after_writer && (word & FGI_RW_COUNT) > 1)
-			next = word - 1;
-		else
-			next = word_after(word, &c, writer, &state);
-	} while (fg_cas_acq_rel(&l->word, word, next) != word);
-	if (state != FGI_PARKED_AWAKE)
-		chain = take_out(list, l, writer ? c.writer : NULL);
-	fgi_parked_unlock(list);
-	tell(chain, state);
-}
-
-/* Readers need no longer be kept out, or a thread that was woken does not take the free lock. With the list locked;
- * returns those who are to be told *state. */
-static struct fgi_parked *let_in(struct fgi_rwlock *l, struct fgi_parked_list *list, enum fgi_parked_state *state)
-{
-	struct census c = count(list, l);
-	uint32_t word, next;
-	bool writer;
-
-	do {
-		word = fg_load_relaxed(&l->word);
-		if (fgi_rw_written(word) || (c.writer && c.writer->reserved) || c.more_writers_reserved)
-			return NULL;
-		writer = false;
-		if (c.reader) {
-			next = ((word & ~(FGI_RW_RESERVED | FGI_RW_PARKED)) | FGI_RW_READ) + c.readers;
-			next |= c.writer ? FGI_RW_PARKED : 0;
-			*state = FGI_PARKED_OWNER;
-		} else if (c.writer && writable(word & ~FGI_RW_WOKEN) && !(word & FGI_RW_WOKEN)) {
-			writer = true;
-			next = word | FGI_RW_WOKEN;
-			*state = FGI_PARKED_RETRY;
-		} else {
-			return NULL;
-		}
-	} while (fg_cas_acq_rel(&l->word, word, next) != word);
-	return take_out(list, l, writer ? c.writer : NULL);
-}
-
-/* With the list locked: makes the flags agree with it. */
-static void set_flags(struct fgi_rwlock *l, const struct fgi_parked_list *list)
-{
-	uint32_t flags = 0, word;
-
-	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p))
-		flags |= FGI_RW_PARKED | (p->reserved ? FGI_RW_RESERVED : 0);
-	do {
-		word = fg_load_relaxed(&l->word);
-	} while (fg_cas_relaxed(&l->word, word, (word & ~(FGI_RW_PARKED | FGI_RW_RESERVED)) | flags) != word);
 }
 
 /* ---- parking ------------------------------------------------------------------------------------------------------- */
@@ -274,7 +91,8 @@ static bool enter_list(struct wait *w)
 		if (!fgi_parked_next(list, l, NULL)) { /* also what the parent of a fork has left */
 			next &= ~FGI_RW_WOKEN;
 			if (!w->node.reserved && (word & FGI_RW_RESERVED))
-				next &= readable(word, true) ? ~(FGI_RW_RESERVED | FGI_RW_PARKED) : ~FGI_RW_RESERVED;
+				next &= fgi_rw_readable(word, true) ? ~(FGI_RW_RESERVED | FGI_RW_PARKED)
+								    : ~FGI_RW_RESERVED;
 		}
 		if (w->woken)
 			next &= ~FGI_RW_WOKEN;
@@ -300,7 +118,7 @@ static void reserve(struct wait *w, struct fgi_parked_list *list)
 		word = fg_load_relaxed(&l->word);
 		if (takeable(w, word)) {
 			fgi_parked_remove(list, &w->node);
-			set_flags(l, list);
+			fgi_rw_set_flags(l, list);
 			fg_store_relaxed(&w->node.state, FGI_PARKED_RETRY);
 			return;
 		}
@@ -308,7 +126,7 @@ static void reserve(struct wait *w, struct fgi_parked_list *list)
 	w->node.reserved = true;
 }
 
-/* The lock went to others for RESERVE_NS: reserves it. Or a writer has kept readers out for pass_ns: lets them in. */
+/* The lock went to others for FGI_RW_RESERVE_NS: reserves it. Or a writer has kept readers out for pass_ns: lets them in. */
 static void act(struct wait *w)
 {
 	struct fgi_rwlock *l = w->lock;
@@ -322,15 +140,15 @@ static void act(struct wait *w)
 		} else {
 			w->node.reserved = false;
 			w->pass_ns = w->pass_ns < LONGEST_PASS_NS ? w->pass_ns * 2 : LONGEST_PASS_NS;
-			set_flags(l, list);
-			chain = let_in(l, list, &state);
+			fgi_rw_set_flags(l, list);
+			chain = fgi_rw_let_in(l, list, &state);
 		}
 		w->act_ns = 0; /* a reader has nothing more to do */
 		if (w->node.writer || !w->node.reserved)
-			w->act_ns = fgi_now_ns(CLOCK_MONOTONIC) + (w->node.reserved ? w->pass_ns : RESERVE_NS);
+			w->act_ns = fgi_now_ns(CLOCK_MONOTONIC) + (w->node.reserved ? w->pass_ns : FGI_RW_RESERVE_NS);
 	}
 	fgi_parked_unlock(list);
-	tell(chain, state);
+	fgi_rw_tell(chain, state);
 }
 
 /* The deadline is reached. Returns the final state: FGI_PARKED_AWAKE if nobody has told the waiter anything. */
@@ -344,11 +162,11 @@ static enum fgi_parked_state leave_list(struct wait *w)
 
 	if (listed) {
 		fgi_parked_remove(list, &w->node);
-		set_flags(l, list);
-		chain = let_in(l, list, &state);
+		fgi_rw_set_flags(l, list);
+		chain = fgi_rw_let_in(l, list, &state);
 	}
 	fgi_parked_unlock(list);
-	tell(chain, state);
+	fgi_rw_tell(chain, state);
 	if (listed)
 		return FGI_PARKED_AWAKE;
 	while ((state = fgi_parked_state(&w->node)) <= FGI_PARKED_ASLEEP) /* it is told in a moment */
@@ -391,7 +209,7 @@ static int wait_turn(struct wait *w)
 		w->began = true;
 		fgi_awake_begin(&w->awake, w->lock);
 		w->node.since_ns = w->awake.begin_ns;
-		w->act_ns = w->node.since_ns + RESERVE_NS;
+		w->act_ns = w->node.since_ns + FGI_RW_RESERVE_NS;
 		if (w->node.writer && w->lock->writers_first)
 			w->act_ns = 0; /* reserved from the start, for as long as it takes */
 	}
@@ -426,9 +244,9 @@ static void end_wait(struct wait *w, int result)
 		return;
 	list = fgi_parked_lock(w->lock);
 	fg_fetch_and_relaxed(&w->lock->word, ~FGI_RW_WOKEN);
-	chain = let_in(w->lock, list, &state);
+	chain = fgi_rw_let_in(w->lock, list, &state);
 	fgi_parked_unlock(list);
-	tell(chain, state);
+	fgi_rw_tell(chain, state);
 }
 
 /* ---- readers ------------------------------------------------------------------------------------------------------- */
@@ -457,7 +275,7 @@ static int read_wait(struct wait *w)
 	for (;;) {
 		uint32_t word = fg_load_relaxed(&l->word), next;
 
-		if (!readable(word, w->exempt)) {
+		if (!fgi_rw_readable(word, w->exempt)) {
 			result = wait_turn(w);
 			if (result)
 				return result == EALREADY ? 0 : result;
@@ -489,7 +307,7 @@ int fgi_rwlock_try_read(struct fgi_rwlock *l)
 {
 	uint32_t word;
 
-	while (readable(word = fg_load_relaxed(&l->word), !l->writers_first)) {
+	while (fgi_rw_readable(word = fg_load_relaxed(&l->word), !l->writers_first)) {
 		if ((word & FGI_RW_COUNT) == FGI_RW_COUNT)
 			return EAGAIN;
 		if (((word & FGI_RW_BIASED) && fgi_rwlock_read_biased(l)) ||
@@ -515,7 +333,7 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l)
 		}
 		if ((word & FGI_RW_COUNT) == 1) {
 			if ((word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED))) {
-				release(l, false);
+				fgi_rw_release(l, false);
 				return;
 			}
 			next = word & ~(FGI_RW_READ | FGI_RW_COUNT);
@@ -562,7 +380,7 @@ static int drain(struct fgi_rwlock *l, const struct fgi_spin_budget *p)
 	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), now;
 	uint64_t *entry;
 
-	fg_store_relaxed(&l->unbiased_until_ns, began + RESERVE_NS);
+	fg_store_relaxed(&l->unbiased_until_ns, began + FGI_RW_RESERVE_NS);
 	while ((entry = end_bias(l)) != NULL) {
 		struct entry_wait e = {entry, l};
 		struct fgi_awake awake;
@@ -599,7 +417,7 @@ static int write_wait(struct wait *w)
 				return result;
 			continue;
 		}
-		if (!writable(word)) {
+		if (!fgi_rw_writable(word)) {
 			result = wait_turn(w);
 			if (result)
 				return result == EALREADY ? 0 : result;
@@ -633,7 +451,7 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l)
 		word = fg_load_relaxed(&l->word);
 	}
 	fgi_intent_set(&l->word);
-	while (writable(word & ~FGI_RW_RESERVED)) {
+	while (fgi_rw_writable(word & ~FGI_RW_RESERVED)) {
 		uint32_t found = fg_cas_acquire(&l->word, word, word | self);
 
 		if (found == word)
@@ -658,7 +476,7 @@ void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l)
 		uint32_t word = fg_load_relaxed(&l->word);
 
 		if ((word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED))) {
-			release(l, true);
+			fgi_rw_release(l, true);
 			return;
 		}
 		if (fg_cas_release(&l->word, word, word & ~FGI_RW_COUNT) == word)

@@ -9,7 +9,7 @@
  *   ... | BIASED       and further readers may enter there
  *   ... | PARKED       a thread may be parked (sync/parked.h): the release has to look
  *   ... | WOKEN        a parked thread was woken and has not tried yet: the release need not wake another
- *   ... | RESERVED     a parked thread has waited for FGI_RWLOCK_RESERVE_NS: no other thread may take the lock, and the
+ *   ... | RESERVED     a parked thread has waited for FGI_RW_RESERVE_NS: no other thread may take the lock, and the
  *                      release hands it over
  *
  * Waiting: a thread stays awake for a while as at the switching condition variable (sync/awake.h), then it parks.

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "sync/handover.h"
+
+#include <stddef.h>
+
+#include "runtime/clock.h"
+
+/* Who is parked. With the list locked. */
+struct census {
+	struct fgi_parked *writer, *reader; /* the first of each */
+	uint32_t readers;
+	bool more_writers, reader_reserved, more_writers_reserved;
+};
+
+static struct census count(const struct fgi_parked_list *list, const struct fgi_rwlock *l)
+{
+	struct census c = {0};
+
+	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p)) {
+		if (!p->writer) {
+			c.reader = c.reader ? c.reader : p;
+			c.readers++;
+			c.reader_reserved |= p->reserved;
+		} else if (!c.writer) {
+			c.writer = p;
+		} else {
+			c.more_writers = true;
+			c.more_writers_reserved |= p->reserved;
+		}
+	}
+	return c;
+}
+
+/* Takes the first writer out of the list, or all readers. Returns them by `next`. */
+static struct fgi_parked *take_out(struct fgi_parked_list *list, const struct fgi_rwlock *l, struct fgi_parked *writer)
+{
+	struct fgi_parked *chain = NULL, **end = &chain, *p, *next;
+
+	if (writer) {
+		fgi_parked_remove(list, writer);
+		writer->next = NULL;
+		return writer;
+	}
+	for (p = fgi_parked_next(list, l, NULL); p; p = next) {
+		next = fgi_parked_next(list, l, p);
+		if (p->writer)
+			continue;
+		fgi_parked_remove(list, p);
+		p->next = NULL;
+		*end = p;
+		end = &p->next;
+	}
+	return chain;
+}
+
+void fgi_rw_tell(struct fgi_parked *chain, enum fgi_parked_state state)
+{
+	while (chain) {
+		struct fgi_parked *next = chain->next;
+
+		fgi_parked_tell(chain, state);
+		chain = next;
+	}
+}
+
+/* What is left of the flags once the chosen ones have gone. */
+static uint32_t flags_after(const struct census *c, bool writer_goes)
+{
+	bool writers = writer_goes ? c->more_writers : c->writer != NULL;
+	bool reserved = writer_goes ? c->more_writers_reserved || c->reader_reserved
+				    : (c->writer && c->writer->reserved) || c->more_writers_reserved;
+
+	if (!writers && (!writer_goes || !c->readers))
+		return 0;
+	return FGI_RW_PARKED | (reserved ? FGI_RW_RESERVED : 0);
+}
+
+/* Whose turn is it when a writer, or the last reader, leaves? */
+static bool writer_is_next(const struct fgi_rwlock *l, const struct census *c, bool after_writer)
+{
+	if (!c->writer || !c->reader)
+		return c->writer != NULL;
+	return !after_writer || (l->writers_first && !c->reader_reserved);
+}
+
+static bool waited_long(const struct fgi_parked *p)
+{
+	return p->reserved || fgi_now_ns(CLOCK_MONOTONIC) - p->since_ns > FGI_RW_RESERVE_NS;
+}
+
+/* The word after a release: handed over (*state is FGI_PARKED_OWNER), or free and somebody woken (FGI_PARKED_RETRY), or
+ * just free (FGI_PARKED_AWAKE). */
+static uint32_t word_after(uint32_t word, const struct census *c, bool writer, enum fgi_parked_state *state)
+{
+	const struct fgi_parked *first = writer ? c->writer : c->reader;
+	uint32_t entries = word & (FGI_RW_BIASED | FGI_RW_ENTRIES), woken = word & FGI_RW_WOKEN;
+
+	*state = FGI_PARKED_AWAKE;
+	if (!first)
+		return entries | woken;
+	if (!(writer && entries) && ((word & FGI_RW_RESERVED) || waited_long(first))) {
+		*state = FGI_PARKED_OWNER;
+		return entries | woken | flags_after(c, writer) | (writer ? first->self : FGI_RW_READ | c->readers);
+	}
+	if (woken)
+		return entries | woken | FGI_RW_PARKED;
+	*state = FGI_PARKED_RETRY;
+	return entries | FGI_RW_WOKEN | flags_after(c, writer);
+}
+
+void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
+{
+	struct fgi_parked_list *list = fgi_parked_lock(l);
+	struct census c = count(list, l);
+	bool writer = writer_is_next(l, &c, after_writer);
+	struct fgi_parked *chain = NULL;
+	enum fgi_parked_state state;
+	uint32_t word, next;
+
+	do {
+		word = fg_load_relaxed(&l->word);
+		state = FGI_PARKED_AWAKE;
+		if (!after_writer && (word & FGI_RW_COUNT) > 1)
+			next = word - 1;
+		else
+			next = word_after(word, &c, writer, &state);
+	} while (fg_cas_acq_rel(&l->word, word, next) != word);
+	if (state != FGI_PARKED_AWAKE)
+		chain = take_out(list, l, writer ? c.writer : NULL);
+	fgi_parked_unlock(list);
+	fgi_rw_tell(chain, state);
+}
+
+struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *list, enum fgi_parked_state *state)
+{
+	struct census c = count(list, l);
+	uint32_t word, next;
+	bool writer;
+
+	do {
+		word = fg_load_relaxed(&l->word);
+		if (fgi_rw_written(word) || (c.writer && c.writer->reserved) || c.more_writers_reserved)
+			return NULL;
+		writer = false;
+		if (c.reader) {
+			next = ((word & ~(FGI_RW_RESERVED | FGI_RW_PARKED)) | FGI_RW_READ) + c.readers;
+			next |= c.writer ? FGI_RW_PARKED : 0;
+			*state = FGI_PARKED_OWNER;
+		} else if (c.writer && fgi_rw_writable(word & ~FGI_RW_WOKEN) && !(word & FGI_RW_WOKEN)) {
+			writer = true;
+			next = word | FGI_RW_WOKEN;
+			*state = FGI_PARKED_RETRY;
+		} else {
+			return NULL;
+		}
+	} while (fg_cas_acq_rel(&l->word, word, next) != word);
+	return take_out(list, l, writer ? c.writer : NULL);
+}
+
+void fgi_rw_set_flags(struct fgi_rwlock *l, const struct fgi_parked_list *list)
+{
+	uint32_t flags = 0, word;
+
+	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p))
+		flags |= FGI_RW_PARKED | (p->reserved ? FGI_RW_RESERVED : 0);
+	do {
+		word = fg_load_relaxed(&l->word);
+	} while (fg_cas_relaxed(&l->word, word, (word & ~(FGI_RW_PARKED | FGI_RW_RESERVED)) | flags) != word);
+}
