@@ -13,6 +13,22 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+__thread struct fgi_carried fgi_carried;
+
+/* Runs after all others, in the thread that forks: what it holds goes into the child. */
+static void fork_prepare(void)
+{
+	fgi_carried.forker = fg_thread.self;
+	fgi_carried.by_intent = fg_thread.pending != 0;
+	fgi_carried.locks = fgi_sections();
+}
+
+/* The parent goes on as before. */
+static void fork_parent(void)
+{
+	fgi_carried.locks = 0;
+}
+
 static void fork_child(void)
 {
 	fgi_waitq_after_fork();
@@ -27,7 +43,7 @@ static void register_ours(void)
 	if (fg_load_relaxed(&begun) || fg_xchg_relaxed(&begun, 1))
 		return;
 	fgi_thread_atfork();
-	(void)fgi_real()->register_atfork(NULL, NULL, fork_child, NULL);
+	(void)fgi_real()->register_atfork(fork_prepare, fork_parent, fork_child, NULL);
 }
 
 EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)

@@ -3,7 +3,19 @@
 #ifndef FGI_INTERPOSE_ATFORK_H
 #define FGI_INTERPOSE_ATFORK_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 void fgi_waitq_after_fork(void);
 void fgi_bridge_after_fork(void);
+
+/* Of the thread that forked, in the child: the locks that it held then and has not initialised again. */
+struct fgi_carried {
+	int32_t locks;
+	uint32_t forker; /* as a lock word may name it */
+	bool by_intent;  /* its locks name their owner */
+};
+
+extern __thread struct fgi_carried fgi_carried __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 #endif

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "interpose/bridge.h"
+#include "interpose/cond.h"
 #include "interpose/glibc_layout.h"
 #include "interpose/mutex.h"
 #include "interpose/real.h"
-#include "interpose/waitq.h"
 #include "sync/awake.h"
 
 #ifdef __EXCEPTIONS
@@ -27,11 +27,6 @@ struct wait {
 	const struct timespec *abs;
 	bool slept;
 };
-
-static struct fgi_waitq *queue_of(pthread_cond_t *cond)
-{
-	return (struct fgi_waitq *)cond;
-}
 
 /* An object that is not understood passes through, as one that is shared. */
 static uint32_t flags_of(const pthread_cond_t *cond)
@@ -90,7 +85,7 @@ __attribute__((noinline)) static void wait_or_die(struct wait *w)
 	pthread_cleanup_pop(0);
 }
 
-static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
+int fgi_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
 {
 	struct wait w;
 	int error, result = 0;
@@ -100,7 +95,7 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, c
 	w.abs = abs;
 	w.slept = false;
 	fgi_awake_begin(&w.awake, cond);
-	fgi_waitq_join(queue_of(cond), &w.node); /* C2 */
+	fgi_waitq_join(fgi_waitq_of(cond), &w.node); /* C2 */
 	error = fgi_mutex_unlock(mutex);
 	if (error) {
 		if (fgi_waitq_leave(&w.node) == FGI_SIGNALLED)
@@ -115,15 +110,10 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, c
 	return error ? error : result;
 }
 
-static bool is_time(const struct timespec *abs)
-{
-	return abs->tv_nsec >= 0 && abs->tv_nsec < 1000000000;
-}
-
 EXPORT int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex)
 {
 	if (!shared(cond))
-		return wait(cond, mutex, CLOCK_MONOTONIC, NULL);
+		return fgi_cond_wait(cond, mutex, CLOCK_MONOTONIC, NULL);
 	if (fgi_mutex_native(mutex))
 		return fgi_bridge_wait(cond, mutex, FGI_OWN_CLOCK, NULL);
 	return fgi_real()->cond_wait(cond, mutex);
@@ -132,10 +122,10 @@ EXPORT int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *res
 EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
 				  const struct timespec *restrict abs)
 {
-	if (!is_time(abs))
+	if (!fgi_is_time(abs))
 		return EINVAL;
 	if (!shared(cond))
-		return wait(cond, mutex, clock_of(cond), abs);
+		return fgi_cond_wait(cond, mutex, clock_of(cond), abs);
 	if (fgi_mutex_native(mutex))
 		return fgi_bridge_wait(cond, mutex, FGI_OWN_CLOCK, abs);
 	return fgi_real()->cond_timedwait(cond, mutex, abs);
@@ -144,10 +134,10 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, clockid_t clock,
 				  const struct timespec *restrict abs)
 {
-	if (!is_time(abs) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+	if (!fgi_is_time(abs) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
 		return EINVAL;
 	if (!shared(cond))
-		return wait(cond, mutex, clock, abs);
+		return fgi_cond_wait(cond, mutex, clock, abs);
 	if (fgi_mutex_native(mutex))
 		return fgi_bridge_wait(cond, mutex, clock, abs);
 	return fgi_real()->cond_clockwait(cond, mutex, clock, abs);
@@ -167,12 +157,23 @@ static void release(struct fgi_waiter *first)
 		fgi_waiters_grant(first);
 }
 
+void fgi_cond_signal(pthread_cond_t *cond)
+{
+	if (!fgi_waitq_idle(fgi_waitq_of(cond)))
+		release(fgi_waitq_take_first(fgi_waitq_of(cond)));
+}
+
+void fgi_cond_broadcast(pthread_cond_t *cond)
+{
+	if (!fgi_waitq_idle(fgi_waitq_of(cond)))
+		release(fgi_waitq_take_all(fgi_waitq_of(cond)));
+}
+
 EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 {
 	if (shared(cond))
 		return signal_shared(cond);
-	if (!fgi_waitq_idle(queue_of(cond)))
-		release(fgi_waitq_take_first(queue_of(cond)));
+	fgi_cond_signal(cond);
 	return 0;
 }
 
@@ -186,8 +187,7 @@ EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
 {
 	if (shared(cond))
 		return broadcast_shared(cond);
-	if (!fgi_waitq_idle(queue_of(cond)))
-		release(fgi_waitq_take_all(queue_of(cond)));
+	fgi_cond_broadcast(cond);
 	return 0;
 }
 

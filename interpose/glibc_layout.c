@@ -27,7 +27,8 @@ uint32_t fgi_glibc_find_cond_flags(__typeof__(pthread_cond_init) *init)
 	return at;
 }
 
-/* Of a lock that `init` makes with these attributes: is it zero but for the two words, and are they as they should be? */
+/* Of a lock that `init` makes with these attributes: is it zero but for the two words, and are they as they should
+ * be? */
 static bool rwlock_is(__typeof__(pthread_rwlock_init) *init, int shared, int kind)
 {
 	uint32_t words[sizeof(pthread_rwlock_t) / sizeof(uint32_t)];
@@ -54,4 +55,29 @@ bool fgi_glibc_knows_rwlock(__typeof__(pthread_rwlock_init) *init)
 {
 	return rwlock_is(init, PTHREAD_PROCESS_PRIVATE, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) &&
 	       rwlock_is(init, PTHREAD_PROCESS_SHARED, PTHREAD_RWLOCK_PREFER_READER_NP);
+}
+
+bool fgi_glibc_knows_barrier(__typeof__(pthread_barrier_init) *init)
+{
+	const uint32_t at = FGI_GLIBC_BARRIER_SHARED_AT / sizeof(uint32_t);
+	union {
+		pthread_barrier_t barrier;
+		uint32_t words[sizeof(pthread_barrier_t) / sizeof(uint32_t)];
+	} own = {.words = {0}}, shared = {.words = {0}};
+	pthread_barrierattr_t attr;
+
+	pthread_barrierattr_init(&attr);
+	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	return init(&own.barrier, NULL, 1) == 0 && init(&shared.barrier, &attr, 1) == 0 && own.words[at] == 0 &&
+	       shared.words[at] != 0;
+}
+
+bool fgi_glibc_knows_spin(__typeof__(pthread_spin_lock) *lock)
+{
+	pthread_spinlock_t word;
+	bool free_known;
+
+	pthread_spin_init(&word, PTHREAD_PROCESS_PRIVATE);
+	free_known = (uint32_t)word == FGI_GLIBC_SPIN_FREE;
+	return lock(&word) == 0 && free_known && (uint32_t)word == FGI_GLIBC_SPIN_HELD;
 }

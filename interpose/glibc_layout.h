@@ -37,17 +37,29 @@ uint32_t fgi_glibc_find_cond_flags(__typeof__(pthread_cond_init) *init);
 #define FGI_GLIBC_RWLOCK_WRITERS PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP
 bool fgi_glibc_knows_rwlock(__typeof__(pthread_rwlock_init) *init);
 
+/* A barrier: where it says that it is shared. Looked for at the start. */
+#define FGI_GLIBC_BARRIER_SHARED_AT 12
+bool fgi_glibc_knows_barrier(__typeof__(pthread_barrier_init) *init);
+
+/* A spinlock has the two values FGI_GLIBC_SPIN_FREE and _HELD, and below the latter where glibc's waiters count on x86.
+ * Also looked at. */
+bool fgi_glibc_knows_spin(__typeof__(pthread_spin_lock) *lock);
+
 #if defined(__x86_64__)
+#define FGI_GLIBC_SPIN_FREE 1u
+#define FGI_GLIBC_SPIN_HELD 0u
 #define FGI_GLIBC_MUTEX_SIZE 40
 #define FGI_GLIBC_KIND_AT 16
 #define FGI_GLIBC_OWNER_AT 8
 #define FGI_GLIBC_COUNT_AT 4
 #define FGI_GLIBC_BASE "GLIBC_2.2.5"
-#define FGI_GLIBC_COND "GLIBC_2.3.2" /* GLIBC_2.2.5 has condition variables of another layout */
+#define FGI_GLIBC_COND "GLIBC_2.3.2" /* GLIBC_2.2.5 has smaller condition variables: interpose/cond_old.c */
 #define FGI_GLIBC_ATFORK "GLIBC_2.3.2"
 #define FGI_GLIBC_CEILING "GLIBC_2.4"
 #define FGI_GLIBC_ROBUST "GLIBC_2.12"
 #elif defined(__aarch64__)
+#define FGI_GLIBC_SPIN_FREE 0u
+#define FGI_GLIBC_SPIN_HELD 1u
 #define FGI_GLIBC_MUTEX_SIZE 48
 #define FGI_GLIBC_KIND_AT 16
 #define FGI_GLIBC_OWNER_AT 8

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "interpose/atfork.h"
 #include "interpose/real.h"
 #include "locks/lock.h"
 #include "runtime/node.h"
@@ -232,12 +233,33 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t cl
 	return lock_until(mutex_of(mutex), clock, abs);
 }
 
+/* In the child of a fork: a mutex that its thread has held since before is not unlocked but initialised again, as many
+ * allocators do. Then it is no longer held. Memory that held no mutex may look as if it had: that makes `held` too
+ * small by at most the number of mutexes that were carried, and costs speed only. */
+__attribute__((noinline, cold)) static void forget_carried(const struct fgi_mutex *m)
+{
+	uint32_t words[sizeof(m->lock) / sizeof(uint32_t)], any = 0;
+	bool named = false;
+
+	memcpy(words, &m->lock, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		named |= (words[i] & FG_OWNER_MASK) == fgi_carried.forker;
+		any |= words[i];
+	}
+	if (fg_thread.held <= 0 || !(fgi_carried.by_intent ? named : any != 0))
+		return;
+	fgi_carried.locks--;
+	fgi_held_lower();
+}
+
 EXPORT int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
 {
 	int result;
 
 	if (fg_unlikely(fg_load_relaxed(&fgi_nodes_carried)))
 		fgi_nodes_forget(mutex, sizeof(*mutex));
+	if (fg_unlikely(fgi_carried.locks > 0))
+		forget_carried(mutex_of(mutex));
 	if (!attr) {
 		memset(mutex, 0, sizeof(*mutex));
 		return 0;

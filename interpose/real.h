@@ -17,8 +17,9 @@ struct fgi_real {
 #include "interpose/functions.def"
 #undef INTERPOSED
 #undef EXPORTED
-	uint32_t cond_flags_at;     /* where a condition variable has its flag word; 0: not understood */
-	uint32_t rwlock_understood; /* bool: glibc's read-write locks are laid out as interpose/glibc_layout.h says */
+	uint32_t cond_flags_at; /* where a condition variable has its flag word; 0: not understood */
+	/* bool: glibc's objects are as interpose/glibc_layout.h says; otherwise they all pass through */
+	uint32_t rwlock_understood, barrier_understood, spin_understood;
 };
 
 extern struct fgi_real fgi_real_table;

@@ -45,8 +45,8 @@ void fgi_awake_begin(struct fgi_awake *a, const void *object);
 bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, clockid_t clock,
 		    const struct timespec *abs);
 
-/* The wait is over, `slept` or not: learns. `event_ns`: when the event came while the thread slept (CLOCK_MONOTONIC); 0:
- * not known. */
+/* The wait is over, `slept` or not: learns. `event_ns`: when the event came while the thread slept (CLOCK_MONOTONIC);
+ * 0: not known. */
 void fgi_awake_end(const struct fgi_awake *a, bool slept, uint64_t event_ns);
 
 #endif

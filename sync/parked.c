@@ -8,7 +8,7 @@
 #include "abi/flexguard_abi.h"
 #include "runtime/futex.h"
 
-/* `word`: 0 free, 1 held, 2 held and perhaps waited for. It is held for moments, by threads that wait or wake anyway. */
+/* `word`: 0 free, 1 held, 2 held and perhaps waited for. It is held for moments, by threads that wait or wake. */
 struct fgi_parked_list {
 	uint32_t word;
 	struct fgi_parked *first, *last;

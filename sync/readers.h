@@ -4,8 +4,8 @@
  * entry holds the address of the lock. A writer that must know all readers looks at the entries that the lock can have,
  * one in each row.
  *
- * A thread uses the row of its tid. Entries are anonymous: a thread that finds its entry taken counts itself in the word
- * instead, and of two readers of one lock each may give up the entry of the other. */
+ * A thread uses the row of its tid. Entries are anonymous: a thread that finds its entry taken counts itself in the
+ * word instead, and of two readers of one lock each may give up the entry of the other. */
 #ifndef FGI_SYNC_READERS_H
 #define FGI_SYNC_READERS_H
 

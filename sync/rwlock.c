@@ -18,7 +18,7 @@
 
 __thread int32_t fgi_reading __attribute__((tls_model("initial-exec")));
 
-/* ---- a waiter ------------------------------------------------------------------------------------------------------ */
+/* ---- a waiter ---------------------------------------------------------------------------------------------------- */
 
 struct wait {
 	struct fgi_parked node;
@@ -58,7 +58,7 @@ static bool worth_a_try(const void *waiter)
 	return takeable(w, word) || (w->node.writer && (word & FGI_RW_ENTRIES));
 }
 
-/* ---- parking ------------------------------------------------------------------------------------------------------- */
+/* ---- parking ----------------------------------------------------------------------------------------------------- */
 
 /* With the list locked. Otherwise another thread has taken the waiter out and is about to tell it. */
 static bool is_listed(const struct wait *w, const struct fgi_parked_list *list)
@@ -107,8 +107,8 @@ static bool enter_list(struct wait *w)
 	return true;
 }
 
-/* With the list locked, and the waiter in it: sets RESERVED, but not on a lock that can be taken: no release would hand it
- * over. Then the waiter leaves the list and tries. */
+/* With the list locked, and the waiter in it: sets RESERVED, but not on a lock that can be taken: no release would
+ * hand it over. Then the waiter leaves the list and tries. */
 static void reserve(struct wait *w, struct fgi_parked_list *list)
 {
 	struct fgi_rwlock *l = w->lock;
@@ -126,7 +126,8 @@ static void reserve(struct wait *w, struct fgi_parked_list *list)
 	w->node.reserved = true;
 }
 
-/* The lock went to others for FGI_RW_RESERVE_NS: reserves it. Or a writer has kept readers out for pass_ns: lets them in. */
+/* The lock went to others for FGI_RW_RESERVE_NS: reserves it. Or a writer has kept readers out for pass_ns: lets them
+ * in. */
 static void act(struct wait *w)
 {
 	struct fgi_rwlock *l = w->lock;
@@ -249,7 +250,7 @@ static void end_wait(struct wait *w, int result)
 	fgi_rw_tell(chain, state);
 }
 
-/* ---- readers ------------------------------------------------------------------------------------------------------- */
+/* ---- readers ----------------------------------------------------------------------------------------------------- */
 
 /* The word with one more reader. Readers that meet one another there enter the table from now on. */
 static uint32_t with_reader(const struct fgi_rwlock *l, uint32_t word, bool crowded)
@@ -343,7 +344,7 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l)
 	}
 }
 
-/* ---- writers ------------------------------------------------------------------------------------------------------- */
+/* ---- writers ----------------------------------------------------------------------------------------------------- */
 
 /* Ends the bias. Returns NULL if no reader stands in the table: then ENTRIES is cleared, too; otherwise an entry. The
  * list's lock keeps others from doing the same, so BIASED, once it is seen to be clear, was clear during the search. */

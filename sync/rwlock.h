@@ -16,14 +16,14 @@
  *
  * I1  The word and the table alone decide. A writer takes the lock only where ENTRIES is not set; only a thread that
  *     has found the table without readers, with BIASED taken away before, clears it.
- * I2  PARKED is set, and the lock seen to be taken, with the list locked; a release that sees PARKED looks into the list
- *     unless WOKEN says that a thread is on its way. That thread clears WOKEN when it takes the lock, parks again, or
- *     gives up; then it wakes the next if the lock is free.
- * I4  RESERVED. After a writer the readers that wait come first, all together, and after readers a writer. A lock of the
- *     kind that prefers writers is reserved as soon as a writer parks.
- *     A thread that already reads some lock is not kept out by RESERVED: it may hold this one, and the writer would wait
- *     for it. Other threads that read may wait for a thread that is kept out. So a writer that finds the lock read for
- *     10 ms more lets all readers pass that wait, then for 20 ms, and so on.
+ * I2  PARKED is set, and the lock seen to be taken, with the list locked. A release that sees PARKED looks into the
+ *     list, unless WOKEN says that a thread is on its way. That thread clears WOKEN when it takes the lock, parks
+ *     again, or gives up; then it wakes the next if the lock is free.
+ * I4  RESERVED. After a writer the readers that wait come first, all together, and after readers a writer. A lock of
+ *     the kind that prefers writers is reserved as soon as a writer parks.
+ *     A thread that already reads some lock is not kept out by RESERVED: it may hold this one, and the writer would
+ *     wait for it. Other threads that read may wait for a thread that is kept out. So a writer that finds the lock read
+ *     for 10 ms more lets all readers pass that wait, then for 20 ms, and so on.
  * I5  A writer by published intent (runtime/thread.h), exactly; a reader by hand: held, after it was counted.
  * A release touches the lock for the last time when it gives it up. */
 #ifndef FGI_SYNC_RWLOCK_H
@@ -86,8 +86,8 @@ static inline bool fgi_rwlock_read_biased(struct fgi_rwlock *l)
 	return false;
 }
 
-/* All below return 0 with the lock. read and write: ETIMEDOUT; EDEADLK if this thread is the writer; EAGAIN if there are
- * too many readers. The clock is CLOCK_REALTIME or CLOCK_MONOTONIC, `abs` valid, or NULL. */
+/* All below return 0 with the lock. read and write: ETIMEDOUT; EDEADLK if this thread is the writer; EAGAIN if there
+ * are too many readers. The clock is CLOCK_REALTIME or CLOCK_MONOTONIC, `abs` valid, or NULL. */
 static inline int fgi_rwlock_read(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
 {
 	uint32_t word = fg_load_relaxed(&l->word);

@@ -3,7 +3,9 @@
 #ifndef FLEXGUARD_FLEXGUARD_H
 #define FLEXGUARD_FLEXGUARD_H
 
+#include <flexguard/barrier.h>
 #include <flexguard/monitor.h>
 #include <flexguard/mutex.h>
+#include <flexguard/rwlock.h>
 
 #endif

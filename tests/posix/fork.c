@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "abi/flexguard_abi.h"
 #include "tests/posix/posix.h"
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
@@ -225,9 +226,58 @@ static void waited_for(void)
 		check_join(threads[i]);
 }
 
+/* The child does not unlock what its parent held but initialises it, as jemalloc does. It holds nothing then, for the
+ * monitor either, and so do its own children. */
+#define MANY 20
+static pthread_mutex_t many[MANY], others[MANY];
+
+static void holds_nothing(void)
+{
+	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
+
+	if (block)
+		CHECK_IS(block->held + (block->pending != 0), 0);
+}
+
+static void init_again(void)
+{
+	const char *lock = getenv("FG_TEST_LOCK");
+
+	if (lock && (strcmp(lock, "flexguard") == 0 || strcmp(lock, "futex") == 0)) /* whose words name the owner */
+		for (int i = 0; i < MANY; i++)
+			ok(pthread_mutex_init(&others[i], NULL)); /* used before, not held: makes no difference */
+	for (int i = 0; i < MANY; i++)
+		if (i % 2)
+			ok(pthread_mutex_init(&many[i], NULL));
+		else
+			ok(pthread_mutex_unlock(&many[i]));
+	holds_nothing();
+	for (int i = 0; i < MANY; i++) {
+		ok(pthread_mutex_lock(&many[i]));
+		ok(pthread_mutex_unlock(&many[i]));
+		ok(pthread_mutex_init(&others[i], NULL));
+	}
+	holds_nothing();
+	reap(fork_off(holds_nothing));
+}
+
+static void initialised_again(void)
+{
+	for (int i = 0; i < MANY; i++) {
+		ok(pthread_mutex_lock(&others[i]));
+		ok(pthread_mutex_unlock(&others[i]));
+		ok(pthread_mutex_lock(&many[i]));
+	}
+	reap(fork_off(init_again));
+	for (int i = 0; i < MANY; i++)
+		ok(pthread_mutex_unlock(&many[i]));
+	holds_nothing();
+}
+
 int main(void)
 {
 	held();
+	initialised_again();
 	owned();
 	waited_for();
 	handlers();

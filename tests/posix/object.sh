@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # object.sh INTERPOSER EXPORTS: what the linker was asked for is what it made.
 set -eu
-so=$1 map=$2 bad=0
+so=$1 exports=$2 bad=0
 
 is() # what, found, wanted
 {
@@ -10,8 +10,7 @@ is() # what, found, wanted
 }
 
 is 'what it needs' "$(readelf -dW "$so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')" libc.so.6
-is 'what it exports' "$(nm -D --defined-only "$so" | awk '{ print $3 }' | sort)" \
-	"$(sed -n '/^global:/,/^local:/s/^\t\([a-z_]*\);$/\1/p' "$map" | sort)"
+is 'what it exports' "$(nm -D --defined-only "$so" | awk '$2 != "A" { print $3 }' | sort)" "$(sort "$exports")"
 flags=$(readelf -dW "$so" | sed -n 's/.*(FLAGS_1)//p; s/.*(FLAGS)//p')
 for flag in BIND_NOW STATIC_TLS NODELETE; do
 	case $flags in

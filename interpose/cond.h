@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Condition variables of ours, whatever version of pthread_cond_* they are used with. */
+#ifndef FGI_INTERPOSE_COND_H
+#define FGI_INTERPOSE_COND_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "interpose/waitq.h"
+
+static inline struct fgi_waitq *fgi_waitq_of(pthread_cond_t *cond)
+{
+	return (struct fgi_waitq *)cond;
+}
+
+static inline bool fgi_is_time(const struct timespec *abs)
+{
+	return abs->tv_nsec >= 0 && abs->tv_nsec < 1000000000;
+}
+
+/* abs NULL: without a deadline; otherwise valid. */
+int fgi_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs);
+void fgi_cond_signal(pthread_cond_t *cond);
+void fgi_cond_broadcast(pthread_cond_t *cond);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* Spinlocks: exclusion with more threads than CPUs, sharing with a process that has no interposer. */
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "tests/posix/posix.h"
+
+static pthread_spinlock_t *s;
+static long *counter;
+
+static void *count(void *n)
+{
+	for (long i = 0; i < (long)n; i++) {
+		if (i % 3 == 0)
+			while (pthread_spin_trylock(s))
+				sched_yield();
+		else
+			ok(pthread_spin_lock(s));
+		*counter = *counter + 1;
+		ok(pthread_spin_unlock(s));
+	}
+	return NULL;
+}
+
+static void *try_spin(void *lock)
+{
+	return (void *)(long)pthread_spin_trylock(lock);
+}
+
+static void threads(int n)
+{
+	pthread_t others[16];
+	long each = rounds(20000);
+
+	*counter = 0;
+	for (int i = 0; i < n; i++)
+		others[i] = check_thread(count, (void *)each);
+	for (int i = 0; i < n; i++)
+		check_join(others[i]);
+	CHECK_IS(*counter, n * each);
+}
+
+/* A holder that sleeps: the others wait, and get the lock afterwards. */
+static void held_for_long(void)
+{
+	pthread_t others[4];
+
+	*counter = 0;
+	ok(pthread_spin_lock(s));
+	for (int i = 0; i < 4; i++)
+		others[i] = check_thread(count, (void *)10);
+	usleep(20000);
+	CHECK_IS(*counter, 0);
+	CHECK_IS(elsewhere(try_spin, (void *)s), EBUSY);
+	CHECK_IS(pthread_spin_trylock(s), EBUSY);
+	ok(pthread_spin_unlock(s));
+	for (int i = 0; i < 4; i++)
+		check_join(others[i]);
+	CHECK_IS(*counter, 40);
+}
+
+/* The other process runs on glibc alone. */
+static void across_processes(char *self)
+{
+	char fd_text[16];
+	int fd = memfd_create("spin", 0), status;
+	pid_t pid;
+
+	CHECK(fd >= 0);
+	ok(ftruncate(fd, 4096));
+	s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(s != MAP_FAILED);
+	counter = (long *)(void *)((char *)(uintptr_t)s + 64);
+	ok(pthread_spin_init(s, PTHREAD_PROCESS_SHARED));
+	snprintf(fd_text, sizeof(fd_text), "%d", fd);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		unsetenv("LD_PRELOAD");
+		setenv("FG_TEST_LOCK", "glibc", 1);
+		execl(self, self, fd_text, (char *)NULL);
+		_exit(1);
+	}
+	count((void *)20000);
+	CHECK_IS(waitpid(pid, &status, 0), pid);
+	CHECK_IS(status, 0);
+	CHECK_IS(*counter, 40000);
+	ok(pthread_spin_destroy(s));
+}
+
+int main(int argc, char **argv)
+{
+	static pthread_spinlock_t lock;
+	static long number;
+
+	if (argc > 1) {
+		s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(argv[1]), 0);
+		CHECK(s != MAP_FAILED);
+		counter = (long *)(void *)((char *)(uintptr_t)s + 64);
+		count((void *)20000);
+		return 0;
+	}
+	s = &lock;
+	counter = &number;
+	ok(pthread_spin_init(s, PTHREAD_PROCESS_PRIVATE));
+	threads(2);
+	threads(8);
+	held_for_long();
+	ok(pthread_spin_destroy(s));
+	across_processes(argv[0]);
+	return 0;
+}
