@@ -9,8 +9,10 @@
 #include "interpose/glibc_layout.h"
 #include "runtime/atomic.h"
 
-_Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && _Alignof(mtx_t) == _Alignof(pthread_mutex_t), "the same");
-_Static_assert(sizeof(cnd_t) == sizeof(pthread_cond_t) && _Alignof(cnd_t) == _Alignof(pthread_cond_t), "the same");
+_Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t), "the same size");
+_Static_assert(sizeof(cnd_t) == sizeof(pthread_cond_t), "the same size");
+_Static_assert(_Alignof(mtx_t) <= _Alignof(pthread_mutex_t), "no smaller alignment");
+_Static_assert(_Alignof(cnd_t) <= _Alignof(pthread_cond_t), "no smaller alignment");
 
 #define EXPORT __attribute__((visibility("default")))
 

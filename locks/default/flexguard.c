@@ -31,8 +31,8 @@
  *                                                                    and goes on yielding where others would park
  *
  * A parked waiter sleeps on the word. Who wakes it: a release that finds NEEDY, or PARKED and that it is useful
- * (release_to_parked); a watcher; its clock. The first is woken in the order of the futex queue (by priority, then first come,
- * first served).
+ * (release_to_parked); a watcher; its clock. The first is woken in the order of the futex queue (by priority, then
+ * first come, first served).
  *
  * I1  The word alone decides who owns the lock.
  * I2  A waiter is needy without a monitor, with a real-time policy, or if it has slept for a TURN in which nothing
@@ -293,8 +293,7 @@ static int give_up(struct fg_lock *l, struct wait *w)
 static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uint32_t moved)
 {
 	if (!w->looked)
-		return !(word & DEMAND) &&
-		       (!w->hot || (word & PARKED) || !fgi_watchers(fg_load_relaxed(&l->waiters)));
+		return !(word & DEMAND) && (!w->hot || (word & PARKED) || !fgi_watchers(fg_load_relaxed(&l->waiters)));
 	w->stood_back = moved ? 0 : w->stood_back + 1;
 	if (w->stood_back == GRACE && !w->head && !fgi_shy(w->now) && !w->real_time)
 		fgi_spin_yield(); /* the head waiter may be queued behind this thread */

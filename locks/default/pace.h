@@ -17,8 +17,8 @@
 #include "locks/default/waiters.h"
 #include "runtime/atomic.h"
 
-#define FGI_HOT_NS 600u     /* no lock is hot that is acquired less often */
-#define FGI_SAMPLE_NS 4000u /* so long a measurement takes at least, */
+#define FGI_HOT_NS 600u       /* no lock is hot that is acquired less often */
+#define FGI_SAMPLE_NS 4000u   /* so long a measurement takes at least, */
 #define FGI_STALE_NS 1000000u /* and at most: in a longer one threads were preempted, or thought of something else */
 
 /* In the thread block. */

@@ -8,7 +8,7 @@
  *   FUNCTION argument...             calls it, whatever it returns
  *   FUNCTION argument... = A|B       and it returns A or B: a number, a name of errno.h, or another of `names` below
  *   b> FUNCTION argument... = A      the same in the thread b (or c, d); without a prefix the main thread calls
- *   b> FUNCTION argument... blocks   it has not returned some milliseconds later
+ *   b> FUNCTION argument... blocks   it has not returned when it sleeps, or has been busy for some milliseconds
  *   b> ends = A                      the call that blocked returns A
  *   b> cancel                        asks the thread b to end; `b> ends = CANCELED` waits until it has
  *   value = A                        what was last stored through the argument &v
@@ -276,7 +276,8 @@ struct call {
 static struct worker {
 	pthread_t thread;
 	struct call call;
-	int step; /* even: waits for a call; odd: is in it */
+	int step;     /* even: waits for a call; odd: is in it */
+	pid_t inside; /* its name while it is in the call; 0: not yet */
 	bool started;
 } workers[WORKERS];
 
@@ -309,7 +310,9 @@ static void *work(void *worker)
 
 	for (int step = 1;; step += 2) {
 		await(&w->step, step);
+		__atomic_store_n(&w->inside, gettid(), __ATOMIC_RELEASE);
 		run_or_end(w);
+		__atomic_store_n(&w->inside, 0, __ATOMIC_RELEASE);
 		tell(&w->step, step + 1);
 	}
 	return NULL;
@@ -327,6 +330,48 @@ static void begin(struct worker *w, const struct call *call)
 		if (call->arguments[i] == (long)(void *)&call->times[i])
 			w->call.arguments[i] = (long)(void *)&w->call.times[i];
 	tell(&w->step, w->step + 1);
+}
+
+static bool sleeps(pid_t tid)
+{
+	char path[64], text[256] = "";
+	const char *state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	state = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+	fclose(file);
+	return state && state[1] == ' ' && state[2] == 'S';
+}
+
+static int64_t busy_ns(pthread_t thread)
+{
+	struct timespec spent;
+	clockid_t clock;
+
+	ok(pthread_getcpuclockid(thread, &clock));
+	ok(clock_gettime(clock, &spent));
+	return spent.tv_sec * 1000000000 + spent.tv_nsec;
+}
+
+/* Until the thread sleeps in its call, twice in a row, or has waited there busily. Whether it gets a CPU at once, on a
+ * machine with other work, is not its own doing. */
+static void await_blocked(struct worker *w)
+{
+	const struct timespec moment = {0, BLOCKS_NS / 8};
+	const int64_t before = busy_ns(w->thread);
+
+	for (int asleep = 0; asleep < 2 && busy_ns(w->thread) - before < BLOCKS_NS;) {
+		pid_t tid = __atomic_load_n(&w->inside, __ATOMIC_ACQUIRE);
+
+		if (__atomic_load_n(&w->step, __ATOMIC_ACQUIRE) % 2 == 0)
+			return;
+		asleep = tid && sleeps(tid) ? asleep + 1 : 0;
+		nanosleep(&moment, NULL);
+	}
 }
 
 static long finish(struct worker *w)
@@ -395,6 +440,7 @@ static void execute(char *text)
 		return;
 	}
 	if (strcmp(words[0], "cancel") == 0) {
+		CHECK(w != NULL, "%s: whose?", statement);
 		ok(pthread_cancel(w->thread));
 		return;
 	}
@@ -408,9 +454,7 @@ static void execute(char *text)
 	} else {
 		begin(w, &call);
 		if (blocks) {
-			const struct timespec moment = {0, BLOCKS_NS};
-
-			nanosleep(&moment, NULL);
+			await_blocked(w);
 			CHECK(__atomic_load_n(&w->step, __ATOMIC_ACQUIRE) % 2 == 1, "%s: it returned %ld", statement,
 			      w->call.result);
 			return;

@@ -2,60 +2,11 @@
 /* The default lock where it is unusual: flags that no waiter stands behind, each way to wait, waiters that give up or
  * are stopped in it, a lease that begins, an unlock by another thread. With argument `blind` where there is no
  * membarrier. */
-#include <stdint.h>
-
-#include "runtime/futex.h"
-
-static uint32_t wakes, woken;
-
-/* Counts the lock's wake-ups, and the threads that they wake. */
-static inline int wake_and_count(uint32_t *word, int n)
-{
-	int number = fgi_futex_wake(word, n);
-
-	__atomic_fetch_add(&wakes, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&woken, (uint32_t)number, __ATOMIC_RELAXED);
-	return number;
-}
-
-/* Long enough for a test to see what a waiter does before a TURN has passed. */
-#define FGI_TURN_NS 20000000u
-#define fgi_futex_wake wake_and_count
-#include "tests/unit/crowd.h"
-#undef fgi_futex_wake
-
 #include <fcntl.h>
 #include <signal.h>
 
+#include "tests/unit/counted_lock.h"
 #include "tests/unit/forbid.h"
-
-#define PATIENCE_US (4 * FGI_TURN_NS / 1000)
-#define FLAG_SETS 8
-
-static struct fg_lock lock;
-
-static const struct fg_shared quiet = {.heartbeat_ns = INT64_MAX};
-static const struct fg_shared preempted = {.heartbeat_ns = INT64_MAX, .num_preempted_cs = 1};
-static const struct fg_shared idle = {.heartbeat_ns = INT64_MAX, .cpu_idle = {1}};
-
-static uint32_t flag_set(int i)
-{
-	return (i & 1 ? NEEDY : 0) | (i & 2 ? DEMAND : 0) | (i & 4 ? PARKED : 0);
-}
-
-static void begin(const struct fg_shared *page)
-{
-	lock = (struct fg_lock){0};
-	*fgi_pace() = (struct fgi_pace){0};
-	wakes = woken = 0;
-	fgi_monitor_attach(page);
-}
-
-static void finish(void)
-{
-	check_lock_works(&lock);
-	fgi_monitor_attach(NULL);
-}
 
 /* ---- the word, alone -------------------------------------------------------------------------------------------- */
 

@@ -67,7 +67,7 @@ static void test_at_the_release(void)
 static struct fg_lock *given;
 static uint32_t rounds_given, rounds_taken;
 
-static void *heir(void *unused)
+static void *successor(void *unused)
 {
 	(void)unused;
 	for (uint32_t i = 1; i <= ROUNDS; i++) {
@@ -83,7 +83,7 @@ static void *heir(void *unused)
 
 static void test_heir(void)
 {
-	pthread_t thread = check_thread(heir, NULL);
+	pthread_t thread = check_thread(successor, NULL);
 
 	for (uint32_t i = 1; i <= ROUNDS; i++) {
 		struct fg_lock *l = fresh();

@@ -70,7 +70,7 @@ static void test_full(void)
 			CHECK_IS(waiters, full);
 			fgi_leave(&waiters, fgi_waiters_none() + one);
 			CHECK_IS(number(waiters, one), counts[i].most - 1);
-			CHECK(fgi_join(&waiters, one), "not counted where there is room");
+			CHECK(fgi_join(&waiters, one), "not counted although the count is not full");
 			CHECK_IS(waiters, full);
 		}
 	}
@@ -139,7 +139,7 @@ static void *comes_and_goes(void *argument)
 	return NULL;
 }
 
-/* Two watchers each are more than there is room for. */
+/* Two watchers each are more than the count holds. */
 static void test_at_the_same_time(void)
 {
 	pthread_t thread[THREADS];

@@ -268,7 +268,7 @@ impl Check {
         // SAFETY: `setup` is what C expects.
         let object = unsafe { fgo_new(number, &self.setup) };
         let mut places = [[0; 2]; PLACES];
-        // SAFETY: C writes as many as there is room for at most.
+        // SAFETY: C writes no more than fit.
         let n = unsafe { fgo_places(object, places.as_mut_ptr()) };
         let word = object as usize + offset_of!(Object, word);
         Machine::start(
