@@ -75,7 +75,8 @@ of = { lock = "posix" }
 "#;
 
 /// `a` is three times posix; what FG_SETTING says goes to $dir/tune.
-const WORKER: &str = "echo \"$lock $FG_SETTING\" >>$dir/tune\ncase $lock in a) result 300;; *) result 100;; esac";
+const WORKER: &str =
+    "echo \"$lock $FG_SETTING\" >>$dir/tune\ncase $lock in a) result 300;; *) result 100;; esac";
 
 fn scenes(fake: &Fake, text: &str, more: &[&str]) -> Output {
     let file = fake.path().join("s.toml");

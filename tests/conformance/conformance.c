@@ -416,6 +416,7 @@ static void execute(char *text)
 	for (char *word; (word = strsep(&rest, " ")) != NULL && n < 12;)
 		if (*word)
 			words[n++] = word;
+	CHECK(n > 0, "%s: an empty statement", text);
 	if (n > 2 && strcmp(words[n - 2], "=") == 0) {
 		wanted = words[n - 1];
 		n -= 2;
@@ -445,6 +446,7 @@ static void execute(char *text)
 		return;
 	}
 	if (strcmp(words[0], "ends") == 0) {
+		CHECK(w != NULL, "%s: whose?", statement);
 		expect(finish(w), wanted);
 		return;
 	}

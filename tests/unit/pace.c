@@ -139,7 +139,7 @@ static void begin_measured(struct simulated *s)
 
 static void test_another_lock(void)
 {
-	struct simulated s, other;
+	static struct simulated s, other;
 
 	begin_measured(&s);
 	other = (struct simulated){.waiters = s.waiters, .now = s.now, .ops = 77, .cost = {400, 400}};
@@ -165,8 +165,8 @@ static void check_says_nothing(struct simulated *s)
 
 static void test_says_nothing(void)
 {
+	static struct simulated s;
 	struct fgi_pace before;
-	struct simulated s;
 
 	begin_measured(&s);
 	pass(&s, FGI_STALE_NS);
@@ -188,9 +188,10 @@ static void test_says_nothing(void)
 /* It is hot, or not; the counts of waiters are none of its business, but those that another process left go. */
 static void test_counts_stay(void)
 {
-	struct simulated s = simulate(TRY_AGAIN / 2, 300, 100);
 	const uint32_t counts = 3 * FGI_CLOCKED + 2 * FGI_NEEDY;
+	static struct simulated s;
 
+	s = simulate(TRY_AGAIN / 2, 300, 100);
 	s.waiters += counts;
 	measure(&s);
 	pass(&s, FGI_SAMPLE_NS);

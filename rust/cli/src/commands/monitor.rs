@@ -214,8 +214,10 @@ fn passed() -> Result<(Option<OwnedFd>, Vec<Named>)> {
     let (kept, mut sockets): (Vec<Named>, Vec<Named>) =
         named.partition(|(name, _)| Keeper::is_ours(name));
     if sockets.len() > 1 {
-        return Err(Failure::new(format_args!("{doing}: {} sockets", sockets.len()))
-            .advice("let the unit's socket have one ListenStream="));
+        return Err(
+            Failure::new(format_args!("{doing}: {} sockets", sockets.len()))
+                .advice("let the unit's socket have one ListenStream="),
+        );
     }
     Ok((sockets.pop().map(|(_, fd)| fd), kept))
 }

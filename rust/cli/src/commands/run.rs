@@ -20,7 +20,8 @@ use flexguard_launch::{Preload, locks, output, signals};
 
 use super::Subcommand;
 use crate::manual::{
-    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE, SOCKET_ITEM, Section,
+    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE,
+    SOCKET_ITEM, Section,
 };
 use crate::monitor_choice::MonitorChoice;
 use summary::Summary;

@@ -180,7 +180,8 @@ impl Report {
             state: "running",
             socket: socket.to_string(),
             abi: flexguard_monitor::ABI_VERSION,
-            kernel: uname().map_or_else(|_| String::new(), |n| n.release().to_string_lossy().into()),
+            kernel: uname()
+                .map_or_else(|_| String::new(), |n| n.release().to_string_lossy().into()),
             uptime_seconds: totals.uptime_ns as f64 / 1e9,
             counter: totals.num_preempted_cs,
             rates_per_second: Rates {
@@ -204,10 +205,16 @@ impl Report {
             self.kernel,
             duration(self.uptime_seconds)
         );
-        text += &format!("counter: {} critical sections are preempted now\n", self.counter);
+        text += &format!(
+            "counter: {} critical sections are preempted now\n",
+            self.counter
+        );
         text += &format!(
             "rates a second: {:.0} preempted holders, {:.0} next waiters, {:.0} mode transitions, {:.0} switches\n",
-            rates.preempted_holders, rates.preempted_next_waiters, rates.mode_transitions, rates.switches
+            rates.preempted_holders,
+            rates.preempted_next_waiters,
+            rates.mode_transitions,
+            rates.switches
         );
         text += &format!(
             "totals: {} preempted holders, {} next waiters; {} refused clients; {} unreadable, {} missed, {} lost records\n",
@@ -258,13 +265,19 @@ fn command(pid: u32) -> Option<String> {
 }
 
 fn shown(value: &Option<impl ToString>) -> String {
-    value.as_ref().map_or_else(|| "?".to_owned(), ToString::to_string)
+    value
+        .as_ref()
+        .map_or_else(|| "?".to_owned(), ToString::to_string)
 }
 
 impl Program {
     fn of(pid: u32) -> Program {
         let status = read(pid, "status").unwrap_or_default();
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+        let field = |name: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
+        };
         let uid = field("Uid:").and_then(|uid| uid.parse().ok());
         let user = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok()?);
         Program {
@@ -279,7 +292,10 @@ impl Program {
     }
 
     fn row(&self) -> Vec<String> {
-        let user = self.user.clone().or_else(|| self.uid.map(|uid| uid.to_string()));
+        let user = self
+            .user
+            .clone()
+            .or_else(|| self.uid.map(|uid| uid.to_string()));
         vec![
             self.pid.to_string(),
             shown(&self.threads),
@@ -293,7 +309,9 @@ impl Program {
 
 /// The lock whose interposer the process has mapped, or the library of the C API.
 fn lock(maps: &str) -> Option<String> {
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let paths = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| &line[at..]));
     let mut files = paths.filter_map(|path| {
         let (directory, file) = path.rsplit_once('/')?;
         if file.starts_with("libflexguard.so") {
@@ -322,7 +340,11 @@ impl Preempted {
         Preempted {
             pid: counted.pid,
             tid: counted.tid,
-            role: if counted.holder { "holder" } else { "next waiter" },
+            role: if counted.holder {
+                "holder"
+            } else {
+                "next waiter"
+            },
             for_ms: now.saturating_sub(since).as_secs_f64() * 1e3,
             command: command(counted.pid),
         }
@@ -347,8 +369,14 @@ mod tests {
     fn the_lock_is_the_interposer_that_is_mapped() {
         let line = |path: &str| format!("7f00-7f10 r-xp 00000000 08:01 42    {path}\n");
         let of = |paths: &[&str]| lock(&paths.iter().map(|p| line(p)).collect::<String>());
-        assert_eq!(of(&["/bin/true", "/usr/lib/flexguard/mcs.so"]).as_deref(), Some("mcs"));
-        assert_eq!(of(&["/usr/lib/libflexguard.so.0"]).as_deref(), Some("the C API"));
+        assert_eq!(
+            of(&["/bin/true", "/usr/lib/flexguard/mcs.so"]).as_deref(),
+            Some("mcs")
+        );
+        assert_eq!(
+            of(&["/usr/lib/libflexguard.so.0"]).as_deref(),
+            Some("the C API")
+        );
         assert_eq!(of(&["/usr/lib/libc.so.6", "[stack]"]), None);
     }
 
@@ -361,7 +389,12 @@ mod tests {
 
     #[test]
     fn durations_are_told_in_two_units() {
-        for (seconds, told) in [(5.9, "5 s"), (65.0, "1 min 5 s"), (7260.0, "2 h 1 min"), (90000.0, "1 d 1 h")] {
+        for (seconds, told) in [
+            (5.9, "5 s"),
+            (65.0, "1 min 5 s"),
+            (7260.0, "2 h 1 min"),
+            (90000.0, "1 d 1 h"),
+        ] {
             assert_eq!(duration(seconds), told);
         }
     }
