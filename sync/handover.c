@@ -5,7 +5,7 @@
 
 #include "runtime/clock.h"
 
-/* Who is parked. With the list locked. */
+/* The parked waiters. With the list locked. */
 struct census {
 	struct fgi_parked *writer, *reader; /* the first of each */
 	uint32_t readers;

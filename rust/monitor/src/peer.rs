@@ -26,7 +26,7 @@ pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
 /// No process that registers has more threads: its record is not there before each of them has one, too.
 const MAX_THREADS: u64 = 4096;
 
-/// May whoever speaks on `stream` register the process behind `pidfd`? To be asked once the process's record is tied to
+/// May the process that speaks on `stream` register the process behind `pidfd`? To be asked once the process's record is tied to
 /// the program that it runs.
 ///
 /// A client can connect, leave a copy of the socket to another process, exec a setuid program, and have the registration

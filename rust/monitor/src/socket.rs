@@ -336,7 +336,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Whoever may read a directory may lock it.
+    /// Any user who may read a directory may lock it.
     #[test]
     fn a_bystander_who_locks_the_directory_stops_nobody() {
         let directory = tempfile::tempdir().unwrap();
