@@ -67,6 +67,15 @@ static void wait_cancellable(struct wait *w)
 	pthread_setcanceltype(type, NULL);
 }
 
+static int take_mutex(const struct wait *w)
+{
+	int error = fgi_mutex_lock(w->node.mutex);
+
+	if (w->node.in_flight)
+		fgi_mutex_arrived(w->node.mutex);
+	return error;
+}
+
 /* Runs before the cleanup handlers of the program, which expect to hold the mutex. */
 static void cancelled(void *arg)
 {
@@ -74,7 +83,7 @@ static void cancelled(void *arg)
 
 	if (fgi_waitq_leave(&w->node) == FGI_SIGNALLED)
 		fgi_waitq_pass(w->node.cond); /* C4 */
-	fgi_mutex_lock(w->node.mutex);
+	take_mutex(w);
 }
 
 /* Apart from its caller, so that no variable of the caller's lives across the sigsetjmp in here. */
@@ -106,7 +115,7 @@ int fgi_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 	if (!fgi_waiter_granted(&w.node) && fgi_waitq_leave(&w.node) == FGI_LEFT)
 		result = ETIMEDOUT;
 	fgi_awake_end(&w.awake, w.slept, w.node.granted_ns);
-	error = fgi_mutex_lock(mutex);
+	error = take_mutex(&w);
 	return error ? error : result;
 }
 

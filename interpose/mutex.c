@@ -10,6 +10,7 @@
 #include "interpose/atfork.h"
 #include "interpose/real.h"
 #include "locks/lock.h"
+#include "runtime/clock.h"
 #include "runtime/node.h"
 #include "runtime/thread.h"
 #include FGI_LOCK_FILE
@@ -21,12 +22,13 @@ struct fgi_mutex {
 			uint32_t unused_low;
 			uint32_t count; /* recursive: levels; M1 */
 		};
-		struct fgi_waiter *due; /* normal: waiters of condition variables that unlock grants, by `next`; M5 */
+		struct fgi_waiter *due; /* normal: waiters of condition variables that unlocks grant, by `next`; M5 */
 	};
 	uint32_t owner;     /* recursive, errorcheck: the holder's tid, or 0; M1 */
 	uint32_t due_forks; /* normal: the forks behind the process that `due` belongs to */
 	int32_t kind;       /* glibc's; constant from init to destroy */
-	uint32_t unused;
+	uint16_t in_flight; /* normal: sleepers that unlocks have woken and that have not had the mutex since; M6 */
+	uint16_t woken_at;  /* when the last of them was woken, in units of 2^WOKEN_SHIFT ns */
 	struct fg_lock lock;
 };
 _Static_assert(offsetof(struct fgi_mutex, kind) == FGI_GLIBC_KIND_AT, "the kind stays glibc's");
@@ -38,6 +40,11 @@ _Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock 
 
 #define EXPORT __attribute__((visibility("default")))
 #define UNDECIDED (-1)
+
+/* docs/results/condition-variables.md has what others cost. */
+#define MOST_IN_FLIGHT 2u /* one runs, one wakes meanwhile */
+#define WOKEN_SHIFT 14    /* 16 us; the difference of two times is good for a second */
+#define LATE 256u         /* 4 ms, about a time slice: who has not come by then is not waited for */
 
 static inline struct fgi_mutex *mutex_of(pthread_mutex_t *mutex)
 {
@@ -172,19 +179,71 @@ bool fgi_mutex_grants(struct fgi_waiter *first)
 		m->due->last = first->last;
 	} else {
 		m->due = first;
+		if (m->due_forks != fgi_forks)
+			m->in_flight = 0; /* they stayed in the parent */
 		m->due_forks = fgi_forks;
 	}
 	return true;
 }
 
+void fgi_mutex_arrived(pthread_mutex_t *mutex)
+{
+	struct fgi_mutex *m = mutex_of(mutex);
+
+	if (m->in_flight && m->due_forks == fgi_forks)
+		m->in_flight--;
+}
+
+/* May one more sleeper be woken? */
+static bool wakes_another(struct fgi_mutex *m)
+{
+	uint16_t now = (uint16_t)(fgi_now_ns(CLOCK_MONOTONIC) >> WOKEN_SHIFT);
+
+	if (m->in_flight >= MOST_IN_FLIGHT) {
+		if ((uint16_t)(now - m->woken_at) < LATE)
+			return false;
+		m->in_flight = 0;
+	}
+	m->in_flight++;
+	m->woken_at = now;
+	return true;
+}
+
+/* Takes out of `due` the waiters that this unlock grants: those at its head that are awake, or that need another
+ * mutex, and as many of those that sleep as may be on their way. */
+static struct fgi_waiter *grantable(struct fgi_mutex *m)
+{
+	struct fgi_waiter *first = m->due, *end = first, *last = NULL;
+
+	while (end) {
+		if (fgi_waiter_asleep(end) && mutex_of(end->mutex) == m) {
+			if (!wakes_another(m))
+				break;
+			end->in_flight = true;
+		}
+		last = end;
+		end = end->next;
+	}
+	if (!last)
+		return NULL;
+	if (end)
+		end->last = first->last;
+	last->next = NULL;
+	m->due = end;
+	return first;
+}
+
 /* In the child of a fork the waiters stayed in the parent. */
 __attribute__((noinline)) static void unlock_and_grant(struct fgi_mutex *m)
 {
-	struct fgi_waiter *due = m->due_forks == fgi_forks ? m->due : NULL;
+	struct fgi_waiter *granted = NULL;
 
-	m->due = NULL;
+	if (m->due_forks == fgi_forks)
+		granted = grantable(m);
+	else
+		m->due = NULL;
 	fgi_unlock(&m->lock);
-	fgi_waiters_grant(due);
+	fgi_waiters_grant(granted);
 }
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)

@@ -17,6 +17,9 @@ int fgi_mutex_unlock(pthread_mutex_t *mutex) __attribute__((visibility("hidden")
  * have to sleep again at once. */
 bool fgi_mutex_grants(struct fgi_waiter *first) __attribute__((visibility("hidden")));
 
+/* A waiter that an unlock has woken holds the mutex (M6). */
+void fgi_mutex_arrived(pthread_mutex_t *mutex) __attribute__((visibility("hidden")));
+
 /* Is the mutex ours (true) or glibc's? */
 static inline bool fgi_mutex_native(const pthread_mutex_t *mutex)
 {

@@ -139,6 +139,7 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
 
 	w->state = FGI_WAITING;
 	w->granted_ns = 0;
+	w->in_flight = false;
 	w->cond = q;
 	w->forks = fgi_forks;
 	b = lock(q);

@@ -32,6 +32,7 @@ struct fgi_waiter {
 	uint32_t forks;             /* of this process when the waiter joined */
 	uint32_t state;
 	uint32_t grant; /* what it is granted as, once it is out of the list: FGI_SIGNALLED or FGI_BROADCAST */
+	bool in_flight; /* woken by an unlock: the mutex counts it until it arrives (M6). Before it is granted */
 };
 
 /* The first bytes of a pthread_cond_t of ours; all zero at the start. All else is in static memory and in the waiters:
@@ -47,6 +48,13 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w);
 static inline bool fgi_waiter_granted(const struct fgi_waiter *w)
 {
 	return fg_load_acquire(&w->state) > FGI_ASLEEP;
+}
+
+/* Does it sleep, or has it decided to? Of a waiter that was taken out: it may wake meanwhile, but is then awake for
+ * good only if it is granted. */
+static inline bool fgi_waiter_asleep(const struct fgi_waiter *w)
+{
+	return fg_load_relaxed(&w->state) == FGI_ASLEEP;
 }
 
 /* Sleeps until granted, until the deadline (then it returns false), or for no reason: the caller looks again. */

@@ -34,6 +34,8 @@ bool fgi_spin_budget_look(struct fgi_spin_budget *p)
 {
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
+	if (fg_unlikely(fg_load_relaxed(&fgi_foreign_notes)))
+		fgi_foreign_settle();
 	if (p->until_ns == 0)
 		p->until_ns = now + (fgi_monitor_alive(now) ? FGI_SPIN_SLICE_NS : FGI_SPIN_UNMONITORED_NS);
 	else if (now >= p->until_ns || fgi_past_deadline(p))

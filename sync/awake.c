@@ -7,6 +7,7 @@
 #include "runtime/clock.h"
 #include "runtime/monitor.h"
 #include "runtime/spin_budget.h"
+#include "runtime/thread.h"
 
 #define PAUSES_PER_LOOK 8
 #define LOOKS_BEFORE_YIELD 2
@@ -29,6 +30,8 @@ _Static_assert(HISTORIES == 1 << (64 - 60), "the hash has as many values");
 
 void fgi_awake_begin(struct fgi_awake *a, const void *object)
 {
+	if (fg_unlikely(fg_load_relaxed(&fgi_foreign_notes)))
+		fgi_foreign_settle();
 	*a = (struct fgi_awake){.history = history_of(object), .begin_ns = fgi_now_ns(CLOCK_MONOTONIC)};
 }
 

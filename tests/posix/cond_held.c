@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals and broadcasts that are given with the mutex held: the waiters go on when it is unlocked, whoever unlocks it,
- * and whatever happens in between. */
+/* Signals and broadcasts that are given with the mutex held: the waiters go on when any thread unlocks it, and
+ * whatever happens in between. */
 #include <sys/wait.h>
 
 #include "tests/posix/posix.h"
@@ -182,6 +182,41 @@ static void *overwrite_the_stack(void *unused)
 	return unused;
 }
 
+/* Threads that are woken and do not come: they are in a signal handler. The others go on, though perhaps not before the
+ * mutex is used again (M6). glibc wakes all at once. */
+static int stuck, leave;
+
+static void stay(int unused)
+{
+	(void)unused;
+	__atomic_fetch_add(&stuck, 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&leave, __ATOMIC_SEQ_CST))
+		sched_yield();
+}
+
+static void held_up(void)
+{
+	pthread_t threads[WAITERS];
+
+	stuck = leave = 0;
+	waiters(threads, 5);
+	ok(pthread_mutex_unlock(&m));
+	for (int i = 0; i < 2; i++) {
+		ok(pthread_kill(threads[i], SIGUSR1));
+		await(&stuck, i + 1);
+	}
+	ok(pthread_mutex_lock(&m));
+	ok(pthread_cond_broadcast(&c));
+	ok(pthread_mutex_unlock(&m));
+	for (int gone = 0; gone < 3; sched_yield()) {
+		ok(pthread_mutex_lock(&m));
+		gone = released;
+		ok(pthread_mutex_unlock(&m));
+	}
+	__atomic_store_n(&leave, 1, __ATOMIC_SEQ_CST);
+	all_go_on(threads, 5);
+}
+
 /* The child has the mutex, but not the waiters. */
 static void in_a_child(void)
 {
@@ -224,7 +259,9 @@ int main(void)
 		by_waiting();
 		cancelled();
 	}
+	signal(SIGUSR1, stay);
 	for (int i = 0; i < rounds(20); i++) {
+		held_up();
 		past_the_deadline();
 		in_a_child();
 	}
