@@ -8,22 +8,30 @@
 /* The parked waiters. With the list locked. */
 struct census {
 	struct fgi_parked *writer, *reader; /* the first of each */
+	uint64_t now_ns;
 	uint32_t readers;
 	bool more_writers, reader_reserved, more_writers_reserved;
+	bool writer_due, reader_due, more_writers_due; /* have waited for so long that the lock is to be handed over */
 };
 
 static struct census count(const struct fgi_parked_list *list, const struct fgi_rwlock *l)
 {
-	struct census c = {0};
+	struct census c = {.now_ns = fgi_now_ns(CLOCK_MONOTONIC)};
+	uint64_t due_ns = c.now_ns - FGI_RW_RESERVE_NS;
 
+	if (fgi_rw_rests(&l->unreserved_until, c.now_ns))
+		due_ns = 0;
 	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p)) {
 		if (!p->writer) {
+			c.reader_due |= p->since_ns <= due_ns;
 			c.reader = c.reader ? c.reader : p;
 			c.readers++;
 			c.reader_reserved |= p->reserved;
 		} else if (!c.writer) {
 			c.writer = p;
+			c.writer_due = p->since_ns <= due_ns;
 		} else {
+			c.more_writers_due |= p->since_ns <= due_ns;
 			c.more_writers = true;
 			c.more_writers_reserved |= p->reserved;
 		}
@@ -32,20 +40,17 @@ static struct census count(const struct fgi_parked_list *list, const struct fgi_
 }
 
 /* Takes the first writer out of the list, or all readers. Returns them by `next`. */
-static struct fgi_parked *take_out(struct fgi_parked_list *list, const struct fgi_rwlock *l, struct fgi_parked *writer)
+static struct fgi_parked *take_out(struct fgi_parked_list *list, const struct fgi_rwlock *l, const struct census *c,
+				   bool writer)
 {
 	struct fgi_parked *chain = NULL, **end = &chain, *p, *next;
 
-	if (writer) {
-		fgi_parked_remove(list, writer);
-		writer->next = NULL;
-		return writer;
-	}
-	for (p = fgi_parked_next(list, l, NULL); p; p = next) {
+	for (p = writer ? c->writer : c->reader; p; p = writer ? NULL : next) {
 		next = fgi_parked_next(list, l, p);
-		if (p->writer)
+		if (p->writer != writer)
 			continue;
 		fgi_parked_remove(list, p);
+		p->told_ns = c->now_ns;
 		p->next = NULL;
 		*end = p;
 		end = &p->next;
@@ -83,29 +88,45 @@ static bool writer_is_next(const struct fgi_rwlock *l, const struct census *c, b
 	return !after_writer || (l->writers_first && !c->reader_reserved);
 }
 
-static bool waited_long(const struct fgi_parked *p)
+/* Will the others have to wait anew for the lock to be handed over? */
+static bool paces(const struct census *c, bool writer)
 {
-	return p->reserved || fgi_now_ns(CLOCK_MONOTONIC) - p->since_ns > FGI_RW_RESERVE_NS;
+	return writer ? c->writer_due : c->reader_due;
 }
 
 /* The word after a release: handed over (*state is FGI_PARKED_OWNER), or free and somebody woken (FGI_PARKED_RETRY), or
  * just free (FGI_PARKED_AWAKE). */
-static uint32_t word_after(uint32_t word, const struct census *c, bool writer, enum fgi_parked_state *state)
+static uint32_t word_after(const struct fgi_rwlock *l, uint32_t word, const struct census *c, bool writer,
+			   enum fgi_parked_state *state)
 {
 	const struct fgi_parked *first = writer ? c->writer : c->reader;
-	uint32_t entries = word & (FGI_RW_BIASED | FGI_RW_ENTRIES), woken = word & FGI_RW_WOKEN;
+	uint32_t entries = word & (FGI_RW_BIASED | FGI_RW_ENTRIES), woken = word & FGI_RW_WOKEN, flags;
 
 	*state = FGI_PARKED_AWAKE;
 	if (!first)
 		return entries | woken;
-	if (!(writer && entries) && ((word & FGI_RW_RESERVED) || waited_long(first))) {
+	flags = flags_after(c, writer);
+	if (!(writer && entries) && (c->writer_due || c->reader_due || c->more_writers_due)) {
 		*state = FGI_PARKED_OWNER;
-		return entries | woken | flags_after(c, writer) | (writer ? first->self : FGI_RW_READ | c->readers);
+		if (paces(c, writer) && !l->writers_first)
+			flags &= ~FGI_RW_RESERVED;
+		return entries | woken | flags | (writer ? first->self : FGI_RW_READ | c->readers);
 	}
 	if (woken)
-		return entries | woken | FGI_RW_PARKED;
+		return entries | woken | (word & (FGI_RW_PARKED | FGI_RW_RESERVED));
 	*state = FGI_PARKED_RETRY;
-	return entries | FGI_RW_WOKEN | flags_after(c, writer);
+	if (writer && l->writers_first) /* readers are kept out until it comes */
+		flags |= FGI_RW_PARKED | FGI_RW_RESERVED;
+	return entries | FGI_RW_WOKEN | flags;
+}
+
+/* The lock has been handed to a thread that was due. The others wait until it may be handed over again: else, once
+ * hand-overs take so long that all are due, each turn is a hand-over and waits for a thread to wake. */
+static void rest(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t now_ns)
+{
+	fgi_rw_rest(&l->unreserved_until, now_ns, FGI_RW_RESERVE_NS);
+	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p))
+		p->reserved = p->writer && l->writers_first;
 }
 
 void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
@@ -123,10 +144,12 @@ void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
 		if (!after_writer && (word & FGI_RW_COUNT) > 1)
 			next = word - 1;
 		else
-			next = word_after(word, &c, writer, &state);
+			next = word_after(l, word, &c, writer, &state);
 	} while (fg_cas_acq_rel(&l->word, word, next) != word);
 	if (state != FGI_PARKED_AWAKE)
-		chain = take_out(list, l, writer ? c.writer : NULL);
+		chain = take_out(list, l, &c, writer);
+	if (state == FGI_PARKED_OWNER && paces(&c, writer))
+		rest(l, list, c.now_ns);
 	fgi_parked_unlock(list);
 	fgi_rw_tell(chain, state);
 }
@@ -154,7 +177,7 @@ struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *l
 			return NULL;
 		}
 	} while (fg_cas_acq_rel(&l->word, word, next) != word);
-	return take_out(list, l, writer ? c.writer : NULL);
+	return take_out(list, l, &c, writer);
 }
 
 void fgi_rw_set_flags(struct fgi_rwlock *l, const struct fgi_parked_list *list)

@@ -6,9 +6,32 @@
 #include "sync/parked.h"
 #include "sync/rwlock.h"
 
-/* So long a parked thread competes with those that come. 1 and 5 ms cost 32 threads up to five sixths of their reads:
- * then it is reserved nearly always, and each hand-over waits for a thread to wake. */
+/* So long a parked thread competes with those that come. Then the lock is handed over, to one writer or all readers,
+ * and the others wait as long again, or as HANDED_TIMES says: between two hand-overs the threads that run use the
+ * lock. */
 #define FGI_RW_RESERVE_NS 20000000u
+
+/* Times that a lock keeps, in ticks of 4 us. One that lies further ahead than any rest lasts is one of hours ago. */
+static inline uint32_t fgi_rw_ticks(uint64_t ns)
+{
+	return (uint32_t)(ns >> 12);
+}
+
+#define FGI_RW_LONGEST_REST_NS (1u << 30)
+
+static inline bool fgi_rw_rests(const uint32_t *until, uint64_t now_ns)
+{
+	uint32_t left = fg_load_relaxed(until) - fgi_rw_ticks(now_ns);
+
+	return left - 1 < fgi_rw_ticks(FGI_RW_LONGEST_REST_NS);
+}
+
+static inline void fgi_rw_rest(uint32_t *until, uint64_t now_ns, uint64_t for_ns)
+{
+	uint64_t most = for_ns < FGI_RW_LONGEST_REST_NS ? for_ns : FGI_RW_LONGEST_REST_NS;
+
+	fg_store_relaxed(until, fgi_rw_ticks(now_ns + most));
+}
 
 static inline bool fgi_rw_readable(uint32_t word, bool even_if_reserved)
 {
@@ -17,7 +40,7 @@ static inline bool fgi_rw_readable(uint32_t word, bool even_if_reserved)
 
 static inline bool fgi_rw_writable(uint32_t word)
 {
-	return !(word & (FGI_RW_COUNT | FGI_RW_READ | FGI_RW_BIASED | FGI_RW_ENTRIES | FGI_RW_RESERVED));
+	return !(word & (FGI_RW_COUNT | FGI_RW_READ | FGI_RW_BIASED | FGI_RW_ENTRIES));
 }
 
 /* Gives up the lock of a writer, or of one reader, where threads may be parked. release: pairs with the acquires of

@@ -23,6 +23,7 @@ struct fgi_parked {
 	struct fgi_parked *next, *prev; /* guarded by the list's lock; then `next` is the waker's */
 	const void *lock;
 	uint64_t since_ns; /* CLOCK_MONOTONIC: when its thread began to wait */
+	uint64_t told_ns;  /* CLOCK_MONOTONIC: when it was taken out of the list */
 	uint32_t self;     /* its thread, as a lock word names it */
 	uint32_t forks;    /* of this process when it parked */
 	uint32_t state;

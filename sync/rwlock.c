@@ -15,6 +15,7 @@
 #define LONGEST_PASS_NS 1280000000u
 #define TRIES 64          /* lost to other threads while awake, before the thread parks */
 #define UNBIASED_TIMES 9u /* the bias rests for so many times as long as ending it took */
+#define HANDED_TIMES 9u   /* and so do hand-overs: a thread that is handed the lock may take long to run */
 
 __thread int32_t fgi_reading __attribute__((tls_model("initial-exec")));
 
@@ -30,7 +31,7 @@ struct wait {
 	bool began, slept;
 	bool woken;       /* WOKEN stands for this thread */
 	uint64_t act_ns;  /* when a parked thread is to do something about it; 0: never */
-	uint64_t pass_ns; /* a writer: how long its next reservation lasts */
+	uint64_t pass_ns; /* how long its next reservation lasts */
 };
 
 static struct wait wait_at(struct fgi_rwlock *l, bool writer, clockid_t clock, const struct timespec *abs)
@@ -71,6 +72,14 @@ static bool is_listed(const struct wait *w, const struct fgi_parked_list *list)
 	return p != NULL;
 }
 
+/* A lock that prefers writers was released, and a writer was woken that has not come yet. */
+static bool writer_comes(const struct fgi_rwlock *l, uint32_t word)
+{
+	const uint32_t both = FGI_RW_WOKEN | FGI_RW_RESERVED;
+
+	return l->writers_first && (word & both) == both;
+}
+
 /* Puts the waiter into the list unless the lock can be taken now. */
 static bool enter_list(struct wait *w)
 {
@@ -88,7 +97,8 @@ static bool enter_list(struct wait *w)
 			return false;
 		}
 		next = word | FGI_RW_PARKED | (w->node.reserved ? FGI_RW_RESERVED : 0);
-		if (!fgi_parked_next(list, l, NULL)) { /* also what the parent of a fork has left */
+		/* Without waiters, also in the child of a fork, nothing is left of the flags. */
+		if (!fgi_parked_next(list, l, NULL) && (w->node.writer || !writer_comes(l, word))) {
 			next &= ~FGI_RW_WOKEN;
 			if (!w->node.reserved && (word & FGI_RW_RESERVED))
 				next &= fgi_rw_readable(word, true) ? ~(FGI_RW_RESERVED | FGI_RW_PARKED)
@@ -126,6 +136,19 @@ static void reserve(struct wait *w, struct fgi_parked_list *list)
 	w->node.reserved = true;
 }
 
+/* No writer waits, but readers are kept out. In the child of a fork the writer that was to come may not exist. */
+static bool kept_out_by_nobody(const struct wait *w, const struct fgi_parked_list *list)
+{
+	const struct fgi_parked *p = NULL;
+
+	if (w->node.writer || !fgi_rw_readable(fg_load_relaxed(&w->lock->word), true))
+		return false;
+	while ((p = fgi_parked_next(list, w->lock, p)) != NULL)
+		if (p->writer)
+			return false;
+	return true;
+}
+
 /* The lock went to others for FGI_RW_RESERVE_NS: reserves it. Or a writer has kept readers out for pass_ns: lets them
  * in. */
 static void act(struct wait *w)
@@ -136,17 +159,22 @@ static void act(struct wait *w)
 	struct fgi_parked *chain = NULL;
 
 	if (fgi_parked_state(&w->node) <= FGI_PARKED_ASLEEP && is_listed(w, list)) {
-		if (!w->node.reserved) {
-			reserve(w, list);
-		} else {
+		bool passes = w->node.writer && w->node.reserved;
+		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+		w->act_ns = now + (w->node.writer ? FGI_RW_RESERVE_NS : w->pass_ns);
+		if (kept_out_by_nobody(w, list)) {
+			chain = fgi_rw_let_in(l, list, &state);
+		} else if (passes) {
 			w->node.reserved = false;
-			w->pass_ns = w->pass_ns < LONGEST_PASS_NS ? w->pass_ns * 2 : LONGEST_PASS_NS;
 			fgi_rw_set_flags(l, list);
 			chain = fgi_rw_let_in(l, list, &state);
+		} else if (!fgi_rw_rests(&l->unreserved_until, now)) {
+			reserve(w, list);
+			w->act_ns = now + w->pass_ns;
 		}
-		w->act_ns = 0; /* a reader has nothing more to do */
-		if (w->node.writer || !w->node.reserved)
-			w->act_ns = fgi_now_ns(CLOCK_MONOTONIC) + (w->node.reserved ? w->pass_ns : FGI_RW_RESERVE_NS);
+		if (passes || !w->node.writer)
+			w->pass_ns = w->pass_ns < LONGEST_PASS_NS ? w->pass_ns * 2 : LONGEST_PASS_NS;
 	}
 	fgi_parked_unlock(list);
 	fgi_rw_tell(chain, state);
@@ -203,6 +231,15 @@ static enum fgi_parked_state sleep_in_list(struct wait *w)
 	return state;
 }
 
+/* This thread is the owner, and runs: the time in between is lost to all others. */
+static void handed(struct wait *w)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), lost = (now - w->node.told_ns) * HANDED_TIMES;
+
+	if (lost > FGI_RW_RESERVE_NS)
+		fgi_rw_rest(&w->lock->unreserved_until, now, lost);
+}
+
 /* Waits until the lock is worth a try (0), was handed over (EALREADY), or the deadline is reached (ETIMEDOUT). */
 static int wait_turn(struct wait *w)
 {
@@ -223,6 +260,7 @@ static int wait_turn(struct wait *w)
 		return 0;
 	switch (sleep_in_list(w)) {
 	case FGI_PARKED_OWNER:
+		handed(w);
 		return EALREADY;
 	case FGI_PARKED_RETRY:
 		w->woken = true; /* if it was its own clock that told it, the next release wakes another one too many */
@@ -245,6 +283,7 @@ static void end_wait(struct wait *w, int result)
 		return;
 	list = fgi_parked_lock(w->lock);
 	fg_fetch_and_relaxed(&w->lock->word, ~FGI_RW_WOKEN);
+	fgi_rw_set_flags(w->lock, list);
 	chain = fgi_rw_let_in(w->lock, list, &state);
 	fgi_parked_unlock(list);
 	fgi_rw_tell(chain, state);
@@ -260,7 +299,7 @@ static uint32_t with_reader(const struct fgi_rwlock *l, uint32_t word, bool crow
 
 	if (!crowded || l->writers_first || (word & waited))
 		return next;
-	if (fgi_now_ns(CLOCK_MONOTONIC) < fg_load_relaxed(&l->unbiased_until_ns))
+	if (fgi_rw_rests(&l->unbiased_until, fgi_now_ns(CLOCK_MONOTONIC)))
 		return next;
 	return next | FGI_RW_BIASED | FGI_RW_ENTRIES;
 }
@@ -381,7 +420,7 @@ static int drain(struct fgi_rwlock *l, const struct fgi_spin_budget *p)
 	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), now;
 	uint64_t *entry;
 
-	fg_store_relaxed(&l->unbiased_until_ns, began + FGI_RW_RESERVE_NS);
+	fgi_rw_rest(&l->unbiased_until, began, FGI_RW_RESERVE_NS);
 	while ((entry = end_bias(l)) != NULL) {
 		struct entry_wait e = {entry, l};
 		struct fgi_awake awake;
@@ -398,7 +437,7 @@ static int drain(struct fgi_rwlock *l, const struct fgi_spin_budget *p)
 			return ETIMEDOUT;
 	}
 	now = fgi_now_ns(CLOCK_MONOTONIC);
-	fg_store_relaxed(&l->unbiased_until_ns, now + UNBIASED_TIMES * (now - began));
+	fgi_rw_rest(&l->unbiased_until, now, UNBIASED_TIMES * (now - began));
 	return 0;
 }
 
@@ -468,6 +507,8 @@ void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l)
 {
 	if (fgi_forks && fg_thread.held > 0)
 		fgi_held_lower();
+	else
+		fgi_foreign_note(fg_load_relaxed(&l->word) & FG_OWNER_MASK, &l->word);
 	fgi_rwlock_write_unlock_slow(l);
 }
 

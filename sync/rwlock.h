@@ -9,8 +9,8 @@
  *   ... | BIASED       and further readers may enter there
  *   ... | PARKED       a thread may be parked (sync/parked.h): the release has to look
  *   ... | WOKEN        a parked thread was woken and has not tried yet: the release need not wake another
- *   ... | RESERVED     a parked thread has waited for FGI_RW_RESERVE_NS: no other thread may take the lock, and the
- *                      release hands it over
+ *   ... | RESERVED     a parked thread has waited for FGI_RW_RESERVE_NS: readers are kept out, and the release hands
+ *                      the lock over. Of a lock that prefers writers: a writer is parked, or woken and on its way
  *
  * Waiting: a thread stays awake for a while as at the switching condition variable (sync/awake.h), then it parks.
  *
@@ -20,7 +20,8 @@
  *     list, unless WOKEN says that a thread is on its way. That thread clears WOKEN when it takes the lock, parks
  *     again, or gives up; then it wakes the next if the lock is free.
  * I4  RESERVED. After a writer the readers that wait come first, all together, and after readers a writer. A lock of
- *     the kind that prefers writers is reserved as soon as a writer parks.
+ *     the kind that prefers writers is reserved as soon as a writer parks, and handed over as others are. A hand-over
+ *     that takes long, since the new owner has to wait for a CPU, is followed by nine times as long without one.
  *     A thread that already reads some lock is not kept out by RESERVED: it may hold this one, and the writer would
  *     wait for it. Other threads that read may wait for a thread that is kept out. So a writer that finds the lock read
  *     for 10 ms more lets all readers pass that wait, then for 20 ms, and so on.
@@ -38,8 +39,10 @@
 
 struct fgi_rwlock {
 	uint32_t word;
-	uint32_t writers_first;     /* the kind that prefers writers; constant */
-	uint64_t unbiased_until_ns; /* CLOCK_MONOTONIC: what ended the bias has cost so much that it pays no earlier */
+	uint32_t writers_first; /* the kind that prefers writers; constant */
+	/* Times (sync/handover.h): what ended the bias, or handed the lock over, has cost so much that it pays no
+	 * earlier. */
+	uint32_t unbiased_until, unreserved_until;
 };
 
 #define FGI_RW_COUNT 0x03ffffffu
