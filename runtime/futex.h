@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <time.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Sleeps while *word == expected, until woken or until the absolute time `abs` on `clock` (CLOCK_REALTIME or
  * CLOCK_MONOTONIC; NULL: forever). 0 woken (perhaps spuriously), EAGAIN *word differed, EINTR a signal, ETIMEDOUT. */
 int fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs);
@@ -24,4 +28,7 @@ int fgi_futex_wake_as(uint32_t *word, int n, uint32_t as);
 /* Sleeps for about `ns`. Unlike nanosleep it is no cancellation point, as no lock call may be one. */
 void fgi_nap(uint32_t ns);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -15,6 +15,8 @@ uint32_t fgi_forks;
 uint32_t fgi_thread_init(void)
 {
 	fg_thread.self = (uint32_t)syscall(SYS_gettid); /* cannot fail, so errno is kept */
+	if (fg_load_relaxed(&fgi_foreign_notes))
+		fgi_foreign_settle(); /* those of an ended thread that had the same tid */
 	fgi_process_init();
 	return fg_thread.self;
 }
@@ -28,6 +30,7 @@ static void fork_child(void)
 	if (fg_thread.self)
 		fg_thread.self = (uint32_t)syscall(SYS_gettid);
 	fgi_forks += 2;
+	fgi_foreign_after_fork();
 	fgi_nodes_after_fork();
 	fgi_monitor_after_fork();
 }

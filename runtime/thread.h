@@ -63,11 +63,22 @@ static inline void fgi_publish_node(const struct fg_queue_node *node)
  * A signal handler may lock and unlock between any two instructions here. It leaves `pending` 0, and one more in `held`
  * if `pending` was not 0. Handler and interrupted code count in the same way, so no lock is lost or counted twice. */
 
+/* A lock may be released by another thread than took it (runtime/foreign.c). The first two: the calling thread is about
+ * to release what the word says another thread owns; it counts the lock from here on, as its release expects, or does
+ * not. The last: the calling thread no longer counts what others have released. */
+extern uint32_t fgi_foreign_notes; /* not settled yet */
+void fgi_foreign_release(const uint32_t *word);
+void fgi_foreign_note(uint32_t owner, const uint32_t *word);
+void fgi_foreign_settle(void);
+void fgi_foreign_after_fork(void);
+
 /* Counts in `held` the lock that `pending` shows, and sets `pending` to `next`. */
 static inline void fgi_pending_into_held(uint64_t next)
 {
 	uint64_t pending;
 
+	if (fg_unlikely(fg_load_relaxed(&fgi_foreign_notes)))
+		fgi_foreign_settle();
 	while ((pending = fg_thread.pending) != 0) {
 		fgi_held_raise();
 		if (fgi_local_cas(&fg_thread.pending, pending, next) == pending)
@@ -93,6 +104,9 @@ static inline void fgi_intent_restore(const uint32_t *word)
 	uint64_t mine = (uint64_t)(uintptr_t)word, pending;
 
 	fg_compiler_barrier();
+	if (fg_unlikely(fg_thread.pending != mine) &&
+	    fg_unlikely((fg_load_relaxed(word) & FG_OWNER_MASK) != fg_thread.self))
+		fgi_foreign_release(word);
 	while (fg_unlikely((pending = fg_thread.pending) != mine)) {
 		if (!pending) {
 			fg_thread.pending = mine;

@@ -4,6 +4,7 @@
 #define FLEXGUARD_FLEXGUARD_H
 
 #include <flexguard/barrier.h>
+#include <flexguard/cond.h>
 #include <flexguard/monitor.h>
 #include <flexguard/mutex.h>
 #include <flexguard/rwlock.h>

@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: MIT
-// flexguard::mutex and flexguard::shared_mutex for C++17 and later: header only, around the C API.
+// flexguard::mutex, shared_mutex and condition_variable for C++17 and later: header only, around the C API.
 //
 //   flexguard::shared_mutex m;
 //   { std::shared_lock lock(m); ... }
 //   { std::unique_lock lock(m); ... }
 //
+//   flexguard::condition_variable changed;
+//   { std::unique_lock lock(mutex); changed.wait(lock, [] { return ready; }); }
+//
 // mutex meets the standard's requirements of Lockable and TimedLockable, shared_mutex also those of SharedTimedMutex.
 // As with std::shared_timed_mutex, a lock that the calling thread holds for writing must not be locked again: that throws
-// std::system_error (resource_deadlock_would_occur). std::condition_variable_any waits with either.
+// std::system_error (resource_deadlock_would_occur). condition_variable waits with a std::unique_lock of a mutex, as
+// std::condition_variable does; std::condition_variable_any waits with either.
 #ifndef FLEXGUARD_HPP
 #define FLEXGUARD_HPP
 
+#include <flexguard/cond.h>
 #include <flexguard/mutex.h>
 #include <flexguard/rwlock.h>
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <ctime>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 #if defined(__clang__)
 #define FG_CAPABILITY(what) __attribute__((capability(what)))
@@ -190,6 +198,68 @@ private:
 	}
 
 	fg_rwlock lock_ = FG_RWLOCK_INIT;
+};
+
+class condition_variable {
+public:
+	using native_handle_type = fg_cond *;
+
+	constexpr condition_variable() noexcept = default;
+	condition_variable(const condition_variable &) = delete;
+	condition_variable &operator=(const condition_variable &) = delete;
+
+	void notify_one() noexcept
+	{
+		fg_cond_signal(&cond_);
+	}
+	void notify_all() noexcept
+	{
+		fg_cond_broadcast(&cond_);
+	}
+	void wait(std::unique_lock<mutex> &lock) noexcept
+	{
+		fg_cond_wait(&cond_, lock.mutex()->native_handle());
+	}
+	template <class Predicate> void wait(std::unique_lock<mutex> &lock, Predicate done)
+	{
+		while (!done())
+			wait(lock);
+	}
+	template <class Clock, class Duration>
+	std::cv_status wait_until(std::unique_lock<mutex> &lock, const std::chrono::time_point<Clock, Duration> &time)
+	{
+		auto wait = [this, &lock](clockid_t c, const timespec *t) {
+			return fg_cond_timedwait(&cond_, lock.mutex()->native_handle(), c, t);
+		};
+
+		return detail::lock_until(time, wait) ? std::cv_status::no_timeout : std::cv_status::timeout;
+	}
+	template <class Clock, class Duration, class Predicate>
+	bool wait_until(std::unique_lock<mutex> &lock, const std::chrono::time_point<Clock, Duration> &time,
+			Predicate done)
+	{
+		while (!done())
+			if (wait_until(lock, time) == std::cv_status::timeout)
+				return done();
+		return true;
+	}
+	template <class Rep, class Period>
+	std::cv_status wait_for(std::unique_lock<mutex> &lock, const std::chrono::duration<Rep, Period> &duration)
+	{
+		return wait_until(lock, detail::from_now(duration));
+	}
+	template <class Rep, class Period, class Predicate>
+	bool wait_for(std::unique_lock<mutex> &lock, const std::chrono::duration<Rep, Period> &duration, Predicate done)
+	{
+		return wait_until(lock, detail::from_now(duration), std::move(done));
+	}
+	native_handle_type native_handle() noexcept
+	{
+		return &cond_;
+	}
+
+private:
+	fg_cond cond_ = FG_COND_INIT;
 };
 
 } // namespace flexguard

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Unusual holders: of very many mutexes, of one many times, one that has exited, one whose mutex another unlocks. */
+#include "abi/flexguard_abi.h"
 #include "tests/posix/posix.h"
 
 static void *lock_it(void *m)
@@ -22,6 +23,72 @@ static void foreign_unlock(int kind)
 	}
 	ok(elsewhere(lock_it, &m));
 	CHECK_IS(pthread_mutex_destroy(&m), EBUSY);
+}
+
+/* So many critical sections the monitor counts for this thread. What `pending` leads to counts while it names it. */
+static long sections(void)
+{
+	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
+	const uint32_t *word = (const uint32_t *)(uintptr_t)block->pending;
+
+	return block->held + (word && (*word & FG_OWNER_MASK) == block->self);
+}
+
+static pthread_mutex_t counted[4] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+				     PTHREAD_MUTEX_INITIALIZER};
+
+/* Locks, then counts, two nested mutexes. */
+static void counts(int n)
+{
+	ok(pthread_mutex_lock(&counted[2]));
+	ok(pthread_mutex_lock(&counted[3]));
+	CHECK_IS(sections(), n + 2);
+	ok(pthread_mutex_unlock(&counted[2]));
+	ok(pthread_mutex_unlock(&counted[3]));
+	CHECK_IS(sections(), n);
+}
+
+static void *unlock_and_count(void *m)
+{
+	ok(pthread_mutex_unlock(m));
+	counts(0);
+	ok(pthread_mutex_lock(&counted[1]));
+	return NULL;
+}
+
+static void *unlock_rwlock_and_count(void *rwlock)
+{
+	ok(pthread_rwlock_unlock(rwlock));
+	counts(0);
+	return NULL;
+}
+
+/* A mutex that another thread unlocks is neither's: not of the one that locked it, not less than none of the other's.
+ * Of locks whose words name the owner. */
+static void counts_what_it_holds(void)
+{
+	const char *lock = getenv("FG_TEST_LOCK");
+	pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+	if (!lock || (strcmp(lock, "flexguard") != 0 && strcmp(lock, "futex") != 0))
+		return;
+	counts(0);
+	for (int i = 0; i < 200; i++) { /* more threads than there are notes, each of which ends as a holder */
+		ok(pthread_mutex_lock(&counted[0]));
+		elsewhere(unlock_and_count, &counted[0]);
+		ok(pthread_mutex_unlock(&counted[1]));
+		counts(0);
+		ok(pthread_mutex_lock(&counted[0])); /* the same, counted in `held` */
+		ok(pthread_mutex_lock(&counted[2]));
+		ok(elsewhere(unlock_it, &counted[0]));
+		ok(pthread_mutex_unlock(&counted[2]));
+		ok(pthread_mutex_lock(&counted[1]));
+		counts(1);
+		ok(pthread_mutex_unlock(&counted[1]));
+		ok(pthread_rwlock_wrlock(&rwlock));
+		elsewhere(unlock_rwlock_and_count, &rwlock);
+		counts(0);
+	}
 }
 
 static void *nest(void *arg)
@@ -60,6 +127,7 @@ int main(void)
 {
 	foreign_unlock(PTHREAD_MUTEX_NORMAL);
 	foreign_unlock(PTHREAD_MUTEX_ADAPTIVE_NP);
+	counts_what_it_holds();
 	ok(elsewhere(nest, NULL));
 	ok(elsewhere(nest, NULL));
 	recursion();

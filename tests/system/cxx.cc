@@ -140,6 +140,51 @@ static void waits()
 	other.join();
 }
 
+// The same with flexguard::condition_variable: its requirements are those of std::condition_variable.
+using condition = flexguard::condition_variable;
+static_assert(std::is_nothrow_default_constructible_v<condition> && !std::is_copy_constructible_v<condition>);
+static_assert(!std::is_copy_assignable_v<condition> && sizeof(condition) == 8);
+static_assert(std::is_same_v<condition::native_handle_type, fg_cond *>);
+
+static void waits_with_our_own()
+{
+	static condition changed; // no constructor runs
+	flexguard::mutex m;
+	std::unique_lock lock(m);
+	int turn = 0;
+
+	std::thread other([&] {
+		for (int i = 0; i < 1000; i++) {
+			std::unique_lock mine(m);
+			changed.wait(mine, [&] { return turn == 1; });
+			turn = 0;
+			changed.notify_one();
+		}
+	});
+	for (int i = 0; i < 1000; i++) {
+		turn = 1;
+		changed.notify_all();
+		if (i % 2)
+			changed.wait(lock, [&] { return turn == 0; });
+		else
+			CHECK(changed.wait_for(lock, 60s, [&] { return turn == 0; }));
+	}
+	other.join();
+	CHECK(lock.owns_lock() && !m.try_lock());
+
+	auto steady = std::chrono::steady_clock::now() + 3ms;
+	CHECK(changed.wait_until(lock, steady) == std::cv_status::timeout);
+	CHECK(std::chrono::steady_clock::now() >= steady);
+	auto system = std::chrono::system_clock::now() + 3ms;
+	CHECK(!changed.wait_until(lock, system, [] { return false; }));
+	CHECK(std::chrono::system_clock::now() >= system);
+	auto slow = slow_clock::now() + 2ms;
+	CHECK(changed.wait_until(lock, slow) == std::cv_status::timeout);
+	CHECK(slow_clock::now() >= slow);
+	CHECK(changed.wait_for(lock, 1ms) == std::cv_status::timeout);
+	CHECK(changed.wait_for(lock, -1s, [] { return true; }));
+}
+
 static void meets()
 {
 	static struct fg_barrier barrier = FG_BARRIER_INIT(3);
@@ -186,6 +231,7 @@ int main() // NOLINT(bugprone-exception-escape): then the test fails
 	excludes<flexguard::shared_mutex>();
 	shares();
 	waits();
+	waits_with_our_own();
 	meets();
 	c_calls();
 	return 0;

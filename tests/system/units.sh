@@ -9,11 +9,13 @@ command -v systemd-analyze >/dev/null || exit 77
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-systemd-analyze verify --man=no "$units"/flexguard.{socket,service} 2>"$scratch/said" || { cat "$scratch/said"; exit 1; }
+systemd-analyze verify --man=no "$units"/{flexguard.{socket,service},flexguard-metrics.service} 2>"$scratch/said" || { cat "$scratch/said"; exit 1; }
 ! grep flexguard "$scratch/said" || { echo "the units have warnings"; exit 1; }
 # 0 is confined from everything, 10 from nothing; root's default service has 9.6.
-systemd-analyze security --offline=true --threshold=20 "$units/flexguard.service" >"$scratch/exposure" ||
-	{ cat "$scratch/exposure"; exit 1; }
+for unit in flexguard flexguard-metrics; do
+	systemd-analyze security --offline=true --threshold=20 "$units/$unit.service" >"$scratch/exposure" ||
+		{ cat "$scratch/exposure"; exit 1; }
+done
 systemd-sysusers --dry-run "$1/lib/sysusers.d/flexguard.conf" >/dev/null 2>"$scratch/said" || { cat "$scratch/said"; exit 1; }
 systemd-tmpfiles --create --root="$scratch" "$1/lib/tmpfiles.d/flexguard.conf"
 [ "$(stat -c %a "$scratch/run/flexguard")" = 755 ]

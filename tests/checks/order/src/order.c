@@ -8,6 +8,18 @@
 __thread struct fg_thread_block fg_thread __attribute__((aligned(FG_CACHE_LINE)));
 uint32_t fgi_forks;
 
+/* Every thread releases what it took. */
+uint32_t fgi_foreign_notes;
+
+void fgi_foreign_release(const uint32_t *word)
+{
+	(void)word;
+}
+
+void fgi_foreign_settle(void)
+{
+}
+
 const struct fg_shared fgi_no_monitor;
 
 /* For the thread of the system on which a model runs. */
