@@ -45,4 +45,15 @@ __attribute__((noinline, cold, unused)) static void fgi_tickets_repair(uint32_t 
 	}
 }
 
+/* The next ticket is served already iff the lock is free; so it is drawn only if it is still the next one. */
+static inline bool fgi_tickets_try(uint32_t *next, const uint32_t *serving)
+{
+	uint32_t served = fg_load_acquire(serving);
+
+	if (fg_load_relaxed(next) != served || fg_cas_acquire(next, served, served + 1) != served)
+		return false;
+	fgi_held_raise();
+	return true;
+}
+
 #endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What both informed spinlocks share (I-Spinlock: Teabe and others, EuroSys'17, section 4 and Fig. 5): a ticket lock at
+ * which a virtual CPU draws a ticket only if it can be through before its time slice ends.
+ *
+ *   capable  iff  end of the slice - now  >=  (tickets drawn and not yet served + 1) * csd      (equations 1 and 2)
+ *
+ * One that is not waits for its next slice (await_next_slice, in which the two forms differ), then draws a ticket
+ * whether it is capable or not (Fig. 5, line 39). The end of the slice is the monitor's forecast; without one every
+ * virtual CPU is capable, and this is a ticket lock.
+ *
+ *   next, serving   the tickets
+ *   stalled         the tickets before this one are stalled; it means nothing outside of ]serving, next]
+ *   owned           only in a kernel that counts: 1 while a virtual CPU has seen that it owns the lock
+ *
+ * Deviations: the time is the host's clock in ns, where Fig. 5 reads the cycle counter. And the rule for a stalled
+ * queue of locks/parts/informed.h, the same lock for threads: a waiter that has waited for STALL_TURNS declares the
+ * tickets drawn so far stalled, and nobody draws another until they are served. trylock ignores the slice. */
+#ifndef FLEXGUARD_TICKETS_INFORMED_H
+#define FLEXGUARD_TICKETS_INFORMED_H
+
+#include "lock.h"
+
+struct lock {
+	union {
+		struct {
+			union {
+				struct {
+					u16 next;
+					u16 serving;
+				};
+				u32 tickets;
+			};
+			u16 stalled;
+			u16 owned;
+		};
+		u64 all;
+	};
+};
+
+#define CSD_NS 6000 /* section 4.1: 2^14 cycles, 6 us */
+#define QUEUE_STALL_TURNS 16384
+
+static __always_inline void await_next_slice(struct waiting *w, u64 slice, u64 end);
+
+static __always_inline bool is_stalled(struct lock seen)
+{
+	return (u16)(seen.stalled - seen.serving - 1) < (u16)(seen.next - seen.serving);
+}
+
+/* Fig. 5, lines 15 to 38. */
+static __always_inline void await_capability(struct lock *l)
+{
+	struct lock seen = {.all = READ_ONCE(l->all)};
+	u64 slice = flexguard_slice(), now, end;
+	struct waiting w;
+
+	if (slice == 0)
+		return;
+	now = flexguard_now();
+	end = flexguard_slice_end(slice, now);
+	if (likely(end >= now + ((u16)(seen.next - seen.serving) + 1) * CSD_NS && !is_stalled(seen)))
+		return;
+	COUNT(incapable, 1);
+	wait_begin(&w, 0);
+	count_resumed(&w);
+	if (end < now + ((u16)(seen.next - seen.serving) + 1) * CSD_NS)
+		await_next_slice(&w, slice, end);
+	while (seen.all = READ_ONCE(l->all), is_stalled(seen))
+		turn(&w);
+	count_resumed(&w); /* it has drawn no ticket yet: losing the CPU here stops nobody */
+	wait_end(&w);
+}
+
+static __always_inline void lock_take(struct lock *l)
+{
+	struct waiting w;
+	u16 ticket;
+
+	await_capability(l);
+	ticket = xadd(&l->next, 1);
+	if (unlikely(smp_load_acquire(&l->serving) != ticket)) {
+		wait_begin(&w, (u16)(ticket - READ_ONCE(l->serving)));
+		while (smp_load_acquire(&l->serving) != ticket) {
+			if (stalled(&w))
+				count_stall(READ_ONCE(l->owned));
+			if (w.turns == QUEUE_STALL_TURNS)
+				WRITE_ONCE(l->stalled, READ_ONCE(l->next));
+			turn(&w);
+		}
+		wait_end(&w);
+	}
+	if (COUNTING)
+		WRITE_ONCE(l->owned, 1);
+}
+
+static __always_inline bool lock_try(struct lock *l)
+{
+	u32 tickets = READ_ONCE(l->tickets);
+
+	if ((u16)tickets != tickets >> 16)
+		return false;
+	if (cmpxchg_acquire(&l->tickets, tickets, (tickets & 0xffff0000) | (u16)(tickets + 1)) != tickets)
+		return false;
+	if (COUNTING)
+		WRITE_ONCE(l->owned, 1);
+	return true;
+}
+
+static __always_inline void lock_drop(struct lock *l)
+{
+	if (COUNTING)
+		WRITE_ONCE(l->owned, 0);
+	smp_store_release(&l->serving, (u16)(l->serving + 1));
+}
+
+static __always_inline bool lock_is_locked(struct lock *l)
+{
+	u32 tickets = READ_ONCE(l->tickets);
+
+	return (u16)tickets != tickets >> 16;
+}
+
+static __always_inline bool lock_is_contended(struct lock *l)
+{
+	u32 tickets = READ_ONCE(l->tickets);
+
+	return (u16)(tickets - (tickets >> 16)) > 1;
+}
+
+#endif

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench guests`: the spinlocks of guest/ in guest kernels whose virtual CPUs share this machine's CPUs, as
+//! Preemptable Ticket Spinlocks (VEE'13) and I-Spinlock (EuroSys'17) measure them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::machine;
+use super::measure::{Measure, Unit, measure};
+use super::plot::{FigureSpec, Shape};
+use super::point::Point;
+use super::runner::{Capture, Run, with_tail};
+use super::stats::Better::{Higher, Lower};
+use super::workload::{Counts, Launch, MonitorUse, Reading, Workload};
+use flexguard_launch::MonitorMode;
+use flexguard_launch::child;
+use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::prefix::Prefix;
+
+/// What a guest does. Each prints lines `result NAME VALUE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// One kernel thread a virtual CPU, one lock: EuroSys'17's microbenchmark.
+    Lock,
+    /// The same threads, 16 locks.
+    Locks,
+    /// Processes that send messages through pipes.
+    Hackbench,
+    /// Processes that make, rename and remove files of one directory in memory.
+    Files,
+    /// Compilations, one process a virtual CPU: kernbench in small.
+    Compile,
+}
+
+impl Load {
+    pub const ALL: [Self; 5] = [
+        Self::Lock,
+        Self::Locks,
+        Self::Hackbench,
+        Self::Files,
+        Self::Compile,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Locks => "locks",
+            Self::Hackbench => "hackbench",
+            Self::Files => "files",
+            Self::Compile => "compile",
+        }
+    }
+
+    pub fn help(self) -> &'static str {
+        match self {
+            Self::Lock => "kernel threads, one a virtual CPU, that take one lock",
+            Self::Locks => "the same threads, 16 locks",
+            Self::Hackbench => "processes that send messages through pipes",
+            Self::Files => "processes that make and remove files of one directory in memory",
+            Self::Compile => "one compiler a virtual CPU",
+        }
+    }
+
+    /// The threads of the kernel's own load stop by the clock; the others have so much to do.
+    fn is_timed(self) -> bool {
+        matches!(self, Self::Lock | Self::Locks)
+    }
+
+    fn script(self, scale: f64) -> String {
+        let scaled = |n: f64| (n * scale).ceil().max(1.0) as u64;
+        match self {
+            Self::Lock => torture(1, scaled(2000.0)),
+            Self::Locks => torture(16, scaled(2000.0)),
+            Self::Hackbench => timed(&format!(
+                "hackbench --pipe --process --groups=1 --fds=4 --loops={} >/dev/null",
+                scaled(2000.0)
+            )),
+            Self::Files => timed(&format!(
+                "for p in $(seq 8); do (i=0; while [ $i -lt {} ]; do : >f$p.$i; i=$((i + 1)); done; rm f$p.*) & done; wait",
+                scaled(1000.0)
+            )),
+            Self::Compile => timed(&format!(
+                "echo '#include <stdio.h>\n#include <stdlib.h>\nint main(void) {{ return puts(getenv(\"A\")); }}' >a.c; \
+                 seq {} | xargs -P $(nproc) -I{{}} cc -O2 -c -o a{{}}.o a.c",
+                scaled(16.0)
+            )),
+        }
+    }
+}
+
+/// A section of a microsecond or less (VEE'13, section 4.2), and twice as much between sections.
+fn torture(locks: u32, ms: u64) -> String {
+    format!(
+        "echo \"$(nproc) {locks} 300 600 1000000000 {ms} 0\" >/proc/flexguard/torture || exit\n\
+         sed 's/^/result /' /proc/flexguard/torture\n"
+    )
+}
+
+fn timed(command: &str) -> String {
+    format!(
+        "begun=$(date +%s%N)\n{command}\nstatus=$?\necho \"result ns $(($(date +%s%N) - begun))\"\n[ $status = 0 ] || exit 1\n"
+    )
+}
+
+#[derive(Debug)]
+pub struct Guests {
+    pub load: Load,
+    /// Spinlocks to compare, or `all`; ratios are to the first
+    pub locks: Vec<String>,
+    /// Guests at once
+    pub guests: Vec<u32>,
+    /// Virtual CPUs of each
+    pub vcpus: Vec<u32>,
+    /// Busy processes beside the guests
+    pub hogs: Vec<u32>,
+    /// How much work a run has
+    pub scale: f64,
+    /// Count in the spinlocks instead of comparing times
+    pub counts: bool,
+    pub monitor: MonitorMode,
+    /// Where guest/build keeps kernels
+    pub kernels: PathBuf,
+    script: Option<TempDir>,
+}
+
+/// How long a guest may take to boot and end, and a load of work, before it counts as hanging.
+const LIMIT_SECONDS: u64 = 100;
+
+impl Guests {
+    pub fn new(load: Load, locks: Vec<String>, kernels: PathBuf) -> Self {
+        Self {
+            load,
+            locks,
+            guests: vec![1],
+            vcpus: vec![2],
+            hogs: vec![0],
+            scale: 1.0,
+            counts: false,
+            monitor: MonitorMode::Auto,
+            kernels,
+            script: None,
+        }
+    }
+
+    fn kernel(&self, lock: &str) -> PathBuf {
+        let suffix = if self.counts { "-counts" } else { "" };
+        self.kernels.join(format!("linux-{lock}{suffix}"))
+    }
+
+    /// The locks whose kernels are there.
+    fn built(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.kernels).into_iter().flatten().flatten();
+        let mut locks: Vec<String> = entries
+            .filter_map(|entry| lock_of(entry.file_name().to_str()?, self.counts))
+            .collect();
+        locks.sort_by_key(|lock| (lock != "ticket", lock.clone()));
+        locks
+    }
+
+    fn script(&self) -> PathBuf {
+        let dir = self.script.as_ref().expect("prepared").path();
+        dir.join("script")
+    }
+}
+
+/// The lock of a kernel by the name of its file.
+fn lock_of(file: &str, counts: bool) -> Option<String> {
+    let lock = file.strip_prefix("linux-")?;
+    let counting = lock.strip_suffix("-counts");
+    let lock = if counts { counting? } else { lock };
+    let other = (!counts && counting.is_some()) || lock.starts_with("source-");
+    (!other).then(|| lock.to_owned())
+}
+
+impl Workload for Guests {
+    fn name(&self) -> &str {
+        "guests"
+    }
+
+    fn title(&self) -> String {
+        let what = if self.counts { "counts" } else { "spinlocks" };
+        format!("Guest kernels, {what}: {}", self.load.help())
+    }
+
+    fn prepare(&mut self, _: &Prefix) -> Result<()> {
+        let built = self.built();
+        let advice = format!(
+            "`guest/build{}` in the source tree makes them",
+            if self.counts { " --counts" } else { "" }
+        );
+        if built.is_empty() || !self.kernels.join("run").exists() {
+            let dir = self.kernels.display();
+            return Err(Failure::new(format!("{dir} has no guest kernels")).advice(advice));
+        }
+        if self.locks == ["all"] {
+            self.locks = built;
+        } else if let Some(lock) = self.locks.iter().find(|l| !built.contains(l)) {
+            let failure = format!("there is no guest kernel with the lock `{lock}`");
+            return Err(
+                Failure::new(failure).advice(format!("there are: {}; {advice}", built.join(", ")))
+            );
+        }
+        let dir = tempfile::tempdir().context("cannot make a directory for the script")?;
+        let counts = "[ ! -e /proc/flexguard/counts ] || echo 0 >/proc/flexguard/counts\n";
+        let tell = "[ ! -e /proc/flexguard/counts ] || sed 's/^/result /' /proc/flexguard/counts\n";
+        let script = format!("{counts}{}{tell}", self.load.script(self.scale));
+        fs::write(dir.path().join("script"), script).context("cannot write the script")?;
+        self.script = Some(dir);
+        Ok(())
+    }
+
+    fn subjects(&self) -> Vec<String> {
+        self.locks.clone()
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let numbers = |values: &[u32]| values.iter().copied().map(f64::from).collect();
+        let mut variables = vec![
+            ("guests", numbers(&self.guests)),
+            ("vcpus", numbers(&self.vcpus)),
+        ];
+        if self.hogs != [0] {
+            variables.push(("hogs", numbers(&self.hogs)));
+        }
+        Point::product(&variables)
+    }
+
+    fn settings(&self) -> Value {
+        json!({
+            "load": self.load.name(),
+            "locks": self.locks,
+            "scale": self.scale,
+            "counts": self.counts,
+        })
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        let mut measures = vec![
+            measure("throughput", "operations", Unit::OpsPerMs, Higher),
+            measure("seconds", "time", Unit::Seconds, Lower),
+            measure("cpu_seconds", "CPU", Unit::Seconds, Lower),
+            measure("fairness", "least over most", Unit::Plain, None),
+        ];
+        let counted = |name: &str, title: &str| measure(name, title, Unit::Count, None);
+        measures.extend([
+            counted("taken", "N"),
+            counted("stalls_holder", "Nh"),
+            counted("stalls_waiter", "Nw"),
+            measure("waiter_share", "Nw/(Nh+Nw)", Unit::Plain, None),
+            counted("psp_holder", "PSP, holder"),
+            counted("psp_waiter", "PSP, waiter"),
+            measure("psp_per_million", "PSP per 10^6", Unit::Plain, None),
+            measure("spin_share", "spinning", Unit::Plain, None),
+            measure("queue", "queue", Unit::Plain, None),
+            counted("queue_most", "longest queue"),
+            counted("overtaken", "order violations"),
+            counted("halts", "halts"),
+            counted("kicks", "kicks"),
+            counted("yields", "yields"),
+            counted("incapable", "incapable"),
+        ]);
+        measures
+    }
+
+    fn primary(&self) -> &'static str {
+        if self.load.is_timed() {
+            "throughput"
+        } else {
+            "seconds"
+        }
+    }
+
+    fn columns(&self) -> Vec<String> {
+        let counts = [
+            "taken",
+            "stalls_holder",
+            "stalls_waiter",
+            "waiter_share",
+            "psp_holder",
+            "psp_waiter",
+            "psp_per_million",
+            "spin_share",
+            "queue",
+            "overtaken",
+        ];
+        let times = [self.primary(), "ratio", "cpu_seconds", "fairness"];
+        let names: &[&str] = if self.counts { &counts } else { &times };
+        names.iter().copied().map(Into::into).collect()
+    }
+
+    fn figures(&self) -> Vec<FigureSpec> {
+        let measure = if self.counts {
+            "psp_per_million"
+        } else {
+            self.primary()
+        };
+        vec![FigureSpec {
+            id: format!("guests-{}", self.load.name()),
+            title: self.title(),
+            measure: measure.into(),
+            shape: Shape::Bars,
+            ..FigureSpec::default()
+        }]
+    }
+
+    fn monitor(&self) -> Option<MonitorMode> {
+        Some(self.monitor)
+    }
+
+    fn launch(&self, point: &Point, lock: &str) -> Launch {
+        let number = |name: &str| point.get(name).unwrap_or(0.0) as u32;
+        let argv = [
+            self.kernels.join("run").into_os_string(),
+            format!("-n{}", number("guests")).into(),
+            format!("-c{}", number("vcpus")).into(),
+            format!("-t{LIMIT_SECONDS}").into(),
+            self.kernel(lock).into(),
+            self.script().into(),
+        ];
+        Launch {
+            command: child::command(&argv),
+            capture: Capture::Together,
+            limit: Duration::from_secs(LIMIT_SECONDS + 10),
+            monitor: MonitorUse::Shared,
+            hogs: number("hogs"),
+            environment: BTreeMap::new(),
+        }
+    }
+
+    fn read(&self, run: &Run, lock: &str, _: Option<&Counts>) -> Result<Reading, String> {
+        let sums = results(&run.stdout);
+        let get = |name: &str| sums.get(name).copied();
+        let booted = format!("guest: lock {lock},");
+        let guests = run.stdout.matches(&booted).count() as f64;
+        let (Some(ns), true) = (get("ns"), guests > 0.0) else {
+            return Err(with_tail("the guest printed no result", &run.stdout));
+        };
+        let seconds = ns / guests / 1e9;
+        let mut values = BTreeMap::from([
+            ("seconds".to_owned(), seconds),
+            ("cpu_seconds".to_owned(), run.end.cpu_seconds()),
+        ]);
+        let mut put = |name: &str, value: f64| values.insert(name.to_owned(), value);
+        if get("lost").is_some_and(|lost| lost != 0.0) {
+            return Err(with_tail("an update was lost", &run.stdout));
+        }
+        if let Some(updates) = get("updates") {
+            put("throughput", updates / seconds / 1e3);
+        }
+        if let (Some(least), Some(most)) = (get("least_updates"), get("most_updates")) {
+            put("fairness", least / most.max(1.0));
+        }
+        if let Some(taken) = get("taken") {
+            let of = |name: &str| get(name).unwrap_or(0.0);
+            for name in [
+                "taken",
+                "stalls_holder",
+                "stalls_waiter",
+                "overtaken",
+                "halts",
+                "kicks",
+                "yields",
+                "incapable",
+            ] {
+                put(name, of(name));
+            }
+            let (holder, waiter) = (of("stalls_holder"), of("stalls_waiter"));
+            if holder + waiter > 0.0 {
+                put("waiter_share", waiter / (holder + waiter));
+            }
+            put("psp_holder", of("slices_holder"));
+            put("psp_waiter", of("slices_waiter"));
+            let psp = of("slices_holder") + of("slices_waiter");
+            put("psp_per_million", psp / taken.max(1.0) * 1e6);
+            put("queue", of("queued") / of("waited").max(1.0));
+            put("queue_most", of("queued_most") / guests);
+            let spun = of("spin_turns") * of("turn_ps") / guests / 1e12;
+            put("spin_share", spun / run.end.cpu_seconds().max(1e-9));
+        }
+        Ok(Reading {
+            values,
+            detail: Value::Null,
+        })
+    }
+
+    fn run_seconds(&self, point: &Point) -> Option<f64> {
+        let vcpus = point.get("guests")? * point.get("vcpus")?;
+        let crowd = (vcpus / machine::contexts() as f64).max(1.0);
+        Some(1.0 + self.scale * if self.load.is_timed() { 2.0 } else { crowd })
+    }
+}
+
+/// The sums over the guests of what they print as `NUMBER: result NAME VALUE`.
+fn results(output: &str) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::new();
+    for line in output.lines() {
+        let mut words = line.split_whitespace().skip(1);
+        if words.next() != Some("result") {
+            continue;
+        }
+        let (Some(name), Some(value)) = (words.next(), words.next()) else {
+            continue;
+        };
+        if let Ok(value) = value.parse::<f64>() {
+            *sums.entry(name.to_owned()).or_insert(0.0) += value;
+        }
+    }
+    sums
+}
+
+/// Where guest/build keeps kernels unless it is told another place.
+pub fn default_kernels() -> PathBuf {
+    let scratch = std::env::var_os("FLEXGUARD_KERNELS").unwrap_or("/tmp/flexguard-kernels".into());
+    Path::new(&scratch).join("guests")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_known_by_their_names() {
+        let lock = |file, counts| lock_of(file, counts);
+        assert_eq!(lock("linux-ticket", false).as_deref(), Some("ticket"));
+        assert_eq!(lock("linux-ticket-counts", true).as_deref(), Some("ticket"));
+        assert_eq!(lock("linux-ticket-counts", false), None);
+        assert_eq!(lock("linux-ticket", true), None);
+        assert_eq!(lock("linux-source-7.3", false), None);
+        assert_eq!(lock("run", false), None);
+    }
+
+    #[test]
+    fn results_are_summed_over_the_guests() {
+        let sums = results(
+            "1: result ns 5\n2: result ns 7\n1: boot\n2: result lost\n2: result name text\n",
+        );
+        assert_eq!(sums, BTreeMap::from([("ns".to_owned(), 12.0)]));
+    }
+}

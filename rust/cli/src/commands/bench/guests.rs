@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard bench guests`
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum, ValueHint};
+use flexguard_bench::guests;
+use flexguard_bench::options::{count, distinct, factor};
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::Result;
+
+use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan};
+use crate::commands::Subcommand;
+use crate::manual::Section;
+use crate::monitor_choice::MonitorChoice;
+
+/// Spinlocks of guest kernels, whose virtual CPUs the host preempts
+///
+/// The guests are User-Mode Linux: each virtual CPU is a thread of this machine. `guest/build` in the source tree makes their
+/// kernels, one a lock.
+#[derive(Debug, Args)]
+pub struct Guests {
+    /// What the guests do
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Load(guests::Load::Lock))]
+    load: Load,
+
+    /// Spinlocks to compare, or `all` that are built; ratios are to the first
+    #[arg(
+        short,
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "all"
+    )]
+    locks: Vec<String>,
+
+    /// Guests at once
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2", value_parser = |s: &str| count(s, 1, 8))]
+    guests: Vec<u32>,
+
+    /// Virtual CPUs of each guest
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "2,4,8", value_parser = |s: &str| count(s, 1, 16))]
+    vcpus: Vec<u32>,
+
+    /// Busy processes that compete for the CPUs; 2x: two for each hardware context
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "0", value_parser = |s: &str| count(s, 0, 4096))]
+    hogs: Vec<u32>,
+
+    /// How much a run has to do; 1: about two seconds
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    scale: f64,
+
+    /// A quarter of the work, and one guest of 2 and of 8 virtual CPUs
+    #[arg(long, conflicts_with_all = ["guests", "vcpus", "scale"])]
+    quick: bool,
+
+    /// Count preemptions, spinning and order violations, as the papers do, in kernels built with `guest/build --counts`
+    #[arg(long)]
+    counts: bool,
+
+    /// Where the kernels are [default: $FLEXGUARD_KERNELS/guests, /tmp/flexguard-kernels/guests]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    kernels: Option<PathBuf>,
+
+    #[command(flatten)]
+    monitor: MonitorChoice,
+
+    #[command(flatten)]
+    plan: Plan,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Subcommand for Guests {
+    const MANUAL: &'static [Section] = &[
+        Section {
+            title: "COLUMNS",
+            items: &[
+                (
+                    "throughput, seconds",
+                    "Operations of all guests per millisecond; the mean of the guests' times.",
+                ),
+                (
+                    "fairness",
+                    "The operations of the slowest thread over those of the fastest.",
+                ),
+                (
+                    "taken, stalls_holder, stalls_waiter, waiter_share",
+                    "N, Nh, Nw and Nw/(Nh+Nw) of VEE'13, Table 1: a waiter that has waited 2,048 turns looks whether the lock is held.",
+                ),
+                (
+                    "psp_holder, psp_waiter, psp_per_million",
+                    "Problematic spin preemptions of EuroSys'17: locks and tickets kept from one time slice to another; all of them for \
+                     a million acquisitions. They need a monitor.",
+                ),
+                (
+                    "spin_share, queue, overtaken",
+                    "Spinning over CPU time; tickets before one's own, in the mean of the waits; earlier tickets overtaken.",
+                ),
+            ],
+        },
+        JSON,
+        EXIT,
+        ENVIRONMENT,
+        Section {
+            title: "EXAMPLES",
+            items: &[
+                (
+                    "flexguard bench guests --quick",
+                    "Every lock that is built, contended by kernel threads.",
+                ),
+                (
+                    "flexguard bench guests --load hackbench --locks ticket,flexguard --guests 2",
+                    "A program in two guests at once.",
+                ),
+            ],
+        },
+    ];
+
+    fn run(self) -> Result<Status> {
+        let kernels = self.kernels.unwrap_or_else(guests::default_kernels);
+        let mut guests = guests::Guests::new(self.load.0, self.locks, kernels);
+        guests.guests = distinct(&self.guests);
+        guests.vcpus = distinct(&self.vcpus);
+        guests.hogs = distinct(&self.hogs);
+        guests.scale = self.scale;
+        if self.quick {
+            (guests.guests, guests.vcpus) = (vec![1], vec![2, 8]);
+            guests.scale = 0.25;
+        }
+        guests.counts = self.counts;
+        guests.monitor = self.monitor.mode();
+        flexguard_bench::run(guests, &self.plan.into(), &self.output.into())
+    }
+}
+
+/// A load on the command line; its name and its help are the library's.
+#[derive(Debug, Clone, Copy)]
+struct Load(guests::Load);
+
+impl ValueEnum for Load {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [Load; guests::Load::ALL.len()] = {
+            let mut all = [Load(guests::Load::Lock); guests::Load::ALL.len()];
+            let mut i = 0;
+            while i < all.len() {
+                all[i] = Load(guests::Load::ALL[i]);
+                i += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.help()))
+    }
+}
