@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Short rounds of one lock: the JSON parses, and its numbers agree with one another.
 
-round.py FG_BENCH shm|hashtable|variables|arrivals|conditions LOCK"""
+round.py FG_BENCH shm|hashtable|variables|arrivals|conditions|applications LOCK"""
 import json
 import os
 import subprocess
@@ -81,6 +81,12 @@ def check_hashtable():
     round_of("hashtable", 3, 0.1, buckets=1, keys=7, update_ratio=1, theta=0, shift_ms=0, sample=1)
     alone = round_of("hashtable", 1, 0.2, shift_ms=1)
     check(alone["ops"] > 0, alone)
+    # Nearly every operation is on one bucket's lock at a time, and they take turns.
+    round_of("hotlock", 2, 0.1)
+    shifted = round_of("hotlock", 1, 0.3, shift_ms=1)
+    check(shifted["buckets"] == 100 and 0 < shifted["hottest_share"] < 0.5, shifted)
+    steady = round_of("hotlock", 1, 0.1, shift_ms=0)
+    check(steady["hottest_share"] > 0.98, steady)
 
 
 def in_group(group):
@@ -145,7 +151,7 @@ def check_variables():
     check(1 <= len(runnable["samples"]) == len(runnable["times_us"]) <= 52, busy)
     check(runnable["times_us"] == sorted(runnable["times_us"]) and max(runnable["samples"]) <= 2, busy)
     check(max(runnable["samples"]) >= 1, busy)
-    # Whoever sleeps for nearly all of the time is not runnable then.
+    # A thread that sleeps nearly all of the time is not runnable then.
     asleep = round_of("shm", 1, 1, trace_us=10000, hold_sleep_us=300000)["runnable"]["samples"]
     check(sum(asleep) <= len(asleep) / 2, asleep)
 
@@ -170,6 +176,19 @@ def check_arrivals():
     check(max(phases["per_thread_ops"]) - min(phases["per_thread_ops"]) <= 10, phases)
     check(phases["barriers"] * 30 >= phases["ops"], phases)
     round_of("yielding", 4, 0.1, lock_count=2, stay=10)
+
+
+# checksum_ok: the result is that of a sequential run.
+def check_applications():
+    for threads in (1, 3):
+        tree = round_of("index", threads, 0.1, keys=5000)
+        check(5000 / 2 / 14 < tree["nodes"] < 5000 / 5 + 64, tree)
+        picture = round_of("raytrace", threads, 0.1, edge=7, spheres=5)
+        check(threads > 1 or tree["ops"] > 0 and picture["frames"] * 7 * 7 * 64 >= picture["ops"] > 0, picture)
+        stream = round_of("dedup", threads, 0.1, megabytes=1, buckets=1000)
+        check(1000 < stream["locks"] < 3000 and 128 < stream["distinct"] <= stream["chunks"], stream)
+        clusters = round_of("streamcluster", threads, 0.1, points=100)
+        check(threads > 1 or clusters["barriers"] >= clusters["ops"] > 0, clusters)
 
 
 def check_conditions():
@@ -200,6 +219,7 @@ CHECKS = {
     "hashtable": check_hashtable,
     "variables": check_variables,
     "arrivals": check_arrivals,
+    "applications": check_applications,
     "conditions": check_conditions,
 }
 CHECKS[what]()

@@ -7,7 +7,7 @@
 set -u
 case $2 in
 shm) options=(--cycles-between 0 --section-cycles 1000000) ;;
-hashtable) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
+hashtable | hotlock) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
 server | phases) options=(--section-us 500) ;;
 yielding) options=(--lock-count 1) ;;
 pipeline) options=(--capacity 1000) ;;

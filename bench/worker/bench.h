@@ -58,7 +58,8 @@ struct fgb_thread {                  /* what a workload knows of the thread that
 
 struct fgb_option;
 
-/* One workload around one lock. A file of bench/workloads/ is all there is to adding one: CMake finds it. */
+/* One workload around one lock. A file of bench/workloads/ is all there is to adding one: CMake finds it. A thread
+ * holds or awaits two locks at most: adapters of bench/peers/ have two queue nodes a thread. */
 struct fgb_workload {
 	const char *name;
 	const char *brief;

@@ -16,13 +16,25 @@
 #include "bench/worker/bench.h"
 #include "bench/worker/options.h"
 #include "bench/worker/random.h"
+#include "runtime/futex.h"
 #include FGI_LOCK_FILE
 
-#ifdef __cplusplus
-extern "C" void fgi_nap(uint32_t ns);
-#else
-#include "runtime/futex.h"
+/* What a section reads is written after this: a lock of bench/tests/ that excludes nobody lets others run here. */
+#ifndef FGB_IN_SECTION
+#define FGB_IN_SECTION() fg_compiler_barrier()
 #endif
+
+/* The lock as a library has it: one copy, called. For workloads that lock in many places: a process may register
+ * FG_MAX_WINDOWS windows, and each inlined copy brings some. */
+static __attribute__((noinline)) void fgb_call_lock(struct fg_lock *lock)
+{
+	fgi_lock(lock);
+}
+
+static __attribute__((noinline)) void fgb_call_unlock(struct fg_lock *lock)
+{
+	fgi_unlock(lock);
+}
 
 #define FGB_LONG 100000 /* cycles; a reading of the counter takes about 50 */
 

@@ -5,6 +5,9 @@
  * An operation looks a key up, inserts it or removes it, in a chain that it walks under the bucket's lock. Half of the
  * keys are in the table, at the start and on average. A key has one entry for ever, in or out of its chain: nothing is
  * allocated, and the lock alone protects the entry. */
+#ifndef FGB_HASHTABLE_H
+#define FGB_HASHTABLE_H
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -34,7 +37,8 @@ static struct {
 	struct fgb_zipf zipf;
 	uint64_t insert_below, remove_below; /* of 2^32 */
 	uint64_t start, shift_cycles;
-} fgb_table = {100, 1000, 100, 0.99, 0.2, NULL, NULL, {0, NULL}, 0, 0, 0, 0};
+	bool contiguous; /* hotlock.h: a bucket has neighbouring keys; none is there at first or removed */
+} fgb_table = {100, 1000, 100, 0.99, 0.2, NULL, NULL, {0, NULL}, 0, 0, 0, 0, false};
 
 /* Where the distribution begins at this time: all threads find the same place without telling one another. scratch[0]
  * is when this thread's place became right, [1] the place. Counters of different CPUs may differ a little: a reading
@@ -65,7 +69,10 @@ static inline uint64_t fgb_table_choose(struct fgb_thread *self, uint64_t now)
 
 static inline struct fgb_bucket *fgb_table_bucket(uint64_t choice)
 {
-	return &fgb_table.bucket[(uint32_t)choice % (uint32_t)fgb_table.buckets];
+	uint64_t key = (uint32_t)choice;
+
+	return &fgb_table.bucket[fgb_table.contiguous ? key * fgb_table.buckets / fgb_table.keys
+						      : key % fgb_table.buckets];
 }
 
 static inline struct fg_lock *fgb_table_lock(uint64_t choice)
@@ -129,13 +136,13 @@ static int fgb_table_prepare(const struct fgb_run *run)
 		struct fgb_entry *e = &fgb_table.entry[key];
 
 		e->key = e->value = key;
-		if (fgb_mix(key) % 2)
+		if (fgb_table.contiguous || fgb_mix(key) % 2)
 			continue;
 		e->next = bucket->head;
 		bucket->head = e;
 		bucket->entries++;
 	}
-	fgb_table.insert_below = (uint64_t)(updates / 2);
+	fgb_table.insert_below = (uint64_t)(fgb_table.contiguous ? updates : updates / 2);
 	fgb_table.remove_below = (uint64_t)updates;
 	fgb_table.shift_cycles = fgb_table.shift_ms ? (uint64_t)(shift_us * fgb_cycles_per_us()) : UINT64_MAX;
 	fgb_table.start = fg_cycles();
@@ -200,3 +207,5 @@ static const struct fgb_workload fgb_workload_hashtable = {
 	fgb_table_describe,
 	NULL,
 };
+
+#endif

@@ -42,17 +42,10 @@ static inline void fgi_lock(struct fg_lock *l)
 	FGI_TICKET_SERVED();
 }
 
-/* The next ticket is served already iff the lock is free; so it is drawn only if it is still the next one. */
 static inline bool fgi_trylock(struct fg_lock *l)
 {
-	uint32_t serving;
-
 	check_fork(l);
-	serving = fg_load_acquire(&l->serving);
-	if (fg_load_relaxed(&l->next) != serving || fg_cas_acquire(&l->next, serving, serving + 1) != serving)
-		return false;
-	fgi_held_raise();
-	return true;
+	return fgi_tickets_try(&l->next, &l->serving);
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
