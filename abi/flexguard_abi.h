@@ -174,11 +174,12 @@ struct fg_shared {
 	fg_u64 unused[20];
 
 	/* The kernel half's own notes, which live as long as the page. They mean nothing to a client. */
-	fg_u32 any_process;   /* some process has registered: until then every hook returns at once */
-	fg_u32 slices_wanted; /* some process has asked for the slice forecasts: until then none are computed */
-	fg_u32 cpus;          /* that the machine may have */
-	fg_u32 named;         /* threads with a name in off_cpu */
-	fg_u32 monitor_private[4];
+	fg_u32 any_process;       /* some process has registered: until then every hook returns at once */
+	fg_u32 slices_wanted;     /* some process has asked for the slice forecasts: until then none are computed */
+	fg_u32 cpus;              /* that the machine may have */
+	fg_u32 named;             /* threads with a name in off_cpu */
+	fg_u64 blocking_since_ns; /* when num_preempted_cs rose from 0; 0: it has returned to 0 */
+	fg_u64 blocking_ns;       /* time for which it was not 0 */
 
 	/* Critical threads that are off their CPU: at (self % FG_OFF_CPU) the thread block's `self`, with FG_RUNNABLE
 	 * if the thread was preempted, without if it sleeps; from when the thread is switched out until it runs again;
@@ -226,6 +227,7 @@ FG_ABI_AT(fg_shared, slice_end_ns, 192);
 FG_ABI_AT(fg_shared, cpu_idle, 1216);
 FG_ABI_AT(fg_shared, process_switch, 1344);
 FG_ABI_AT(fg_shared, any_process, 2016);
+FG_ABI_AT(fg_shared, blocking_ns, 2040);
 FG_ABI_AT(fg_shared, off_cpu, 2048);
 FG_ABI_ASSERT(sizeof(struct fg_shared) == FG_PAGE);
 

@@ -52,6 +52,7 @@ struct task_struct {
 	int prio;
 	int pid; /* of the thread, in the initial PID namespace */
 	int tgid;
+	char comm[16];
 	struct task_struct *group_leader;
 	struct sched_entity se;
 	struct sched_ext_entity scx;

@@ -53,6 +53,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "judge.h"
 #include "kernel_types.h"
 #include "monitor.h"
 #include "slice.h"
@@ -70,13 +71,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct fg_shared);
 } shared SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct fg_process_record);
-} processes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -108,122 +102,6 @@ static __always_inline struct fg_cpu_counts *cpu_counts(void)
 	return bpf_map_lookup_elem(&counts, &zero);
 }
 
-/* ---- judging a thread ------------------------------------------------------------------------------------------ */
-
-/* Kernels before 6.16 report a stale nonzero prev_state when a signal turned the sleep into a no-op. The run queue
- * knows better: on it and not merely waiting to be dequeued means runnable. */
-static __always_inline bool still_runnable(struct task_struct *prev, bool preempt, unsigned int prev_state)
-{
-	if (preempt || prev_state == 0)
-		return true;
-	if (!prev->on_rq)
-		return false;
-	return !(bpf_core_field_exists(prev->se.sched_delayed) && prev->se.sched_delayed);
-}
-
-/* The comment above struct fg_thread_block, in code. The certain evidence comes first; a next waiter that holds as
- * well is a holder. `name` is what lock words call the thread. */
-static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_counts *count, __u32 *name)
-{
-	struct fg_thread_block block;
-	__u32 word;
-
-	if (bpf_probe_read_user(&block, __builtin_offsetof(struct fg_thread_block, spins), (void *)address)) {
-		count->unreadable++;
-		return FG_KIND_NONE;
-	}
-	*name = block.self;
-	if (block.held > 0)
-		return FG_KIND_HOLDER;
-	if (block.pending) {
-		if (bpf_probe_read_user(&word, sizeof(word), (void *)block.pending))
-			count->unreadable++;
-		else if (block.self && (word & FG_OWNER_MASK) == block.self)
-			return FG_KIND_HOLDER;
-	}
-	if (block.node) {
-		const struct fg_queue_node *node = (const struct fg_queue_node *)block.node;
-
-		if (bpf_probe_read_user(&word, sizeof(word), &node->state))
-			count->unreadable++;
-		else if (word == FG_NODE_GRANTED)
-			return FG_KIND_NEXT_WAITER;
-	}
-	return FG_KIND_NONE;
-}
-
-static __always_inline __u64 user_register(const struct pt_regs *regs, __u32 reg)
-{
-	switch (reg) {
-	case FG_REG_AX:
-		return regs->ax;
-	case FG_REG_BX:
-		return regs->bx;
-	case FG_REG_CX:
-		return regs->cx;
-	case FG_REG_DX:
-		return regs->dx;
-	case FG_REG_SI:
-		return regs->si;
-	case FG_REG_DI:
-		return regs->di;
-	case FG_REG_FLAGS:
-		return regs->flags;
-	default:
-		return 0;
-	}
-}
-
-static __always_inline bool window_holds(const struct fg_window *window, const struct pt_regs *regs)
-{
-	return window->reg == FG_REG_NONE || (user_register(regs, window->reg) & window->mask) == window->value;
-}
-
-/* If prev was in the kernel, the registers are still the ones it entered with. */
-static __always_inline bool in_window(struct task_struct *task, const struct fg_process_record *process)
-{
-	const struct pt_regs *regs;
-	__u64 ip;
-	__u32 i;
-
-	if (!process->n_windows)
-		return false;
-	regs = (const struct pt_regs *)bpf_task_pt_regs(task);
-	ip = regs->ip;
-	if (ip <= process->lo || ip > process->hi)
-		return false;
-	for (i = 0; i < FG_MAX_WINDOWS; i++) {
-		const struct fg_window *window = &process->windows[i];
-
-		if (i >= process->n_windows)
-			break;
-		if (ip > window->begin && ip <= window->end && window_holds(window, regs))
-			return true;
-	}
-	return false;
-}
-
-static __always_inline enum fg_kind judge(struct task_struct *task, const struct fg_process_record *process,
-					  struct fg_cpu_counts *count, __u32 *name)
-{
-	enum fg_kind kind = FG_KIND_NONE;
-	__u64 tp = task->thread.fsbase;
-	__u32 i;
-
-	for (i = 0; i < FG_MAX_IMAGES; i++) {
-		enum fg_kind seen;
-
-		if (i >= process->n_images)
-			break;
-		seen = judge_block(tp + process->block_offset[i], count, name);
-		if (seen == FG_KIND_HOLDER)
-			return seen;
-		if (seen != FG_KIND_NONE)
-			kind = seen;
-	}
-	return in_window(task, process) ? FG_KIND_HOLDER : kind;
-}
-
 /* ---- counting -------------------------------------------------------------------------------------------------- */
 
 /* A place that another thread has taken meanwhile is left to it. */
@@ -244,9 +122,27 @@ static __always_inline void publish_name(struct fg_thread_record *thread, __u32 
 	__sync_fetch_and_add(&page->named, 1);
 }
 
+/* The thread runs again, for which its process has waited since it was counted. */
+static __always_inline void note_duration(struct task_struct *task, const struct fg_thread_record *thread,
+					  struct fg_cpu_counts *count)
+{
+	struct fg_process_record *process = bpf_task_storage_get(&processes, task->group_leader, 0, 0);
+	__u64 ns = bpf_ktime_get_ns() - thread->since_ns;
+	__u64 bound = FG_SHORTEST_NS;
+	__u32 i;
+
+	for (i = 0; i < FG_DURATIONS - 1 && ns > bound; i++)
+		bound *= 2;
+	if (i < FG_DURATIONS)
+		count->durations[i]++;
+	count->preempted_ns += ns;
+	if (process)
+		__sync_fetch_and_add(&process->preempted_ns, ns);
+}
+
 /* Returns 1 if the thread was counted; it no longer is, nor is its name published. While no thread is, none is looked
  * up. */
-static __always_inline int uncount(struct task_struct *task, struct fg_shared *page)
+static __always_inline int uncount(struct task_struct *task, struct fg_shared *page, struct fg_cpu_counts *count)
 {
 	struct fg_thread_record *thread;
 
@@ -260,6 +156,7 @@ static __always_inline int uncount(struct task_struct *task, struct fg_shared *p
 	if (thread->counted_as == FG_KIND_NONE)
 		return 0;
 	thread->counted_as = FG_KIND_NONE;
+	note_duration(task, thread, count);
 	return 1;
 }
 
@@ -271,8 +168,9 @@ static __always_inline void publish_sleep(struct task_struct *task, __u32 name, 
 		publish_name(thread, name, page);
 }
 
-/* Returns 1 if the thread is now counted. */
-static __always_inline int count_as(struct task_struct *task, enum fg_kind kind, __u32 name, struct fg_shared *page)
+/* Returns 1 if the thread, which loses its CPU to `next`, is now counted. */
+static __always_inline int count_as(struct task_struct *task, struct task_struct *next, enum fg_kind kind, __u32 name,
+				    struct fg_process_record *process, struct fg_shared *page)
 {
 	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
 
@@ -282,38 +180,56 @@ static __always_inline int count_as(struct task_struct *task, enum fg_kind kind,
 	}
 	if (kind == FG_KIND_HOLDER) {
 		__sync_fetch_and_add(&page->preempted_holders, 1);
+		__sync_fetch_and_add(&process->preempted_holders, 1);
 		if (name)
 			publish_name(thread, name | FG_RUNNABLE, page);
 	} else {
 		__sync_fetch_and_add(&page->preempted_next_waiters, 1);
+		__sync_fetch_and_add(&process->preempted_next_waiters, 1);
 	}
 	thread->counted_as = kind;
 	thread->since_ns = bpf_ktime_get_ns();
+	thread->by_tgid = next->tgid;
+	thread->by_tid = next->pid;
 	return 1;
+}
+
+/* The counter has risen from 0: the locks block. Of two CPUs that move it at once, the second may hide the first's
+ * time from the sum, but never adds time in which the counter was 0. */
+static __always_inline void begin_blocking(struct fg_shared *page)
+{
+	__sync_fetch_and_add(&page->mode_transitions, 1);
+	page->blocking_since_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void end_blocking(struct fg_shared *page)
+{
+	__u64 since = __sync_lock_test_and_set(&page->blocking_since_ns, 0);
+
+	if (since)
+		__sync_fetch_and_add(&page->blocking_ns, bpf_ktime_get_ns() - since);
 }
 
 static __always_inline void adjust(struct fg_shared *page, int delta)
 {
 	if (delta > 0) {
 		if (__sync_fetch_and_add(&page->num_preempted_cs, delta) == 0)
-			__sync_fetch_and_add(&page->mode_transitions, 1);
+			begin_blocking(page);
 	} else if (delta < 0) {
-		__sync_fetch_and_add(&page->num_preempted_cs, delta);
+		if (__sync_fetch_and_add(&page->num_preempted_cs, delta) == (__u32)-delta)
+			end_blocking(page);
 	}
 }
 
 /* Returns 1 if prev is to be counted. */
-static __always_inline int switched_out(struct task_struct *prev, bool preempt, unsigned int prev_state,
-					struct fg_shared *page, struct fg_cpu_counts *count)
+static __always_inline int switched_out(struct task_struct *prev, struct task_struct *next, bool preempt,
+					unsigned int prev_state, struct fg_shared *page, struct fg_cpu_counts *count)
 {
-	struct fg_process_record *process;
+	struct fg_process_record *process = judged_process(prev);
 	enum fg_kind kind;
 	__u32 name = 0;
 
-	if (prev->flags & (PF_KTHREAD | PF_EXITING | PF_IO_WORKER | PF_USER_WORKER))
-		return 0;
-	process = bpf_task_storage_get(&processes, prev->group_leader, 0, 0);
-	if (!process || !process->n_images || process->exec_id != prev->group_leader->self_exec_id)
+	if (!process)
 		return 0;
 	kind = judge(prev, process, count, &name);
 	if (!still_runnable(prev, preempt, prev_state)) {
@@ -322,7 +238,7 @@ static __always_inline int switched_out(struct task_struct *prev, bool preempt, 
 		return 0;
 	}
 	count->registered_preemptions++;
-	return kind == FG_KIND_NONE ? 0 : count_as(prev, kind, name, page);
+	return kind == FG_KIND_NONE ? 0 : count_as(prev, next, kind, name, process, page);
 }
 
 static __always_inline void publish_slice(struct task_struct *next, struct fg_shared *page)
@@ -392,8 +308,8 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	if (!READ_ONCE(page->any_process))
 		return 0;
 	/* prev ran until now: if it is still counted, its switch-in went unseen. */
-	delta = -uncount(next, page) - uncount(prev, page);
-	delta += switched_out(prev, preempt, prev_state, page, count);
+	delta = -uncount(next, page, count) - uncount(prev, page, count);
+	delta += switched_out(prev, next, preempt, prev_state, page, count);
 	adjust(page, delta);
 	publish_cpu(prev, next, page);
 	if (page->slices_wanted)
@@ -407,6 +323,27 @@ static __always_inline void make_thread_record(struct task_struct *task, struct 
 {
 	if (!bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		count->lost_records++;
+}
+
+static __always_inline void forget_counts(struct fg_process_record *process)
+{
+	process->preempted_holders = 0;
+	process->preempted_next_waiters = 0;
+	process->preempted_ns = 0;
+}
+
+static __always_inline void inherit(struct task_struct *child, struct fg_process_record *parent,
+				    struct fg_cpu_counts *count)
+{
+	struct fg_process_record *process =
+		bpf_task_storage_get(&processes, child, parent, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (process) {
+		count->inherited_processes++;
+		forget_counts(process);
+	} else {
+		count->lost_records++;
+	}
 }
 
 /* A child process starts as a copy of its parent: same images at the same addresses. A new thread needs its record
@@ -423,12 +360,8 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 	process = bpf_task_storage_get(&processes, parent->group_leader, 0, 0);
 	if (!process)
 		return 0;
-	if (child->pid == child->tgid) {
-		if (bpf_task_storage_get(&processes, child, process, BPF_LOCAL_STORAGE_GET_F_CREATE))
-			count->inherited_processes++;
-		else
-			count->lost_records++;
-	}
+	if (child->pid == child->tgid)
+		inherit(child, process, count);
 	make_thread_record(child, count);
 	return 0;
 }
@@ -455,6 +388,7 @@ static __always_inline void renew_process_record(struct task_struct *leader)
 	process->n_images = 0;
 	process->n_windows = 0;
 	process->flags = 0;
+	forget_counts(process);
 	process->exec_id = leader->self_exec_id;
 }
 
@@ -492,10 +426,18 @@ int fg_list(struct bpf_iter__task *ctx)
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	listed.tgid = task->tgid;
 	listed.tid = task->pid;
-	listed.registered = process && process->n_images && process->exec_id == task->self_exec_id;
+	if (process && process->n_images && process->exec_id == task->self_exec_id)
+		listed.registered = 1;
 	if (thread) {
 		listed.counted_as = thread->counted_as;
 		listed.since_ns = thread->since_ns;
+		listed.by_tgid = thread->by_tgid;
+		listed.by_tid = thread->by_tid;
+	}
+	if (process && listed.registered) {
+		listed.preempted_holders = process->preempted_holders;
+		listed.preempted_next_waiters = process->preempted_next_waiters;
+		listed.preempted_ns = process->preempted_ns;
 	}
 	if (listed.registered || listed.counted_as)
 		bpf_seq_write(ctx->meta->seq, &listed, sizeof(listed));

@@ -7,7 +7,7 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 1u
+#define FG_RECORDS_VERSION 2u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
@@ -27,6 +27,12 @@ struct fg_process_record {
 	fg_u64 lo;                          /* (lo, hi] covers every window: most instruction pointers lie outside */
 	fg_u64 hi;
 	fg_u64 flags; /* FG_WANT_*, of all images together */
+
+	/* Written by the sched_switch hook, for who looks at the monitor; a registration may lose a few. */
+	fg_u64 preempted_holders;
+	fg_u64 preempted_next_waiters;
+	fg_u64 preempted_ns; /* time that its threads were off CPU while they were counted */
+
 	struct fg_window windows[FG_MAX_WINDOWS];
 };
 
@@ -36,6 +42,8 @@ struct fg_thread_record {
 	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE: it is not part of num_preempted_cs */
 	fg_u32 named_as;   /* what it has put into `off_cpu` of the shared page; 0: nothing */
 	fg_u64 since_ns;   /* when it was counted, CLOCK_MONOTONIC */
+	fg_u32 by_tgid;    /* who took its CPU then */
+	fg_u32 by_tid;
 };
 
 /* What fg_list says of a thread: that it leads a registered process, that it is counted, or both. */
@@ -45,7 +53,17 @@ struct fg_listed {
 	fg_u32 registered; /* 1: the thread leads a process that is judged */
 	fg_u32 counted_as; /* enum fg_kind */
 	fg_u64 since_ns;
+	fg_u32 by_tgid; /* as in fg_thread_record; of a thread that is counted */
+	fg_u32 by_tid;
+	fg_u64 preempted_holders; /* as in fg_process_record; of a thread that leads a process */
+	fg_u64 preempted_next_waiters;
+	fg_u64 preempted_ns;
 };
+
+/* Entry i counts the critical sections that were preempted for FG_SHORTEST_NS * 2^i at most, and longer than the entry
+ * before; the last one, all that were longer. */
+#define FG_DURATIONS 16u
+#define FG_SHORTEST_NS 16384u
 
 /* One a CPU, only ever incremented by it. */
 struct fg_cpu_counts {
@@ -54,6 +72,8 @@ struct fg_cpu_counts {
 	fg_u64 inherited_processes;    /* records copied by the fork hook */
 	fg_u64 lost_records;           /* records for which there was no memory */
 	fg_u64 unreadable;             /* switches at which a thread block or what it points to was not in memory */
+	fg_u64 preempted_ns;           /* time off CPU of the critical sections in `durations` */
+	fg_u64 durations[FG_DURATIONS];
 };
 
 /* Argument of fg_beat. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How bpf/monitor.bpf.c is compiled: by the build script, and broken on purpose by the tests.
+// How the programs of bpf/ are compiled: by the build script, and the monitor's, broken on purpose, by the tests.
 
 /// v3: atomic operations that return the old value.
 const FLAGS: [&str; 5] = [
@@ -52,4 +52,14 @@ fn compile_bpf(
     }
     let told = String::from_utf8_lossy(&compiled.stderr);
     Err(format!("clang: {}\n{told}", compiled.status))
+}
+
+/// The monitor's kernel half in one text, so that a test can break any part of it. `root` is the project's folder.
+#[allow(dead_code)] // the build script needs the file only
+fn kernel_half(root: &str) -> String {
+    let read = |name: &str| {
+        let path = format!("{root}/bpf/{name}");
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
+    };
+    read("monitor.bpf.c").replace("#include \"judge.h\"\n", &read("judge.h"))
 }

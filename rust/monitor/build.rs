@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Compiles the kernel half with clang and generates the Rust side of the records both halves share.
+//! Compiles the programs of bpf/ with clang and generates the Rust side of the records both halves share.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,16 @@ use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 
 include!("bpf_flags.rs");
 
-const SOURCE: &str = "../../bpf/monitor.bpf.c";
-const RECORDS: &str = "../../bpf/monitor.h";
+/// The monitor's kernel half, and the tracer.
+const SOURCES: [&str; 2] = ["monitor", "trace"];
+const HEADERS: [&str; 6] = [
+    "bpf/judge.h",
+    "bpf/kernel_types.h",
+    "bpf/monitor.h",
+    "bpf/slice.h",
+    "bpf/trace.h",
+    "abi/flexguard_abi.h",
+];
 
 /// As in the ABI's build: plain old data without padding, checked by zerocopy. bindgen itself cannot see how much
 /// it may derive, because the ABI's types are not generated here.
@@ -28,14 +36,8 @@ impl ParseCallbacks for PlainData {
 }
 
 fn main() -> Result<()> {
-    for file in [
-        SOURCE,
-        RECORDS,
-        "../../bpf/kernel_types.h",
-        "../../bpf/slice.h",
-        "../../abi/flexguard_abi.h",
-    ] {
-        println!("cargo:rerun-if-changed={file}");
+    for header in HEADERS {
+        println!("cargo:rerun-if-changed=../../{header}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
     records(&out)?;
@@ -44,22 +46,23 @@ fn main() -> Result<()> {
     let headers = env::var("DEP_BPF_INCLUDE").context("libbpf-sys says where its headers are")?;
     println!("cargo:rustc-env=FG_BPF_HEADERS={headers}");
     let flags = bpf_flags("../..", &env::var("CARGO_CFG_TARGET_ARCH")?);
-    compile_bpf(
-        Path::new(SOURCE),
-        &out.join("monitor.bpf.o"),
-        &headers,
-        &flags,
-    )
-    .map_err(|e| {
-        anyhow!("compiling {SOURCE} (needs clang and the kernel's user-space headers): {e}")
-    })
+    for name in SOURCES {
+        let source = format!("../../bpf/{name}.bpf.c");
+        println!("cargo:rerun-if-changed={source}");
+        let object = out.join(format!("{name}.bpf.o"));
+        compile_bpf(Path::new(&source), &object, &headers, &flags).map_err(|e| {
+            anyhow!("compiling {source} (needs clang and the kernel's user-space headers): {e}")
+        })?;
+    }
+    Ok(())
 }
 
 fn records(out: &Path) -> Result<()> {
     bindgen::Builder::default()
-        .header(RECORDS)
+        .header("../../bpf/monitor.h")
+        .header("../../bpf/trace.h")
         .clang_args(["-I../../abi", "-I../../bpf"])
-        .allowlist_file(".*/monitor\\.h")
+        .allowlist_file(".*/(monitor|trace)\\.h")
         .allowlist_recursively(false)
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
@@ -68,7 +71,7 @@ fn records(out: &Path) -> Result<()> {
         .parse_callbacks(Box::new(PlainData))
         .raw_line("use flexguard_abi::*;")
         .generate()
-        .context("generating bindings of bpf/monitor.h")?
+        .context("generating bindings of bpf/monitor.h and bpf/trace.h")?
         .write_to_file(out.join("records.rs"))?;
     Ok(())
 }

@@ -453,10 +453,17 @@ fn the_options_of_workloads_are_the_workers() {
     let told = Command::new(worker).arg("--options").output().unwrap();
     let told = json(&stdout(&told));
     assert_eq!(told["version"], 1);
+    let all = stdout(&run(["bench", "--help"]));
     let mut refused = 0;
     for workload in told["workloads"].as_array().unwrap() {
         let name = workload["name"].as_str().unwrap();
         let help = stdout(&run(["bench", name, "--help"]));
+        let brief = workload["brief"].as_str().unwrap();
+        let begin = brief.split(' ').take(3).collect::<Vec<_>>().join(" ");
+        assert!(
+            help.starts_with(&begin) && all.contains(&begin),
+            "{name}: {begin}: {help}\n{all}"
+        );
         for option in workload["options"].as_array().unwrap() {
             let flag = format!("--{}", option["name"].as_str().unwrap());
             let brief = option["brief"].as_str().unwrap();

@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 
 use common::*;
@@ -64,6 +65,36 @@ fn only_the_program_may_dump_core() {
     let output = command.current_dir(dir.path()).output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
     assert!(!output.status.core_dumped());
+}
+
+/// An ELF header, a program header of the type PT_INTERP, and the name. Nothing that could run.
+fn musl_program() -> Vec<u8> {
+    let name = b"/lib/ld-musl-x86_64.so.1\0";
+    let mut file = vec![0; 120];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    file[32] = 64; // the program headers begin here,
+    file[54] = 56; // are so long,
+    file[56] = 1; // and so many
+    file[64] = 3; // PT_INTERP
+    file[64 + 8] = 120;
+    file[64 + 32] = name.len() as u8;
+    file.extend(name);
+    file
+}
+
+#[test]
+fn a_program_of_musl_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    fs::write(&program, musl_program()).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    for way in BOTH_WAYS {
+        let output = run([&["run"], way, &["--", program.to_str().unwrap()]].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(126), "{said}");
+        assert!(said.contains("linked to musl (/lib/ld-musl-"), "{said}");
+        assert!(said.contains("--lock posix"), "{said}");
+    }
 }
 
 #[test]

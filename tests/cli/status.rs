@@ -3,23 +3,13 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::Instant;
 
+use common::daemon::{Daemon, TIMEOUT, check_schema};
 use common::*;
-
-/// Far beyond what anything here takes on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn status(socket: &str) -> serde_json::Value {
     let output = unprivileged()
@@ -47,6 +37,7 @@ fn without_a_monitor_it_says_so() {
     ]);
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(json(&stdout(&output))["state"], "absent");
+    check_schema("status", &[json(&stdout(&output))]);
 }
 
 #[test]
@@ -67,47 +58,12 @@ fn a_program_and_what_it_holds_are_shown() {
     if !bpf("a_program_and_what_it_holds_are_shown") {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("m.sock").to_str().unwrap().to_owned();
-    std::fs::set_permissions(
-        dir.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )
-    .unwrap();
-    let mut monitor = flexguard();
-    let monitor = monitor
-        .args(["monitor", "--socket", &socket])
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut monitor = Process(monitor.unwrap());
-    let mut ready = String::new();
-    BufReader::new(monitor.0.stdout.as_mut().unwrap())
-        .read_line(&mut ready)
-        .unwrap();
-    assert!(ready.contains("ready"), "{ready}");
+    let daemon = Daemon::start();
+    let socket = daemon.socket.clone();
     assert_eq!(status(&socket)["programs"], serde_json::json!([]));
 
-    let worker = Command::new(prefix().join("libexec/flexguard/fg-bench"))
-        .args([
-            "shm",
-            "--lock",
-            "posix",
-            "--threads",
-            "8",
-            "--seconds",
-            "100",
-            "--warmup",
-            "0",
-        ])
-        .env(
-            "LD_PRELOAD",
-            prefix().join("lib/flexguard/flexguard-sosp25.so"),
-        )
-        .env("FLEXGUARD_SOCKET", &socket)
-        .stdout(Stdio::null())
-        .spawn();
-    let worker = Process(worker.unwrap());
-    let pid = worker.0.id();
+    let worker = daemon.worker("flexguard-sosp25");
+    let pid = worker.pid();
     let deadline = Instant::now() + TIMEOUT;
     let shown = loop {
         let shown = status(&socket);
@@ -145,6 +101,13 @@ fn a_program_and_what_it_holds_are_shown() {
         "{shown}"
     );
     assert!(shown["rates_per_second"]["switches"].as_f64().unwrap() > 0.0);
+    check_schema("status", std::slice::from_ref(&shown));
+    let preempted = &shown["preempted_now"][0];
+    assert_ne!(preempted["preemptor"]["tid"], preempted["tid"], "{shown}");
+    assert!(
+        program["preempted_holders"].as_u64().unwrap() > 0,
+        "{program}"
+    );
     assert!(shown["uptime_seconds"].as_f64().unwrap() > 0.0);
 
     let text = stdout(&run(["status", "--socket", &socket]));
@@ -157,4 +120,34 @@ fn a_program_and_what_it_holds_are_shown() {
             "it still shows a program that has ended"
         );
     }
+}
+
+#[test]
+fn refused_clients_are_shown_with_the_reason() {
+    if !bpf("refused_clients_are_shown_with_the_reason") {
+        return;
+    }
+    let daemon = Daemon::start();
+    let address = SocketAddr::from_abstract_name(&daemon.socket[1..]).unwrap();
+    for (message, answers) in [(&b"FLGD\xff\xff\xff\xff"[..], 1), (b"GET / HTTP/1.1", 2)] {
+        for _ in 0..answers {
+            let mut client = UnixStream::connect_addr(&address).unwrap();
+            client.write_all(message).unwrap();
+            let mut answer = vec![];
+            let _ = client.read_to_end(&mut answer); // the monitor hangs up on what it has not read
+        }
+    }
+    let shown = status(&daemon.socket);
+    let refused = &shown["totals"]["refused"];
+    assert_eq!(
+        (&refused["other_version"], &refused["malformed"]),
+        (&1.into(), &2.into()),
+        "{refused}"
+    );
+    assert_eq!(shown["totals"]["rejected_registrations"], 3);
+    let text = stdout(&run(["status", "--socket", &daemon.socket]));
+    assert!(
+        text.contains("3 refused clients (2 malformed, 1 other version)"),
+        "{text}"
+    );
 }

@@ -10,6 +10,7 @@
 //! | `worker` | how fg-bench is called and how its answer is read |
 //! | `exec`, `presets`, `memcached` | a program under each lock's interposer |
 //! | `overhead` | what the Preemption Monitor costs |
+//! | `guests` | spinlocks in guest kernels |
 //! | `scene`, `claim` | what to measure, and what is said of it, as data |
 //! | `paper` | which of these stand for the figures of the paper |
 //! | `workload` | what each of them says of itself: the trait that the rest works with |
@@ -41,6 +42,7 @@ mod distance;
 mod document;
 pub mod exec;
 pub mod first;
+pub mod guests;
 mod html;
 mod machine;
 mod measure;

@@ -6,6 +6,10 @@ mod commands;
 mod log;
 mod manual;
 mod monitor_choice;
+mod openmetrics;
+mod programs;
+mod symbols;
+mod top;
 
 use std::process::ExitCode;
 

@@ -5,6 +5,7 @@
 //! |-----------|---------------------------------------------------------------------------|
 //! | `prefix`  | where the parts of the installation are                                   |
 //! | `locks`   | the index of locks, and whether this machine has what a lock needs        |
+//! | `musl`    | programs of another C library, which no lock can be put into             |
 //! | `preload` | the environment that puts a lock's interposer into a program              |
 //! | `attach`  | the monitor of a run: the machine's daemon, one of our own, or none       |
 //! | `child`   | the program as a child process, waited for together with signals          |
@@ -16,6 +17,7 @@ pub mod attach;
 pub mod child;
 pub mod failure;
 pub mod locks;
+pub mod musl;
 pub mod output;
 pub mod prefix;
 mod preload;

@@ -59,6 +59,11 @@ impl Preload {
         Ok(value)
     }
 
+    /// Does it replace anything?
+    pub fn replaces(&self) -> bool {
+        self.value.is_some()
+    }
+
     pub fn apply(&self, command: &mut Command) {
         self.set(PRELOAD_ENV, command);
     }

@@ -55,6 +55,10 @@ pub enum Error {
     #[error("cannot keep the monitor's maps at {path}", path = path.display())]
     Pin { path: PathBuf, source: io::Error },
 
+    /// The monitor's map could not be opened by its number.
+    #[error("not permitted to trace: cannot open the monitor's map")]
+    Trace { source: io::Error },
+
     /// The service manager has passed no socket, or something else.
     #[error("the descriptor that the service manager passed is not a listening Unix stream socket")]
     NoSocketPassed,
@@ -75,6 +79,7 @@ impl Error {
             | Error::Bpf { source, .. }
             | Error::Socket { source, .. }
             | Error::Pin { source, .. }
+            | Error::Trace { source }
             | Error::Os { source, .. } => source.raw_os_error(),
             Error::NoPrivilege { .. } => Some(libc::EPERM),
             _ => None,
@@ -105,6 +110,7 @@ impl Error {
                 "give --pin a directory of a BPF file system that you may write (mount -t bpf bpf DIRECTORY; systemd mounts one at \
                  /sys/fs/bpf), without links or files of others".into()
             }
+            Error::Trace { .. } => "run it as root in the initial namespaces: this needs CAP_SYS_ADMIN, CAP_BPF and CAP_PERFMON".into(),
             Error::NoSocketPassed => "let the unit's socket have ListenStream=, as flexguard-monitor.socket does".into(),
             Error::Socket { .. } | Error::Protocol { .. } | Error::Os { .. } => return None,
         };

@@ -56,6 +56,7 @@ pub struct Kernel {
 pub struct RunTime {
     pub ns: u64,
     pub count: u64,
+    pub recursion_misses: u64,
 }
 
 /// The BTF file that the programs are fitted to.
@@ -294,6 +295,12 @@ impl Kernel {
         Ok(written)
     }
 
+    /// The kernel's number of the map with the processes' records.
+    pub fn processes_id(&self) -> Result<u32, Error> {
+        let info = self.processes.info().map_err(bpf("asking for its maps"))?;
+        Ok(info.info.id)
+    }
+
     /// The shared page as it is now.
     pub fn shared_page(&self) -> Result<fg_shared, Error> {
         let value = self
@@ -323,6 +330,10 @@ impl Kernel {
             sum.inherited_processes += cpu.inherited_processes;
             sum.lost_records += cpu.lost_records;
             sum.unreadable += cpu.unreadable;
+            sum.preempted_ns += cpu.preempted_ns;
+            for (sum, cpu) in sum.durations.iter_mut().zip(cpu.durations) {
+                *sum += cpu;
+            }
         }
         Ok(sum)
     }
@@ -343,11 +354,12 @@ impl Kernel {
         Ok(RunTime {
             ns: info.run_time_ns,
             count: info.run_cnt,
+            recursion_misses: info.recursion_misses,
         })
     }
 }
 
-fn open(object: &[u8], btf: &Path) -> Result<OpenObject, Error> {
+pub fn open(object: &[u8], btf: &Path) -> Result<OpenObject, Error> {
     let mut builder = ObjectBuilder::default();
     builder.name("flexguard").map_err(bpf("opening it"))?;
     if btf != Path::new(BTF) {
@@ -358,7 +370,7 @@ fn open(object: &[u8], btf: &Path) -> Result<OpenObject, Error> {
     builder.open_memory(object).map_err(bpf("opening it"))
 }
 
-fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
+pub fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     let found = object.maps().find(|map| map.name() == OsStr::new(name));
     MapHandle::try_from(&found.expect("the object defines this map"))
         .map_err(bpf("opening its maps"))
@@ -385,7 +397,7 @@ fn enable_run_time() -> Option<OwnedFd> {
 }
 
 /// Takes a descriptor that libbpf returned, or the errno it returned instead.
-fn owned(fd: i32) -> Result<OwnedFd, Errno> {
+pub fn owned(fd: i32) -> Result<OwnedFd, Errno> {
     if fd < 0 {
         return Err(Errno::from_raw(-fd));
     }
@@ -397,7 +409,7 @@ fn errno(error: libbpf_rs::Error) -> Errno {
     Errno::from_raw(io_error(error).raw_os_error().unwrap_or(libc::EIO))
 }
 
-fn bpf(step: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+pub fn bpf(step: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     move |error| Error::Bpf {
         step,
         source: io_error(error),

@@ -23,19 +23,23 @@ mod monitor;
 mod peer;
 mod probe;
 mod records;
+mod refused;
 mod server;
 mod socket;
 mod stats;
 mod stop;
 mod stream;
+mod trace;
 
 pub use error::Error;
 pub use keep::Keeper;
 pub use monitor::{Monitor, Options, Registered};
 pub use probe::{Hook, Probe, probe};
+pub use refused::Refused;
 pub use socket::SocketName;
-pub use stats::{Counted, Listing, Stats};
+pub use stats::{Counted, Listed, Listing, Stats};
 pub use stop::Stop;
+pub use trace::{Event, Tracer};
 
 /// The version of the ABI that this monitor speaks.
 pub const ABI_VERSION: u32 = flexguard_abi::FG_ABI_VERSION;

@@ -4,7 +4,10 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use flexguard_abi::fg_shared;
+use nix::time::{ClockId, clock_gettime};
 
 use crate::error::os;
 use crate::kernel::{Kernel, OBJECT};
@@ -91,6 +94,7 @@ impl Monitor {
         let page = self.kernel.shared_page()?;
         let counts = self.kernel.cpu_counts()?;
         let run_time = self.kernel.run_time()?;
+        let refused = self.tally.refusals.read();
         Ok(Stats {
             num_preempted_cs: page.num_preempted_cs.into(),
             preempted_holders: page.preempted_holders,
@@ -103,10 +107,16 @@ impl Monitor {
             registered_preemptions: counts.registered_preemptions,
             registered_processes: self.tally.registered.load(Ordering::Relaxed),
             inherited_processes: counts.inherited_processes,
-            rejected_registrations: self.tally.rejected.load(Ordering::Relaxed),
+            rejected_registrations: refused.total(),
             run_time_ns: run_time.ns,
             run_count: run_time.count,
             uptime_ns: self.started.elapsed().as_nanos() as u64,
+            blocking_ns: blocking_ns(&page),
+            preempted_ns: counts.preempted_ns,
+            durations: counts.durations,
+            refused,
+            recursion_misses: run_time.recursion_misses,
+            processes_map: self.kernel.processes_id()?.into(),
         })
     }
 
@@ -138,6 +148,17 @@ impl Monitor {
     pub fn socket(&self) -> &SocketName {
         &self.socket
     }
+}
+
+/// The time so far, with that since the counter last rose from 0.
+fn blocking_ns(page: &fg_shared) -> u64 {
+    let since = match page.blocking_since_ns {
+        0 => return page.blocking_ns,
+        since => since,
+    };
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(since, |now| Duration::from(now).as_nanos() as u64);
+    page.blocking_ns + now.saturating_sub(since)
 }
 
 impl Drop for Monitor {

@@ -24,6 +24,7 @@ use crate::heart;
 use crate::kernel::Kernel;
 use crate::message::{self, Message, Parsed, Registration};
 use crate::peer;
+use crate::refused::Refusals;
 use crate::socket::Listener;
 use crate::stream::{hang_up, hung_up, reply};
 use crate::{Error, Stats, Stop};
@@ -42,7 +43,7 @@ const TURN: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Tally {
     pub registered: AtomicU64,
-    pub rejected: AtomicU64,
+    pub refusals: Refusals,
     /// Turns of the server's loop, one a second at least.
     pub turns: AtomicU64,
 }
@@ -212,7 +213,7 @@ impl Server<'_> {
     }
 
     fn reject(&self, client: Client, errno: Errno) {
-        self.tally.rejected.fetch_add(1, Ordering::Relaxed);
+        self.tally.refusals.count(errno);
         tracing::info!(%errno, pid = client.pid, uid = client.uid, "refused a client");
         reply(&client.stream, errno, &[], None);
         hang_up(client.stream);

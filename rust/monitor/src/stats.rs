@@ -10,8 +10,11 @@ use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use serde::Serialize;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::records::{FG_KIND_HOLDER, FG_KIND_NONE, fg_listed};
-use crate::{Error, SocketName, message, stream};
+use crate::records::{FG_DURATIONS, FG_KIND_HOLDER, FG_KIND_NONE, FG_SHORTEST_NS, fg_listed};
+use crate::{Error, Refused, SocketName, message, stream};
+
+/// The statistics of the oldest monitor of this ABI version: up to `uptime_ns`.
+const OLDEST_BYTES: usize = 15 * size_of::<u64>();
 
 /// A snapshot. Everything but `num_preempted_cs` only grows, from the moment the monitor was loaded.
 #[derive(
@@ -59,6 +62,19 @@ pub struct Stats {
     pub run_count: u64,
     /// Since this monitor was started; its counters may be older (see Keeper).
     pub uptime_ns: u64,
+    /// Time for which `num_preempted_cs` was not 0: every lock on the machine blocked instead of spinning.
+    pub blocking_ns: u64,
+    /// Time off CPU of the critical sections that were preempted and run again.
+    pub preempted_ns: u64,
+    /// How many were off CPU for how long: entry i for [`Stats::DURATIONS_NS`]`[i]` at most, the last for longer.
+    pub durations: [u64; FG_DURATIONS as usize],
+    /// The refused clients, by reason.
+    pub refused: Refused,
+    /// Switches at which the kernel did not run the sched_switch program, since it was running already.
+    pub recursion_misses: u64,
+    /// The kernel's number of the map with the processes' records: for the tracer.
+    #[serde(skip)]
+    pub processes_map: u64,
 }
 
 impl Stats {
@@ -66,6 +82,17 @@ impl Stats {
     pub fn preempted_critical_sections(&self) -> u64 {
         self.preempted_holders + self.preempted_next_waiters
     }
+
+    /// The bounds of `durations`, in nanoseconds; its last entry has none.
+    pub const DURATIONS_NS: [u64; FG_DURATIONS as usize - 1] = {
+        let mut bounds = [FG_SHORTEST_NS as u64; FG_DURATIONS as usize - 1];
+        let mut i = 1;
+        while i < bounds.len() {
+            bounds[i] = bounds[i - 1] * 2;
+            i += 1;
+        }
+        bounds
+    };
 
     /// What was counted since `before`; None if a counter went back: that is another monitor than before.
     pub fn since(&self, before: &Stats) -> Option<Stats> {
@@ -101,15 +128,34 @@ impl Stats {
         if reply.magic != FG_ABI_MAGIC || reply.version != FG_ABI_VERSION || reply.status != 0 {
             return None;
         }
-        Stats::read_from_bytes(rest).ok()
+        // Fields are only ever added at the end: those of a monitor of another build that we do not know are left out.
+        // Those that it does not know are 0.
+        let mut stats = Stats::default();
+        let known = rest.len().min(size_of::<Stats>());
+        if known < OLDEST_BYTES || known % size_of::<u64>() != 0 {
+            return None;
+        }
+        stats.as_mut_bytes()[..known].copy_from_slice(&rest[..known]);
+        Some(stats)
     }
 }
 
 /// Who is registered, and who is counted, by the numbers of the monitor's PID namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    pub processes: Vec<u32>,
+    pub processes: Vec<Listed>,
     pub counted: Vec<Counted>,
+}
+
+/// A registered process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    pub pid: u32,
+    /// Since it registered: its threads that were preempted holding a lock, and as heads of queues.
+    pub preempted_holders: u64,
+    pub preempted_next_waiters: u64,
+    /// How long they were off CPU then, added up.
+    pub preempted_ns: u64,
 }
 
 /// A critical thread that is runnable but off CPU.
@@ -121,6 +167,9 @@ pub struct Counted {
     pub holder: bool,
     /// When it lost its CPU, CLOCK_MONOTONIC.
     pub since_ns: u64,
+    /// Who took it.
+    pub by_pid: u32,
+    pub by_tid: u32,
 }
 
 impl Listing {
@@ -143,7 +192,12 @@ impl Listing {
         let entries = bytes.chunks_exact(size_of::<fg_listed>());
         for entry in entries.filter_map(|bytes| fg_listed::read_from_bytes(bytes).ok()) {
             if entry.registered != 0 {
-                listing.processes.push(entry.tgid);
+                listing.processes.push(Listed {
+                    pid: entry.tgid,
+                    preempted_holders: entry.preempted_holders,
+                    preempted_next_waiters: entry.preempted_next_waiters,
+                    preempted_ns: entry.preempted_ns,
+                });
             }
             if entry.counted_as != FG_KIND_NONE {
                 listing.counted.push(Counted {
@@ -151,6 +205,8 @@ impl Listing {
                     tid: entry.tid,
                     holder: entry.counted_as == FG_KIND_HOLDER,
                     since_ns: entry.since_ns,
+                    by_pid: entry.by_tgid,
+                    by_tid: entry.by_tid,
                 });
             }
         }

@@ -37,6 +37,7 @@ fn main() -> Result<()> {
         SOURCE,
         RECORDS,
         MONITOR,
+        "../../../bpf/judge.h",
         "../../../bpf/kernel_types.h",
         "../../../bpf/monitor.h",
         "../../../bpf/slice.h",
@@ -61,7 +62,7 @@ fn main() -> Result<()> {
 
 /// Writes mutants.rs: the objects by name.
 fn mutants(out: &Path, mut flags: Vec<String>) -> Result<()> {
-    let source = fs::read_to_string(MONITOR)?;
+    let source = kernel_half(ROOT);
     let mut list =
         "/// Kernel halves of the monitor that are broken on purpose.\npub const MUTANTS: &[(&str, &[u8])] = &[\n"
             .to_owned();
@@ -71,7 +72,7 @@ fn mutants(out: &Path, mut flags: Vec<String>) -> Result<()> {
         let Mutant { name, old, new, .. } = mutant;
         if !source.contains(old) {
             println!(
-                "cargo:warning=the mutant {name} replaces a text that bpf/monitor.bpf.c does not contain"
+                "cargo:warning=the mutant {name} replaces a text that the kernel half does not contain"
             );
             continue; // its test says that there is no such mutant
         }

@@ -2,6 +2,7 @@
 //! What the tests of the command share.
 #![allow(dead_code)] // each test program uses its part
 
+pub mod daemon;
 pub mod fake;
 
 use std::collections::BTreeMap;

@@ -16,7 +16,7 @@ use flexguard_launch::attach::{Attachment, SOCKET_ENV};
 use flexguard_launch::child::{self, Child, Status};
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
-use flexguard_launch::{Preload, locks, output, signals};
+use flexguard_launch::{Preload, locks, musl, output, signals};
 
 use super::Subcommand;
 use crate::manual::{
@@ -137,7 +137,7 @@ impl Subcommand for Run {
                     "The program's exit status. If a signal ended the program, the command ends by the same signal.",
                 ),
                 OWN_EXIT[0],
-                ("126", "The program cannot be executed."),
+                ("126", "The program cannot be executed, or is linked to musl."),
                 ("127", "There is no such program."),
                 OWN_EXIT[1],
             ],
@@ -192,6 +192,9 @@ impl Subcommand for Run {
 
     fn run(self) -> Result<Status> {
         let preload = Preload::of(&Prefix::find()?, &self.lock)?;
+        if preload.replaces() {
+            musl::refuse(&self.program[0])?;
+        }
         let mut command = child::command(&self.program);
         preload.apply(&mut command);
 

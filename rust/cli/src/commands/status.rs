@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard status`: what the machine's monitor counts, for whom, and who holds its counter up.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
 use flexguard_launch::child;
 use flexguard_launch::failure::{Context, Result};
 use flexguard_launch::output;
-use flexguard_monitor::{Counted, Error, Listing, SocketName, Stats};
+use flexguard_monitor::{Error, Listing, Refused, SocketName, Stats};
 use nix::sys::utsname::uname;
-use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{Uid, User};
 use serde::Serialize;
 
 use super::{Subcommand, monitor};
 use crate::manual::{OWN_EXIT, SOCKET_FILE, SOCKET_ITEM, Section};
+use crate::programs::{Preempted, Program, duration, shown};
 
 /// The monitor's rates are those of so long a time.
 const SAMPLE: Duration = Duration::from_millis(500);
@@ -52,7 +50,8 @@ impl Subcommand for Status {
                 ),
                 (
                     "totals",
-                    "The monitor's counters; unreadable, missed and lost records are preemptions that it could not judge.",
+                    "The monitor's counters; unreadable, missed and lost records are preemptions that it could not judge. \
+                     Refused clients come with the reasons.",
                 ),
                 (
                     "programs",
@@ -61,7 +60,7 @@ impl Subcommand for Status {
                 ),
                 (
                     "preempted now",
-                    "The threads that the counter consists of, what they have, and for how long.",
+                    "The threads that the counter consists of, what they have, for how long, and who has taken their CPU.",
                 ),
             ],
         },
@@ -141,27 +140,8 @@ struct Rates {
     preempted_next_waiters: f64,
     mode_transitions: f64,
     switches: f64,
-}
-
-/// A process that is registered, as far as /proc tells.
-#[derive(Debug, Serialize)]
-struct Program {
-    pid: u32,
-    uid: Option<u32>,
-    user: Option<String>,
-    threads: Option<u64>,
-    lock: Option<String>,
-    cgroup: Option<String>,
-    command: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Preempted {
-    pid: u32,
-    tid: u32,
-    role: &'static str,
-    for_ms: f64,
-    command: Option<String>,
+    /// The part of the time in which the locks blocked.
+    blocking: f64,
 }
 
 impl Report {
@@ -189,9 +169,10 @@ impl Report {
                 preempted_next_waiters: rate(counted.preempted_next_waiters),
                 mode_transitions: rate(counted.mode_transitions),
                 switches: rate(counted.switches),
+                blocking: (counted.blocking_ns as f64 / 1e9 / seconds).min(1.0),
             },
             totals,
-            programs: listing.processes.into_iter().map(Program::of).collect(),
+            programs: listing.processes.iter().map(Program::of).collect(),
             preempted_now,
         })
     }
@@ -210,17 +191,20 @@ impl Report {
             self.counter
         );
         text += &format!(
-            "rates a second: {:.0} preempted holders, {:.0} next waiters, {:.0} mode transitions, {:.0} switches\n",
+            "rates a second: {:.0} preempted holders, {:.0} next waiters, {:.0} mode transitions, {:.0} switches; \
+             blocking {:.1} % of the time\n",
             rates.preempted_holders,
             rates.preempted_next_waiters,
             rates.mode_transitions,
-            rates.switches
+            rates.switches,
+            rates.blocking * 100.0
         );
         text += &format!(
-            "totals: {} preempted holders, {} next waiters; {} refused clients; {} unreadable, {} missed, {} lost records\n",
+            "totals: {} preempted holders, {} next waiters; {} refused clients{}; {} unreadable, {} missed, {} lost records\n",
             totals.preempted_holders,
             totals.preempted_next_waiters,
             totals.rejected_registrations,
+            reasons(&totals.refused),
             totals.unreadable,
             totals.missed,
             totals.lost_records
@@ -229,15 +213,15 @@ impl Report {
         if !self.programs.is_empty() {
             text += &output::table(
                 &["pid", "threads", "user", "lock", "command", "cgroup"],
-                self.programs.iter().map(Program::row).collect(),
+                self.programs.iter().map(program_row).collect(),
                 0..2,
             );
         }
         if !self.preempted_now.is_empty() {
             text += "preempted now:\n";
             text += &output::table(
-                &["pid", "tid", "for ms", "role", "command"],
-                self.preempted_now.iter().map(Preempted::row).collect(),
+                &["pid", "tid", "for ms", "role", "command", "by"],
+                self.preempted_now.iter().map(preempted_row).collect(),
                 0..3,
             );
         }
@@ -245,157 +229,40 @@ impl Report {
     }
 }
 
-fn duration(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    let (days, hours, minutes) = (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
-        (0, ..) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
+/// ` (2 too slow, 1 gone)`; nothing if nobody was refused.
+fn reasons(refused: &Refused) -> String {
+    let reasons = refused
+        .reasons()
+        .into_iter()
+        .filter(|(_, number)| *number > 0);
+    let told: Vec<_> = reasons
+        .map(|(name, number)| format!("{number} {}", name.replace('_', " ")))
+        .collect();
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", told.join(", "))
     }
 }
 
-fn read(pid: u32, file: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/{file}")).ok()
+fn program_row(program: &Program) -> Vec<String> {
+    vec![
+        program.pid.to_string(),
+        shown(&program.threads),
+        program.user(),
+        shown(&program.lock),
+        shown(&program.command),
+        shown(&program.cgroup),
+    ]
 }
 
-fn command(pid: u32) -> Option<String> {
-    Some(read(pid, "comm")?.trim_end().to_owned())
-}
-
-fn shown(value: &Option<impl ToString>) -> String {
-    value
-        .as_ref()
-        .map_or_else(|| "?".to_owned(), ToString::to_string)
-}
-
-impl Program {
-    fn of(pid: u32) -> Program {
-        let status = read(pid, "status").unwrap_or_default();
-        let field = |name: &str| {
-            status
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
-        };
-        let uid = field("Uid:").and_then(|uid| uid.parse().ok());
-        let user = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok()?);
-        Program {
-            pid,
-            uid,
-            user: user.map(|user| user.name),
-            threads: field("Threads:").and_then(|n| n.parse().ok()),
-            lock: read(pid, "maps").and_then(|maps| lock(&maps)),
-            cgroup: read(pid, "cgroup").and_then(|groups| cgroup(&groups)),
-            command: command(pid),
-        }
-    }
-
-    fn row(&self) -> Vec<String> {
-        let user = self
-            .user
-            .clone()
-            .or_else(|| self.uid.map(|uid| uid.to_string()));
-        vec![
-            self.pid.to_string(),
-            shown(&self.threads),
-            shown(&user),
-            shown(&self.lock),
-            shown(&self.command),
-            shown(&self.cgroup),
-        ]
-    }
-}
-
-/// The lock whose interposer the process has mapped, or the library of the C API.
-fn lock(maps: &str) -> Option<String> {
-    let paths = maps
-        .lines()
-        .filter_map(|line| line.find('/').map(|at| &line[at..]));
-    let mut files = paths.filter_map(|path| {
-        let (directory, file) = path.rsplit_once('/')?;
-        if file.starts_with("libflexguard.so") {
-            return Some("the C API".to_owned());
-        }
-        let name = file.strip_suffix(".so")?;
-        directory.ends_with("/flexguard").then(|| name.to_owned())
-    });
-    files.next()
-}
-
-/// The control group of version 2, or the deepest of those of version 1.
-fn cgroup(groups: &str) -> Option<String> {
-    let paths = groups.lines().filter_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        Some((parts.next()?, parts.next()?))
-    });
-    let (_, path) = paths.max_by_key(|(controllers, path)| (controllers.is_empty(), path.len()))?;
-    Some(path.to_owned())
-}
-
-impl Preempted {
-    fn of(counted: &Counted) -> Preempted {
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
-        let since = Duration::from_nanos(counted.since_ns);
-        Preempted {
-            pid: counted.pid,
-            tid: counted.tid,
-            role: if counted.holder {
-                "holder"
-            } else {
-                "next waiter"
-            },
-            for_ms: now.saturating_sub(since).as_secs_f64() * 1e3,
-            command: command(counted.pid),
-        }
-    }
-
-    fn row(&self) -> Vec<String> {
-        vec![
-            self.pid.to_string(),
-            self.tid.to_string(),
-            format!("{:.1}", self.for_ms),
-            self.role.to_owned(),
-            shown(&self.command),
-        ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lock_is_the_interposer_that_is_mapped() {
-        let line = |path: &str| format!("7f00-7f10 r-xp 00000000 08:01 42    {path}\n");
-        let of = |paths: &[&str]| lock(&paths.iter().map(|p| line(p)).collect::<String>());
-        assert_eq!(
-            of(&["/bin/true", "/usr/lib/flexguard/mcs.so"]).as_deref(),
-            Some("mcs")
-        );
-        assert_eq!(
-            of(&["/usr/lib/libflexguard.so.0"]).as_deref(),
-            Some("the C API")
-        );
-        assert_eq!(of(&["/usr/lib/libc.so.6", "[stack]"]), None);
-    }
-
-    #[test]
-    fn the_control_group_is_that_of_version_2_if_there_is_one() {
-        assert_eq!(cgroup("4:memory:/a/b/c\n0::/x\n").as_deref(), Some("/x"));
-        assert_eq!(cgroup("4:memory:/a/b\n3:cpu:/a\n").as_deref(), Some("/a/b"));
-        assert_eq!(cgroup(""), None);
-    }
-
-    #[test]
-    fn durations_are_told_in_two_units() {
-        for (seconds, told) in [
-            (5.9, "5 s"),
-            (65.0, "1 min 5 s"),
-            (7260.0, "2 h 1 min"),
-            (90000.0, "1 d 1 h"),
-        ] {
-            assert_eq!(duration(seconds), told);
-        }
-    }
+fn preempted_row(preempted: &Preempted) -> Vec<String> {
+    vec![
+        preempted.pid.to_string(),
+        preempted.tid.to_string(),
+        format!("{:.1}", preempted.for_ms),
+        preempted.role.to_owned(),
+        shown(&preempted.command),
+        preempted.preemptor.text(),
+    ]
 }

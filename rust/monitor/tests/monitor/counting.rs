@@ -6,8 +6,8 @@ use flexguard_monitor::Stats;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Running, is_root, load_object, start};
-use crate::mutants::build;
+use crate::harness::{Running, is_root, start};
+use crate::mutants::serve_edited;
 
 /// Enough that no accident looks like a rule.
 const PREEMPTIONS: u64 = 30;
@@ -187,15 +187,15 @@ fn one_holder_replacing_another_is_no_transition() {
     assert_eq!(running.stats().num_preempted_cs, 0);
 }
 
-/// Kernels leave out a switch-in now and then. Here the kernel half does so itself, and whoever was counted must not stay
-/// counted for ever.
+/// Kernels leave out a switch-in now and then. Here the kernel half does so itself, and a thread that was counted must
+/// not stay counted for ever.
 #[test]
 fn a_switch_in_that_goes_unseen_is_made_good() {
     const UNSEEN: (&str, &str) = (
-        "-uncount(next, page)",
-        "(count->switches % 11 ? -uncount(next, page) : 0)",
+        "-uncount(next, page, count)",
+        "(count->switches % 11 ? -uncount(next, page, count) : 0)",
     );
-    const PREV_STAYS: (&str, &str) = (" - uncount(prev, page);", ";");
+    const PREV_STAYS: (&str, &str) = (" - uncount(prev, page, count);", ";");
     if start().is_none() {
         return;
     }
@@ -205,10 +205,7 @@ fn a_switch_in_that_goes_unseen_is_made_good() {
 
 /// How many are counted after a holder has died, in a kernel half with those edits.
 fn left_over(edits: &[(&str, &str)]) -> u64 {
-    let folder = tempfile::tempdir().unwrap();
-    let object = build(folder.path(), "edited", edits);
-    let (monitor, name) = load_object(Some(&object)).unwrap();
-    let running = Running::serve(monitor, name);
+    let running = serve_edited(edits);
     let mut hog = running.helper("hog");
     assert_eq!(hog.hear(), "ready");
     let mut victim = running.helper("spin held");

@@ -24,11 +24,10 @@ use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg, setsockopt, 
 use nix::unistd::{ForkResult, Uid, fork, getppid};
 
 use crate::harness::{
-    ANSWER_TIMEOUT, Running, connect, is_root, load_object, pidfd, register, registration, reply,
-    start,
+    ANSWER_TIMEOUT, Running, connect, is_root, pidfd, register, registration, reply, start,
 };
 use crate::lifecycle::{map_page, read_page};
-use crate::mutants::build;
+use crate::mutants::serve_edited;
 use crate::privileges::become_nobody;
 use crate::victim::{block_offset, helper_command, pin, say, wait_for_go};
 
@@ -243,7 +242,7 @@ fn a_record_that_outlives_its_program_judges_nobody() {
         "if (0)\n\t\tbpf_task_storage_delete",
     );
     const IGNORED: (&str, &str) = (
-        " || process->exec_id != prev->group_leader->self_exec_id",
+        " || process->exec_id != task->group_leader->self_exec_id",
         "",
     );
     if start().is_none() {
@@ -255,10 +254,7 @@ fn a_record_that_outlives_its_program_judges_nobody() {
 
 /// How many preempted holders a kernel half with those edits counts in the program that a registered process becomes.
 fn preempted_after_exec(edits: &[(&str, &str)]) -> u64 {
-    let folder = tempfile::tempdir().unwrap();
-    let object = build(folder.path(), "edited", edits);
-    let (monitor, name) = load_object(Some(&object)).unwrap();
-    let running = Running::serve(monitor, name);
+    let running = serve_edited(edits);
     let mut hog = running.helper("hog");
     assert_eq!(hog.hear(), "ready");
     let mut helper = running.helper("exec-of-critical");

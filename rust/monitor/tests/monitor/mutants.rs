@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{NOT_LOADED, OBJECT_ENV, load};
+use crate::harness::{NOT_LOADED, OBJECT_ENV, Running, load, load_object};
 
 include!("mutants/table.rs");
 include!("../../bpf_flags.rs");
@@ -20,13 +20,20 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// What the slowest test needs, and then some: a test that does not end by itself has noticed, too.
 const LONGEST: Duration = Duration::from_secs(40);
 
+/// A monitor with those edits in its kernel half.
+pub fn serve_edited(edits: &[(&str, &str)]) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let (monitor, name) = load_object(Some(&build(folder.path(), "edited", edits))).unwrap();
+    Running::serve(monitor, name)
+}
+
 /// Compiles the kernel half with each old text replaced by its new one.
-pub fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
-    let mut source = fs::read_to_string(format!("{ROOT}/bpf/monitor.bpf.c")).unwrap();
+fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
+    let mut source = kernel_half(ROOT);
     for (old, new) in edits {
         assert!(
             source.contains(old),
-            "{name}: bpf/monitor.bpf.c does not contain `{old}`: adapt the mutant, or delete it"
+            "{name}: the kernel half does not contain `{old}`: adapt the mutant, or delete it"
         );
         source = source.replace(old, new);
     }

@@ -14,6 +14,7 @@ use crate::manual::Section;
 
 subcommands! {
     overhead::Overhead,
+    guests::Guests,
     exec::Exec,
     first::First,
     paper::Paper,

@@ -191,13 +191,7 @@ fn contention(compared: Compared, load: Option<Load>) -> Contention {
 /// The subcommand of a workload.
 pub fn command(catalogue: &Catalogue, workload: &Workload) -> clap::Command {
     let name = workload.name.clone();
-    let mut command = clap::Command::new(name)
-        .about(workload.brief.clone())
-        .long_about(format!(
-            "{}\n\nOptions that take several values measure every combination.",
-            workload.brief
-        ))
-        .after_long_help(manual::help(MANUAL));
+    let mut command = clap::Command::new(name).after_long_help(manual::help(MANUAL));
     command = Compared::augment_args(command);
     if !workload.pairs {
         command = Load::augment_args(command);
@@ -209,7 +203,13 @@ pub fn command(catalogue: &Catalogue, workload: &Workload) -> clap::Command {
     for choice in &workload.options {
         command = command.arg(own(choice));
     }
+    // Last: the structs bring the comment above them, as if it were about the command.
     Output::augment_args(Plan::augment_args(command))
+        .about(workload.brief.clone())
+        .long_about(format!(
+            "{}\n\nOptions that take several values measure every combination.",
+            workload.brief
+        ))
 }
 
 /// An option of the workload's own.

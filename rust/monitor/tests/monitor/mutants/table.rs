@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c dropped or turned round, and what must notice.
+// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c and judge.h dropped or turned round, and what must notice.
 // Included by mutants.rs and by the oracle's build script (tests/checks/oracle).
 //
 // Left out are conditions without which the monitor says the same and only costs more: `any_process`, `slices_wanted`,
@@ -76,7 +76,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("window-mask-ignored", "counting::windows", " & window->mask) == window->value", ") == window->value"),
     mutant("window-another-register", "counting::windows", "return regs->cx;", "return regs->dx;"),
     // counting
-    mutant("never-uncounted", "counting::held_locks", "-uncount(next, page)", "0"),
+    mutant("never-uncounted", "counting::held_locks", "-uncount(next, page, count)", "0"),
     mutant("counter-only-grows", "counting::held_locks", "} else if (delta < 0) {", "} else if (0) {"),
     mutant("holders-as-waiters", "counting::held_locks", "\tif (kind == FG_KIND_HOLDER) {\n\t\t__sync", "\tif (0) {\n\t\t__sync"),
     mutant("transitions-unsaid", "counting::held_locks", "__sync_fetch_and_add(&page->mode_transitions, 1);", ";"),
@@ -139,7 +139,7 @@ pub const MUTANTS: &[Mutant] = &[
     // the life of a registration
     mutant("thread-without-record", "counting::threads", "\tmake_thread_record(child, count);", ""),
     mutant("old-thread-without-record", "counting::threads", "\tmake_thread_record(task, count);", ""),
-    mutant("child-not-registered", "lifecycle::fork_inherits", "if (child->pid == child->tgid) {", "if (0) {"),
+    mutant("child-not-registered", "lifecycle::fork_inherits", "if (child->pid == child->tgid)\n\t\tinherit", "if (0)\n\t\tinherit"),
     mutant("exec-keeps", "lifecycle::exec_drops", "if (page && page->any_process)\n\t\tbpf_task_storage_delete", "if (0)\n\t\tbpf_task_storage_delete"),
     mutant(
         "no-goodbye",

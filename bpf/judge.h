@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* Is a thread that is switched out critical, and does it lose the CPU against its will? The monitor and the tracer
+ * (trace.bpf.c) ask in the same words. */
+#ifndef FLEXGUARD_JUDGE_H
+#define FLEXGUARD_JUDGE_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "kernel_types.h"
+#include "monitor.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fg_process_record);
+} processes SEC(".maps");
+
+/* Kernels before 6.16 report a stale nonzero prev_state when a signal turned the sleep into a no-op. The run queue
+ * knows better: on it and not merely waiting to be dequeued means runnable. */
+static __always_inline bool still_runnable(struct task_struct *prev, bool preempt, unsigned int prev_state)
+{
+	if (preempt || prev_state == 0)
+		return true;
+	if (!prev->on_rq)
+		return false;
+	return !(bpf_core_field_exists(prev->se.sched_delayed) && prev->se.sched_delayed);
+}
+
+/* The comment above struct fg_thread_block, in code. The certain evidence comes first; a next waiter that holds as
+ * well is a holder. `name` is what lock words call the thread. */
+static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_counts *count, __u32 *name)
+{
+	struct fg_thread_block block;
+	__u32 word;
+
+	if (bpf_probe_read_user(&block, __builtin_offsetof(struct fg_thread_block, spins), (void *)address)) {
+		count->unreadable++;
+		return FG_KIND_NONE;
+	}
+	*name = block.self;
+	if (block.held > 0)
+		return FG_KIND_HOLDER;
+	if (block.pending) {
+		if (bpf_probe_read_user(&word, sizeof(word), (void *)block.pending))
+			count->unreadable++;
+		else if (block.self && (word & FG_OWNER_MASK) == block.self)
+			return FG_KIND_HOLDER;
+	}
+	if (block.node) {
+		const struct fg_queue_node *node = (const struct fg_queue_node *)block.node;
+
+		if (bpf_probe_read_user(&word, sizeof(word), &node->state))
+			count->unreadable++;
+		else if (word == FG_NODE_GRANTED)
+			return FG_KIND_NEXT_WAITER;
+	}
+	return FG_KIND_NONE;
+}
+
+static __always_inline __u64 user_register(const struct pt_regs *regs, __u32 reg)
+{
+	switch (reg) {
+	case FG_REG_AX:
+		return regs->ax;
+	case FG_REG_BX:
+		return regs->bx;
+	case FG_REG_CX:
+		return regs->cx;
+	case FG_REG_DX:
+		return regs->dx;
+	case FG_REG_SI:
+		return regs->si;
+	case FG_REG_DI:
+		return regs->di;
+	case FG_REG_FLAGS:
+		return regs->flags;
+	default:
+		return 0;
+	}
+}
+
+static __always_inline bool window_holds(const struct fg_window *window, const struct pt_regs *regs)
+{
+	return window->reg == FG_REG_NONE || (user_register(regs, window->reg) & window->mask) == window->value;
+}
+
+/* If prev was in the kernel, the registers are still the ones it entered with. */
+static __always_inline bool in_window(struct task_struct *task, const struct fg_process_record *process)
+{
+	const struct pt_regs *regs;
+	__u64 ip;
+	__u32 i;
+
+	if (!process->n_windows)
+		return false;
+	regs = (const struct pt_regs *)bpf_task_pt_regs(task);
+	ip = regs->ip;
+	if (ip <= process->lo || ip > process->hi)
+		return false;
+	for (i = 0; i < FG_MAX_WINDOWS; i++) {
+		const struct fg_window *window = &process->windows[i];
+
+		if (i >= process->n_windows)
+			break;
+		if (ip > window->begin && ip <= window->end && window_holds(window, regs))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline enum fg_kind judge(struct task_struct *task, const struct fg_process_record *process,
+					  struct fg_cpu_counts *count, __u32 *name)
+{
+	enum fg_kind kind = FG_KIND_NONE;
+	__u64 tp = task->thread.fsbase;
+	__u32 i;
+
+	for (i = 0; i < FG_MAX_IMAGES; i++) {
+		enum fg_kind seen;
+
+		if (i >= process->n_images)
+			break;
+		seen = judge_block(tp + process->block_offset[i], count, name);
+		if (seen == FG_KIND_HOLDER)
+			return seen;
+		if (seen != FG_KIND_NONE)
+			kind = seen;
+	}
+	return in_window(task, process) ? FG_KIND_HOLDER : kind;
+}
+
+/* What a thread of this process is judged by; null: its process has not registered, or it never runs user code
+ * again. */
+static __always_inline struct fg_process_record *judged_process(struct task_struct *task)
+{
+	struct fg_process_record *process;
+
+	if (task->flags & (PF_KTHREAD | PF_EXITING | PF_IO_WORKER | PF_USER_WORKER))
+		return 0;
+	process = bpf_task_storage_get(&processes, task->group_leader, 0, 0);
+	if (!process || !process->n_images || process->exec_id != task->group_leader->self_exec_id)
+		return 0;
+	return process;
+}
+
+#endif

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard metrics`: serves what the monitor counts as OpenMetrics, over HTTP.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueHint};
+use flexguard_launch::child::Status;
+use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::{output, signals};
+use flexguard_monitor::{Listing, SocketName};
+
+use super::{Subcommand, monitor};
+use crate::manual::{OWN_EXIT, SOCKET_FILE, SOCKET_ITEM, Section};
+use crate::openmetrics;
+
+/// What one request may take. Requests are answered one by one: who is slow makes others wait for so long at most.
+const REQUEST_TIME: Duration = Duration::from_secs(1);
+const MAX_REQUEST: usize = 8192;
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Serve what the monitor counts as OpenMetrics, in the foreground
+///
+/// A process of its own, which needs no privilege and asks the monitor at each request. GET /metrics is all there is.
+#[derive(Debug, Args)]
+pub struct Metrics {
+    /// Where to listen: an address and port of this machine's loopback device, or the path of a Unix socket
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9477")]
+    listen: String,
+
+    /// Print the metrics once instead, and end
+    #[arg(long, conflicts_with = "listen")]
+    once: bool,
+
+    /// The socket of the monitor: a path, or @NAME in the abstract namespace
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    socket: Option<String>,
+}
+
+impl Subcommand for Metrics {
+    const MANUAL: &'static [Section] = &[
+        Section {
+            title: "METRICS",
+            items: &[
+                (
+                    "flexguard_up",
+                    "0: no monitor answers, and programs run without one. It is then the only metric.",
+                ),
+                (
+                    "the others",
+                    "Each has its explanation in the output. share/flexguard/grafana.json is a dashboard for Grafana, \
+                     share/flexguard/alerts.yml has rules for Prometheus.",
+                ),
+            ],
+        },
+        Section {
+            title: "SIGNALS",
+            items: &[("SIGTERM, SIGINT, SIGHUP", "End, with exit status 0.")],
+        },
+        Section {
+            title: "EXIT STATUS",
+            items: &[
+                ("0", "It was told to end, or the metrics were printed."),
+                OWN_EXIT[0],
+                OWN_EXIT[1],
+            ],
+        },
+        Section {
+            title: "ENVIRONMENT",
+            items: &[SOCKET_ITEM],
+        },
+        Section {
+            title: "FILES",
+            items: &[SOCKET_FILE],
+        },
+        Section {
+            title: "EXAMPLES",
+            items: &[
+                ("flexguard metrics", "Serve http://127.0.0.1:9477/metrics."),
+                (
+                    "curl --unix-socket /run/flexguard-metrics.sock http://localhost/metrics",
+                    "Ask the one that was started with --listen /run/flexguard-metrics.sock.",
+                ),
+            ],
+        },
+    ];
+
+    fn run(self) -> Result<Status> {
+        let socket = monitor::socket(self.socket.as_deref())?;
+        if self.once {
+            output::print(&metrics(&socket)?)?;
+            return Ok(Status::Exited(0));
+        }
+        signals::hold()?;
+        let listener = Listener::open(&self.listen)?;
+        output::announce(&format!(
+            "flexguard metrics: ready on {}\n",
+            listener.address()
+        ));
+        let removed = listener.path();
+        std::thread::spawn(move || {
+            loop {
+                // A client that goes away, or a lack of descriptors, is no reason to end.
+                if listener
+                    .accept()
+                    .and_then(|client| answer(client, &socket))
+                    .is_err()
+                {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        while !matches!(
+            signals::wait(None).map(|signal| signal.number),
+            Some(libc::SIGTERM | libc::SIGINT | libc::SIGHUP)
+        ) {}
+        if let Some(path) = removed {
+            let _ = fs::remove_file(path);
+        }
+        Ok(Status::Exited(0))
+    }
+}
+
+fn metrics(socket: &SocketName) -> Result<String> {
+    openmetrics::text(Listing::query(socket).ok()).context("cannot write the metrics")
+}
+
+enum Listener {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+trait Stream: Read + Write + Send {
+    fn set_timeout(&self, left: Duration) -> io::Result<()>;
+}
+
+impl Stream for UnixStream {
+    fn set_timeout(&self, left: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(left))?;
+        self.set_write_timeout(Some(left))
+    }
+}
+
+impl Stream for std::net::TcpStream {
+    fn set_timeout(&self, left: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(left))?;
+        self.set_write_timeout(Some(left))
+    }
+}
+
+impl Listener {
+    fn open(address: &str) -> Result<Listener> {
+        let doing = format!("cannot listen on {address}");
+        if address.starts_with('/') {
+            let path = Path::new(address);
+            let listener = bind(path).context(&doing)?;
+            // What the monitor counts it tells everybody, too.
+            fs::set_permissions(path, fs::Permissions::from_mode(0o666)).context(&doing)?;
+            return Ok(Listener::Unix(listener, path.into()));
+        }
+        let advice = "give an absolute path, or an address of the loopback device with a port, as 127.0.0.1:9477";
+        let parsed = address
+            .parse::<SocketAddr>()
+            .context(&doing)
+            .map_err(|f| f.advice(advice))?;
+        if !parsed.ip().is_loopback() {
+            let why = Failure::new(format_args!(
+                "{doing}: others than this machine could reach it"
+            ));
+            return Err(why.advice(advice));
+        }
+        TcpListener::bind(parsed).context(&doing).map(Listener::Tcp)
+    }
+
+    fn address(&self) -> String {
+        match self {
+            Listener::Unix(_, path) => path.display().to_string(),
+            Listener::Tcp(listener) => listener
+                .local_addr()
+                .map_or_else(|_| "?".into(), |a| a.to_string()),
+        }
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        match self {
+            Listener::Unix(_, path) => Some(path.clone()),
+            Listener::Tcp(_) => None,
+        }
+    }
+
+    fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Listener::Unix(listener, _) => Box::new(listener.accept()?.0),
+            Listener::Tcp(listener) => Box::new(listener.accept()?.0),
+        })
+    }
+}
+
+/// A socket that nobody listens on any more is replaced; anything else that is there is not.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let bound = UnixListener::bind(path);
+    let is_socket = || fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    match bound {
+        Err(e) if e.kind() == ErrorKind::AddrInUse && is_socket() => {
+            match UnixStream::connect(path) {
+                Err(refused) if refused.kind() == ErrorKind::ConnectionRefused => {
+                    fs::remove_file(path)?;
+                    UnixListener::bind(path)
+                }
+                _ => Err(e),
+            }
+        }
+        bound => bound,
+    }
+}
+
+/// Answers one request.
+fn answer(mut client: Box<dyn Stream>, socket: &SocketName) -> io::Result<()> {
+    let head = read_head(client.as_mut())?;
+    let mut words = head.split(|&b| b == b' ' || b == b'\r');
+    let (status, kind, body) = match (words.next(), words.next()) {
+        (Some(b"GET"), Some(b"/metrics")) => match metrics(socket) {
+            Ok(text) => ("200 OK", CONTENT_TYPE, text),
+            Err(failure) => ("500 Internal Server Error", "text/plain", failure.report()),
+        },
+        (Some(b"GET"), Some(_)) => (
+            "404 Not Found",
+            "text/plain",
+            "the metrics are at /metrics\n".into(),
+        ),
+        _ => (
+            "405 Method Not Allowed",
+            "text/plain",
+            "only GET /metrics is answered\n".into(),
+        ),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    client.set_timeout(REQUEST_TIME)?;
+    client.write_all((head + &body).as_bytes())
+}
+
+fn read_head(client: &mut dyn Stream) -> io::Result<Vec<u8>> {
+    let deadline = Instant::now() + REQUEST_TIME;
+    let mut head = Vec::new();
+    let mut buffer = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || head.len() > MAX_REQUEST {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        client.set_timeout(left)?;
+        match client.read(&mut buffer)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            n => head.extend_from_slice(&buffer[..n]),
+        }
+    }
+    Ok(head)
+}

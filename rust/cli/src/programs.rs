@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+//! The programs that the monitor watches, as far as it and /proc tell.
+
+use std::fs;
+use std::time::Duration;
+
+use flexguard_monitor::{Counted, Listed};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{Uid, User};
+use serde::Serialize;
+
+/// A process that is registered, as far as /proc tells.
+#[derive(Debug, Clone, Serialize)]
+pub struct Program {
+    pub pid: u32,
+    pub uid: Option<u32>,
+    pub user: Option<String>,
+    pub threads: Option<u64>,
+    pub lock: Option<String>,
+    pub cgroup: Option<String>,
+    pub command: Option<String>,
+    pub preempted_holders: u64,
+    pub preempted_next_waiters: u64,
+    pub preempted_ns: u64,
+}
+
+/// A thread that is preempted in a critical section.
+#[derive(Debug, Clone, Serialize)]
+pub struct Preempted {
+    pub pid: u32,
+    pub tid: u32,
+    pub role: &'static str,
+    pub for_ms: f64,
+    pub command: Option<String>,
+    pub preemptor: Preemptor,
+}
+
+/// The thread that has taken its CPU.
+#[derive(Debug, Clone, Serialize)]
+pub struct Preemptor {
+    pub pid: u32,
+    pub tid: u32,
+    pub command: Option<String>,
+}
+
+pub fn duration(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let (days, hours, minutes) = (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+fn read(pid: u32, file: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/{file}")).ok()
+}
+
+fn command(pid: u32) -> Option<String> {
+    Some(read(pid, "comm")?.trim_end().to_owned())
+}
+
+pub fn shown(value: &Option<impl ToString>) -> String {
+    value
+        .as_ref()
+        .map_or_else(|| "?".to_owned(), ToString::to_string)
+}
+
+impl Program {
+    pub fn of(listed: &Listed) -> Program {
+        let pid = listed.pid;
+        let status = read(pid, "status").unwrap_or_default();
+        let field = |name: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
+        };
+        let uid = field("Uid:").and_then(|uid| uid.parse().ok());
+        let user = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok()?);
+        Program {
+            pid,
+            uid,
+            user: user.map(|user| user.name),
+            threads: field("Threads:").and_then(|n| n.parse().ok()),
+            lock: read(pid, "maps").and_then(|maps| lock(&maps)),
+            cgroup: read(pid, "cgroup").and_then(|groups| cgroup(&groups)),
+            command: command(pid),
+            preempted_holders: listed.preempted_holders,
+            preempted_next_waiters: listed.preempted_next_waiters,
+            preempted_ns: listed.preempted_ns,
+        }
+    }
+
+    /// The name, or the number where the name is unknown.
+    pub fn user(&self) -> String {
+        let name = self.user.clone();
+        shown(&name.or_else(|| self.uid.map(|uid| uid.to_string())))
+    }
+
+    /// Preempted critical sections, of either kind.
+    pub fn preempted(&self) -> u64 {
+        self.preempted_holders + self.preempted_next_waiters
+    }
+}
+
+/// The lock whose interposer the process has mapped, or the library of the C API.
+fn lock(maps: &str) -> Option<String> {
+    let paths = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let mut files = paths.filter_map(|path| {
+        let (directory, file) = path.rsplit_once('/')?;
+        if file.starts_with("libflexguard.so") {
+            return Some("the C API".to_owned());
+        }
+        let name = file.strip_suffix(".so")?;
+        directory.ends_with("/flexguard").then(|| name.to_owned())
+    });
+    files.next()
+}
+
+/// The control group of version 2, or the deepest of those of version 1.
+fn cgroup(groups: &str) -> Option<String> {
+    let paths = groups.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        Some((parts.next()?, parts.next()?))
+    });
+    let (_, path) = paths.max_by_key(|(controllers, path)| (controllers.is_empty(), path.len()))?;
+    Some(path.to_owned())
+}
+
+impl Preempted {
+    pub fn of(counted: &Counted) -> Preempted {
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+        let since = Duration::from_nanos(counted.since_ns);
+        Preempted {
+            pid: counted.pid,
+            tid: counted.tid,
+            role: if counted.holder {
+                "holder"
+            } else {
+                "next waiter"
+            },
+            for_ms: now.saturating_sub(since).as_secs_f64() * 1e3,
+            command: command(counted.pid),
+            preemptor: Preemptor {
+                pid: counted.by_pid,
+                tid: counted.by_tid,
+                command: command(counted.by_pid),
+            },
+        }
+    }
+}
+
+impl Preemptor {
+    pub fn text(&self) -> String {
+        format!("{} [{}]", shown(&self.command), self.pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_is_the_interposer_that_is_mapped() {
+        let line = |path: &str| format!("7f00-7f10 r-xp 00000000 08:01 42    {path}\n");
+        let of = |paths: &[&str]| lock(&paths.iter().map(|p| line(p)).collect::<String>());
+        assert_eq!(
+            of(&["/bin/true", "/usr/lib/flexguard/mcs.so"]).as_deref(),
+            Some("mcs")
+        );
+        assert_eq!(
+            of(&["/usr/lib/libflexguard.so.0"]).as_deref(),
+            Some("the C API")
+        );
+        assert_eq!(of(&["/usr/lib/libc.so.6", "[stack]"]), None);
+    }
+
+    #[test]
+    fn the_control_group_is_that_of_version_2_if_there_is_one() {
+        assert_eq!(cgroup("4:memory:/a/b/c\n0::/x\n").as_deref(), Some("/x"));
+        assert_eq!(cgroup("4:memory:/a/b\n3:cpu:/a\n").as_deref(), Some("/a/b"));
+        assert_eq!(cgroup(""), None);
+    }
+
+    #[test]
+    fn durations_are_told_in_two_units() {
+        for (seconds, told) in [
+            (5.9, "5 s"),
+            (65.0, "1 min 5 s"),
+            (7260.0, "2 h 1 min"),
+            (90000.0, "1 d 1 h"),
+        ] {
+            assert_eq!(duration(seconds), told);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+//! What the addresses of another process mean.
+
+use blazesym::Pid;
+use blazesym::symbolize::source::{Process, Source};
+use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
+use serde::Serialize;
+
+/// One place of a call stack.
+#[derive(Debug, Clone, Serialize)]
+pub struct Frame {
+    pub address: String,
+    /// The function, and how far in it the address is; None where the file has no symbols, or the process has ended.
+    pub symbol: Option<String>,
+    pub offset: Option<usize>,
+    /// The source line, where the file has debug information.
+    pub file: Option<String>,
+    pub line: Option<u32>,
+}
+
+/// Remembers the files that it has read.
+pub struct Symbols(Symbolizer);
+
+impl Symbols {
+    pub fn new() -> Symbols {
+        Symbols(Symbolizer::new())
+    }
+
+    /// `stack` holds addresses of the process `pid`, innermost first. All but the first are behind a call.
+    pub fn of(&self, pid: u32, stack: &[u64]) -> Vec<Frame> {
+        let source = Source::Process(Process::new(Pid::from(pid)));
+        let places: Vec<u64> = (stack.iter().enumerate())
+            .map(|(i, &address)| address.saturating_sub(u64::from(i > 0)))
+            .collect();
+        let found = self.0.symbolize(&source, Input::AbsAddr(&places));
+        let found = found.unwrap_or_default();
+        let known = |i: usize| found.get(i).and_then(Symbolized::as_sym);
+        let frames = stack.iter().enumerate();
+        frames
+            .map(|(i, &address)| Frame::of(address, i, known(i)))
+            .collect()
+    }
+}
+
+impl Frame {
+    fn of(address: u64, index: usize, symbol: Option<&Sym<'_>>) -> Frame {
+        let code = symbol.and_then(|symbol| symbol.code_info.as_ref());
+        Frame {
+            address: format!("{address:#x}"),
+            symbol: symbol.map(|symbol| symbol.name.to_string()),
+            // A function in several parts: from the begin of the first one, the offset says nothing.
+            offset: symbol
+                .filter(|symbol| symbol.size.is_none_or(|size| symbol.offset < size))
+                .map(|symbol| symbol.offset + usize::from(index > 0)),
+            file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
+            line: code.and_then(|code| code.line),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = self.address.clone();
+        if let Some(symbol) = &self.symbol {
+            let offset = self
+                .offset
+                .map(|offset| format!("+{offset:#x}"))
+                .unwrap_or_default();
+            text += &format!(" {symbol}{offset}");
+        }
+        if let Some(file) = &self.file {
+            let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
+            text += &format!(" ({file}{line})");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn a_place_in_this_program() -> u64 {
+        a_place_in_this_program as *const () as u64
+    }
+
+    #[test]
+    fn a_function_of_this_process_has_its_name() {
+        let place = a_place_in_this_program();
+        let frames = Symbols::new().of(std::process::id(), &[place, place + 1, 1]);
+        for frame in &frames[..2] {
+            let name = frame.symbol.as_deref().unwrap_or_default();
+            assert!(name.contains("a_place_in_this_program"), "{frame:?}");
+        }
+        assert_eq!((frames[0].offset, frames[1].offset), (Some(0), Some(1)));
+        assert_eq!(
+            (frames[2].address.as_str(), &frames[2].symbol),
+            ("0x1", &None)
+        );
+    }
+
+    #[test]
+    fn of_a_process_that_has_gone_the_addresses_remain() {
+        let frames = Symbols::new().of(u32::MAX >> 2, &[0x4000]);
+        assert_eq!((frames.len(), frames[0].text().as_str()), (1, "0x4000"));
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+//! A monitor of a test's own, a program that is preempted in critical sections, and the schemas of what is said about them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{flexguard, prefix};
+
+/// Far beyond what anything here takes on a busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A process that ends with the test, whatever ends the test.
+pub struct Process(pub Child);
+
+impl Process {
+    pub fn start(command: &mut Command) -> Process {
+        // SAFETY: between fork and exec; prctl is a system call.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        };
+        Process(command.spawn().expect("the command starts"))
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: no pointers are passed; the child has not been reaped.
+        assert_eq!(unsafe { libc::kill(self.pid() as i32, signal) }, 0);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `flexguard monitor` on an abstract socket of its own.
+pub struct Daemon {
+    pub socket: String,
+    _process: Process,
+}
+
+impl Daemon {
+    pub fn start() -> Daemon {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Daemon::on(&format!(
+            "@flexguard-test-cli-{}-{number}",
+            std::process::id()
+        ))
+    }
+
+    pub fn on(socket: &str) -> Daemon {
+        let mut command = flexguard();
+        command
+            .args(["monitor", "--socket", socket])
+            .stdout(Stdio::piped());
+        let mut process = Process::start(&mut command);
+        let mut ready = String::new();
+        let stdout = process.0.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut ready).unwrap();
+        assert!(ready.contains("ready"), "{ready}");
+        Daemon {
+            socket: socket.to_owned(),
+            _process: process,
+        }
+    }
+
+    /// Eight threads that share one lock, and the CPUs with whatever else runs. Nearly all their time is in sections.
+    pub fn worker(&self, lock: &str) -> Process {
+        let mut command = Command::new(prefix().join("libexec/flexguard/fg-bench"));
+        let args = "shm --lock posix --threads 8 --seconds 100 --warmup 0 --section-cycles 300000";
+        command
+            .args(args.split(' '))
+            .env(
+                "LD_PRELOAD",
+                prefix().join(format!("lib/flexguard/{lock}.so")),
+            )
+            .env("FLEXGUARD_SOCKET", &self.socket)
+            .stdout(Stdio::null());
+        Process::start(&mut command)
+    }
+}
+
+/// Waits until `look` finds something.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Holds each of `values` against docs/design/schemas/NAME.json.
+pub fn check_schema(name: &str, values: &[serde_json::Value]) {
+    const CHECK: &str = "import json, sys, jsonschema
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+validator = jsonschema.Draft202012Validator(schema)
+for value in json.load(sys.stdin):
+    validator.validate(value)";
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/design/schemas");
+    let mut check = Command::new("python3")
+        .args(["-c", CHECK])
+        .arg(folder.join(format!("{name}.json")))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("python3 starts");
+    let text = serde_json::to_vec(values).unwrap();
+    let _ = check.stdin.take().unwrap().write_all(&text); // a check that has failed says why
+    let output = check.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", super::stderr(&output));
+}
