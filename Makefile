@@ -26,7 +26,7 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS)
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-kernels check-slice bench install lint format clean help
+.PHONY: all workers tests run check check-guests check-kernels check-packages check-random check-slice bench deb install lint format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
@@ -50,6 +50,14 @@ check: ## every test; ends non-zero on any failure
 check-kernels: ## the monitor's tests on Linux 6.1, 6.12 and 7.3, in virtual machines (Debian; needs its mirror)
 	@tests/kernels/kernels
 
+check-guests: ## the spinlocks of guest/ in User-Mode Linux guests: torture (Debian; needs its mirror)
+	@scripts/bootstrap build kernels
+	@$(MAKE) --no-print-directory all
+	@tests/guests/check
+
+check-random: ## random operations on the default lock for 20 minutes (SECONDS=n, SEED=n), beside monitors that are killed
+	@tests/random/random.sh build flexguard build/.cmake/tests/random/random $(or $(SECONDS),1200) $(SEED)
+
 check-slice: ## the locks with time-slice extension, on a kernel built for it, in a virtual machine (the same)
 	@tests/kernels/slice
 
@@ -60,6 +68,15 @@ install: ## copy what `make` built to $(DESTDIR)$(PREFIX); after `make workers`,
 	@test -x build/bin/flexguard || { echo "nothing to install yet: run \`make\` first" >&2; exit 1; }
 	@DESTDIR="$(DESTDIR)" cmake --install $(CMAKE_BUILD) --prefix "$(PREFIX)" >/dev/null
 	@scripts/assemble "$(DESTDIR)$(PREFIX)" "$(PREFIX)"
+
+deb: ## Debian packages of what `make` built, and a bill of materials, in build/deb
+	@scripts/bootstrap --check packages
+	@test -x build/bin/flexguard || { echo "nothing to package yet: run \`make\` first" >&2; exit 1; }
+	@scripts/deb
+
+check-packages: ## install, use and purge them in a Debian 12 and a Debian 13 (root; needs a Debian mirror; minutes)
+	@scripts/bootstrap packages
+	@tests/packages/packages
 
 lint: ## formatting, static analysis, and the rules of CONTRIBUTING.md
 	@scripts/bootstrap build check bench lint
