@@ -14,57 +14,87 @@
 
 struct wait {
 	const struct fgi_barrier *barrier;
-	uint32_t phase;
+	uint32_t end; /* the phase has ended once `phase` is as large, modulo 2^32 */
 };
+
+static inline bool is_before(uint32_t phase, uint32_t end)
+{
+	return (int32_t)((phase & ~ASLEEP) - end) < 0;
+}
 
 static bool ended(const void *argument)
 {
 	const struct wait *w = argument;
 
-	return (fg_load_acquire(&w->barrier->phase) & ~ASLEEP) != w->phase; /* pairs with the exchange */
+	return !is_before(fg_load_acquire(&w->barrier->phase), w->end); /* pairs with end_phase */
 }
 
-static void await_end(struct fgi_barrier *b, uint32_t phase)
+/* The phase may be one after the present: then the word changes more than once before this one ends.
+ * Returns whether the thread has slept. */
+static bool sleep_until_ended(struct fgi_barrier *b, const struct wait *w)
 {
-	struct wait w = {b, phase};
-	struct fgi_awake awake;
 	bool slept = false;
 
-	fgi_awake_begin(&awake, b);
-	if (!fgi_awake_stay(&awake, ended, &w, CLOCK_MONOTONIC, NULL)) {
-		while (!ended(&w)) {
-			slept = true;
-			if (fg_cas_relaxed(&b->phase, phase, phase | ASLEEP) != phase && ended(&w))
-				break;
-			fg_thread.parks++;
-			fgi_futex_wait(&b->phase, phase | ASLEEP, CLOCK_MONOTONIC, NULL);
-		}
+	while (!ended(w)) {
+		uint32_t phase = fg_load_relaxed(&b->phase), asleep = phase | ASLEEP;
+
+		if (!is_before(phase, w->end) || (phase != asleep && fg_cas_relaxed(&b->phase, phase, asleep) != phase))
+			continue;
+		slept = true;
+		fg_thread.parks++;
+		fgi_futex_wait(&b->phase, asleep, CLOCK_MONOTONIC, NULL);
 	}
+	return slept;
+}
+
+static void await_end(struct fgi_barrier *b, uint32_t end)
+{
+	struct wait w = {b, end};
+	struct fgi_awake awake;
+	bool slept;
+
+	fgi_awake_begin(&awake, b);
+	slept = !fgi_awake_stay(&awake, ended, &w, CLOCK_MONOTONIC, NULL) && sleep_until_ended(b, &w);
 	fgi_awake_end(&awake, slept, 0);
-	fg_fetch_add_release(&b->left, 1); /* pairs with fgi_barrier_destroy; the last access */
+}
+
+/* By the last thread of the phase. The last of a later phase may have been here first: then this phase has ended. */
+static void end_phase(struct fgi_barrier *b, uint32_t end)
+{
+	uint32_t phase = fg_load_relaxed(&b->phase), seen;
+
+	while (is_before(phase, end)) {
+		seen = fg_cas_acq_rel(&b->phase, phase, end);
+		if (seen == phase) {
+			if (phase & ASLEEP)
+				fgi_futex_wake(&b->phase, INT_MAX);
+			return;
+		}
+		phase = seen;
+	}
 }
 
 bool fgi_barrier_wait(struct fgi_barrier *b)
 {
-	uint32_t phase = fg_load_acquire(&b->phase) & ~ASLEEP, count = b->count;
+	uint64_t number = fg_fetch_add_acq_rel(&b->arrived, 1);
+	uint32_t end = (uint32_t)(number / b->count + 1) * PHASE;
+	bool is_last = number % b->count == b->count - 1;
 
-	if (fg_fetch_add_acq_rel(&b->arrived, 1) != count - 1) {
-		await_end(b, phase);
-		return false;
-	}
-	fg_store_relaxed(&b->arrived, 0);
-	if (fg_xchg_acq_rel(&b->phase, phase + PHASE) & ASLEEP)
-		fgi_futex_wake(&b->phase, INT_MAX);
-	return true;
+	if (is_last)
+		end_phase(b, end);
+	else
+		await_end(b, end);
+	fg_fetch_add_release(&b->left, 1); /* pairs with fgi_barrier_destroy; the last access */
+	return is_last;
 }
 
 int fgi_barrier_destroy(struct fgi_barrier *b)
 {
-	uint32_t left = fg_load_relaxed(&b->phase) / PHASE * (b->count - 1);
+	uint64_t arrived = fg_load_relaxed(&b->arrived);
 
-	if (fg_load_relaxed(&b->arrived))
+	if (arrived % b->count)
 		return EBUSY;
-	while (((fg_load_acquire(&b->left) - left) << 1) != 0) /* modulo 2^31, as `phase` counts */
+	while (fg_load_acquire(&b->left) != (uint32_t)arrived)
 		fgi_spin_yield();
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include "sync/barrier.h"
 
 _Static_assert(sizeof(struct fgi_barrier) == sizeof(struct fg_barrier), "fg_barrier is the barrier");
-_Static_assert(offsetof(struct fgi_barrier, count) == 2 * sizeof(uint32_t), "FG_BARRIER_INIT");
+_Static_assert(offsetof(struct fgi_barrier, count) == sizeof(uint64_t), "FG_BARRIER_INIT");
 
 bool fg_barrier_wait(struct fg_barrier *b)
 {

@@ -62,13 +62,13 @@ static void more_threads(void)
 	pthread_t others[6];
 
 	ok(pthread_barrier_init(b, NULL, 3));
-	arrivals = 1200;
+	arrivals = 12000;
 	serial = 0;
 	for (int i = 0; i < 6; i++)
 		others[i] = check_thread(meet_some, NULL);
 	for (int i = 0; i < 6; i++)
 		check_join(others[i]);
-	CHECK_IS(serial, 400);
+	CHECK_IS(serial, 4000);
 	ok(pthread_barrier_destroy(b));
 }
 
