@@ -157,24 +157,23 @@ void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
 struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *list, enum fgi_parked_state *state)
 {
 	struct census c = count(list, l);
+	bool writer = (c.writer && c.writer->reserved) || c.more_writers_reserved || !c.reader;
 	uint32_t word, next;
-	bool writer;
 
+	if (!c.writer && !c.reader)
+		return NULL;
 	do {
 		word = fg_load_relaxed(&l->word);
-		if (fgi_rw_written(word) || (c.writer && c.writer->reserved) || c.more_writers_reserved)
+		/* Whoever holds the lock, or is on its way to it, sees to the writer. */
+		if (fgi_rw_written(word) || (writer && (!fgi_rw_writable(word) || (word & FGI_RW_WOKEN))))
 			return NULL;
-		writer = false;
-		if (c.reader) {
-			next = ((word & ~(FGI_RW_RESERVED | FGI_RW_PARKED)) | FGI_RW_READ) + c.readers;
-			next |= c.writer ? FGI_RW_PARKED : 0;
-			*state = FGI_PARKED_OWNER;
-		} else if (c.writer && fgi_rw_writable(word & ~FGI_RW_WOKEN) && !(word & FGI_RW_WOKEN)) {
-			writer = true;
+		if (writer) {
 			next = word | FGI_RW_WOKEN;
 			*state = FGI_PARKED_RETRY;
 		} else {
-			return NULL;
+			next = ((word & ~(FGI_RW_RESERVED | FGI_RW_PARKED)) | FGI_RW_READ) + c.readers;
+			next |= c.writer ? FGI_RW_PARKED : 0;
+			*state = FGI_PARKED_OWNER;
 		}
 	} while (fg_cas_acq_rel(&l->word, word, next) != word);
 	return take_out(list, l, &c, writer);

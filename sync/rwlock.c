@@ -51,12 +51,16 @@ static bool takeable(const struct wait *w, uint32_t word)
 }
 
 /* A writer also has something to do where readers stand in the table. */
+static bool invites(const struct wait *w, uint32_t word)
+{
+	return takeable(w, word) || (w->node.writer && (word & FGI_RW_ENTRIES));
+}
+
 static bool worth_a_try(const void *waiter)
 {
 	const struct wait *w = waiter;
-	uint32_t word = fg_load_relaxed(&w->lock->word);
 
-	return takeable(w, word) || (w->node.writer && (word & FGI_RW_ENTRIES));
+	return invites(w, fg_load_relaxed(&w->lock->word));
 }
 
 /* ---- parking ----------------------------------------------------------------------------------------------------- */
@@ -85,6 +89,8 @@ static bool enter_list(struct wait *w)
 {
 	struct fgi_rwlock *l = w->lock;
 	struct fgi_parked_list *list = fgi_parked_lock(l);
+	enum fgi_parked_state state = FGI_PARKED_AWAKE;
+	struct fgi_parked *chain = NULL;
 	uint32_t word, next;
 
 	w->node.reserved = w->node.writer && l->writers_first;
@@ -92,7 +98,7 @@ static bool enter_list(struct wait *w)
 	w->node.state = FGI_PARKED_AWAKE;
 	do {
 		word = fg_load_relaxed(&l->word);
-		if (worth_a_try(w)) {
+		if (invites(w, word)) { /* the word that is exchanged below, not a later one */
 			fgi_parked_unlock(list);
 			return false;
 		}
@@ -112,8 +118,11 @@ static bool enter_list(struct wait *w)
 		return false;
 	}
 	fgi_parked_add(list, &w->node, w->slept);
+	if (w->woken) /* a reader that was woken, but is kept out of the free lock by a writer: its turn goes on */
+		chain = fgi_rw_let_in(l, list, &state);
 	w->woken = false;
 	fgi_parked_unlock(list);
+	fgi_rw_tell(chain, state);
 	return true;
 }
 

@@ -93,6 +93,31 @@ static void *read_mostly(void *seed)
 	return NULL;
 }
 
+/* Writers that give up at the moment they are woken: the next must be woken instead. */
+static void *give_up(void *seed)
+{
+	uint32_t random = (uint32_t)(long)seed * 2654435761u | 1;
+	long mine = 0;
+
+	for (int i = rounds(4000); i; i--) {
+		struct timespec t = from_now(CLOCK_REALTIME, random_from(&random) >> 17);
+		bool timed = random_from(&random) % 4;
+		int error = timed ? pthread_rwlock_timedwrlock(&l, &t) : pthread_rwlock_wrlock(&l);
+
+		if (error) {
+			CHECK_IS(error, ETIMEDOUT);
+			continue;
+		}
+		written++;
+		mine++;
+		for (int k = (int)(random_from(&random) % 4); k; k--)
+			sched_yield();
+		ok(pthread_rwlock_unlock(&l));
+	}
+	__atomic_add_fetch(&writes, mine, __ATOMIC_RELAXED);
+	return NULL;
+}
+
 static void all(void *(*run)(void *), int threads)
 {
 	pthread_t others[THREADS];
@@ -113,8 +138,10 @@ int main(void)
 	all(use, THREADS);
 	all(read_mostly, 2);
 	all(read_mostly, THREADS);
+	all(give_up, THREADS);
 	l = preferring;
 	all(use, THREADS);
+	all(give_up, THREADS);
 	all(read_mostly, THREADS);
 	return 0;
 }
