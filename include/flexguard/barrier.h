@@ -5,7 +5,8 @@
  *   fg_barrier_wait(&b);
  *
  * 24 bytes. More threads than the count may use it. Its memory may go when fg_barrier_destroy has returned, which any
- * thread that has left it may call. Private to a process. All calls are thread-safe; none allocates, prints, touches errno, or ends the process. */
+ * thread that has left it may call. Private to a process. All calls are thread-safe; none allocates, prints, touches
+ * errno, or ends the process. */
 #ifndef FLEXGUARD_BARRIER_H
 #define FLEXGUARD_BARRIER_H
 

@@ -137,7 +137,10 @@ impl Subcommand for Run {
                     "The program's exit status. If a signal ended the program, the command ends by the same signal.",
                 ),
                 OWN_EXIT[0],
-                ("126", "The program cannot be executed, or is linked to musl."),
+                (
+                    "126",
+                    "The program cannot be executed, or is linked to musl.",
+                ),
                 ("127", "There is no such program."),
                 OWN_EXIT[1],
             ],
