@@ -26,7 +26,7 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS)
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-guests check-kernels check-packages check-random check-slice bench deb install lint format clean help
+.PHONY: all workers tests run check check-guests check-kernels check-packages check-programs check-random check-slice bench deb install lint format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
@@ -54,6 +54,11 @@ check-guests: ## the spinlocks of guest/ in User-Mode Linux guests: torture (Deb
 	@scripts/bootstrap build kernels
 	@$(MAKE) --no-print-directory all
 	@tests/guests/check
+
+check-programs: ## real programs of Debian under glibc's locks and ours, checked by their results (PROGRAMS="node python")
+	@scripts/bootstrap build check-programs
+	@$(MAKE) --no-print-directory all
+	@tests/programs/check build $(PROGRAMS)
 
 check-random: ## random operations on the default lock for 20 minutes (SECONDS=n, SEED=n), beside monitors that are killed
 	@tests/random/random.sh build flexguard build/.cmake/tests/random/random $(or $(SECONDS),1200) $(SEED)
