@@ -59,6 +59,12 @@ client() # program, arguments...
 	"$@" >"$scratch/out" 2>>"$scratch/err" || wrong "$1: exit status $?"
 }
 
+server_wrong() # what
+{
+	cat "$scratch/log" >>"$scratch/err"
+	wrong "$1"
+}
+
 serve() # program, arguments...
 {
 	"${run[@]}" "$@" >"$scratch/log" 2>&1 &
@@ -69,7 +75,7 @@ serve() # program, arguments...
 await() # command that succeeds once the server answers...
 {
 	until "$@" >"$scratch/out" 2>"$scratch/err"; do
-		kill -0 "$server" 2>>"$scratch/err" || { cat "$scratch/log" >>"$scratch/err"; wrong 'the server did not start'; }
+		kill -0 "$server" 2>>"$scratch/err" || server_wrong 'the server did not start'
 		sleep 0.1
 	done
 }
@@ -80,7 +86,7 @@ end_server() # signal, exit status that is right
 	kill -"$1" "$server"
 	wait "$server" || status=$?
 	server=
-	[ "$status" = "$2" ] || { cat "$scratch/log" >>"$scratch/err"; wrong "the server ended with $status, not $2"; }
+	[ "$status" = "$2" ] || server_wrong "the server ended with $status, not $2"
 	registered
 }
 

@@ -11,7 +11,9 @@ if (isMainThread) {
 	const shared = new Int32Array(new SharedArrayBuffer(8));
 	let running = 8;
 	for (let i = 0; i < 8; i++)
-		new Worker(__filename, { workerData: shared }).on('error', (error) => { throw error; }).on('exit', () => {
+		new Worker(__filename, { workerData: shared }).on('error', (error) => {
+			throw error;
+		}).on('exit', () => {
 			if (--running === 0)
 				console.log('counted', shared[0], 'hashed', shared[1]);
 		});
