@@ -48,7 +48,7 @@ static volatile uint64_t inside, inside_outer; /* protected by them */
 static uint64_t last_nap;                      /* protected by `lock` */
 static struct worker workers[WORKERS];
 static pthread_barrier_t introduced, between_bursts;
-static atomic_bool halt, stop;
+static atomic_bool burst_over, stop;
 static int cpu, other;
 
 static void pin(pid_t tid)
@@ -251,7 +251,7 @@ static void *work(void *argument)
 			nap(dice);
 		/* Now and then long enough to be preempted here: then the next visit comes some way into a slice. */
 		loiter(dice >> 12 & (dice >> 24 ? 15 : 16383));
-		if (atomic_load_explicit(&halt, memory_order_relaxed))
+		if (atomic_load_explicit(&burst_over, memory_order_relaxed))
 			await_burst();
 	}
 	return NULL;
@@ -295,10 +295,10 @@ static void *preempt(void *unused)
 	pthread_barrier_wait(&between_bursts);
 	while (read(0, &byte, 1) == 1) {
 		choose_page(burst++);
-		atomic_store(&halt, false);
+		atomic_store(&burst_over, false);
 		pthread_barrier_wait(&between_bursts);
 		disturb(&seed);
-		atomic_store(&halt, true);
+		atomic_store(&burst_over, true);
 		pthread_barrier_wait(&between_bursts);
 		CHECK(write(1, "burst\n", 6) == 6);
 	}

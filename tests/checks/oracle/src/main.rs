@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Measures the Preemption Monitor's detection against an oracle that shares neither code nor idea with it.
+//! Measures the Preemption Monitor's detection against an oracle that shares no code with it.
 //!
 //! Runs victims (tests/monitor/victim.c) under a monitor of its own, hears every context switch of their workers from
 //! a second BPF program (`witness`), derives from the locks' memory which threads are critical (`truth`), and compares that with

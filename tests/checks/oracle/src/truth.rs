@@ -10,6 +10,8 @@
 //!   that was last, and the queue is cut there until that node's `next` says otherwise.
 //! - Only the head can take itself, and waiters that have left, out of the queue: the tail is then 0, or a successor has become
 //!   GRANTED by its hand, or the tail is a node that it joined with afterwards.
+//! - Where releases cull waiters, those that the head has passed over wait on, as passive threads. The head brings them
+//!   back: one becomes GRANTED, or, before that, the tail while the head is alone. It never leaves the lock free to them.
 //!
 //! Whatever contradicts this is undecided, and fails the test: then the lock or this model is wrong.
 
@@ -26,6 +28,8 @@ pub struct Layout {
     pub word: Option<(usize, u32)>,
     /// The u64 that points to the queue's last node.
     pub tail: Option<usize>,
+    /// A release takes waiters out of the queue that wait on, and brings them back later.
+    pub culls: bool,
 }
 
 impl Layout {
@@ -33,9 +37,13 @@ impl Layout {
     pub fn of(lock: &str) -> Option<Layout> {
         let any_bit = (0, u32::MAX);
         let (word, tail) = match lock {
-            "tatas" | "futex" | "tas" | "backoff" | "spin-park" => (Some(any_bit), None),
+            "tatas" | "futex" | "tas" | "tas-slice" | "backoff" | "spin-park" => {
+                (Some(any_bit), None)
+            }
+            // The tickets beside the word decide nothing.
+            "preemptable-ticket" | "preemptable-ticket-pv" => (Some((8, u32::MAX)), None),
             // One CPU is one NUMA node: the NUMA-aware queues keep the order of arrival.
-            "mcs" | "cna" => (None, Some(0)),
+            "mcs" | "cna" | "mcs-tp" | "malthusian" => (None, Some(0)),
             "flexguard-sosp25" => (Some(any_bit), Some(8)),
             // The owner's tid is in FG_OWNER_MASK; the two bits above may stay when it has gone.
             "flexguard" => (Some((0, FG_OWNER_MASK)), None),
@@ -44,7 +52,11 @@ impl Layout {
             }
             _ => return None,
         };
-        Some(Layout { word, tail })
+        Some(Layout {
+            word,
+            tail,
+            culls: lock == "malthusian",
+        })
     }
 }
 
@@ -66,6 +78,8 @@ pub struct Truth {
     owner: Option<u32>,
     /// From the head to the tail, with waiters that have left and were not skipped yet.
     queue: Vec<Place>,
+    /// Culled, and not back in the queue.
+    passive: Vec<Place>,
 }
 
 /// How a worker stands to the lock. In several ways at once: an owner may still have the head to pass on.
@@ -103,6 +117,7 @@ impl Truth {
             nodes_address,
             owner: None,
             queue: Vec::new(),
+            passive: Vec::new(),
         }
     }
 
@@ -169,11 +184,20 @@ impl Truth {
     ) -> Decision<()> {
         for i in 1..self.queue.len() {
             if self.state(self.queue[i].node, nodes)? == FG_NODE_GRANTED {
-                self.queue.drain(..i);
+                let passed_over = self.queue.drain(..i).skip(1);
+                if self.layout.culls {
+                    self.passive.extend(passed_over);
+                }
                 return Ok(());
             }
         }
+        if self.passive_may_be_back(tail, nodes)? {
+            return Ok(());
+        }
         if tail != before {
+            if !self.passive.is_empty() {
+                return undecided("the head has gone, and left passive threads behind");
+            }
             // Nobody was left to be granted: it emptied the queue, and may have joined it again since.
             self.queue.clear();
             return Ok(());
@@ -187,6 +211,22 @@ impl Truth {
         }
         self.queue.retain(|place| !skipped.contains(&place.node));
         Ok(())
+    }
+
+    /// The head was running: has it brought a passive thread back?
+    fn passive_may_be_back(&mut self, tail: u64, nodes: &[oracle_node]) -> Decision<bool> {
+        for i in 0..self.passive.len() {
+            let node = self.passive[i].node;
+            if self.state(node, nodes)? == FG_NODE_GRANTED {
+                self.queue[0] = self.passive.remove(i);
+                return Ok(true);
+            }
+            if node == tail {
+                self.queue.push(self.passive.remove(i));
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Only its own worker links a place.

@@ -213,6 +213,77 @@ fn the_head_may_empty_the_queue_and_be_alone_in_it_again() {
     assert_eq!(lock.join(1, FG_NODE_WAITING).leaves(B), CUT);
 }
 
+/// A, the holder, B and C, of which A culls B: C is the holder and B passive.
+fn culled() -> Lock {
+    let mut lock = three("malthusian");
+    assert_eq!(lock.state(2, FG_NODE_GRANTED).leaves(A), NOTHING);
+    assert_eq!(lock.leaves(C), HEAD);
+    assert_eq!(lock.leaves(B), NOTHING);
+    lock
+}
+
+#[test]
+fn a_passive_thread_comes_back_when_the_queue_is_empty() {
+    let mut lock = culled();
+    // C puts B in its place, is interrupted before the grant, and stays the holder; A joins behind B meanwhile.
+    assert_eq!(lock.tail(at(1)).leaves(C), HEAD);
+    lock.event.nodes[1].next = 0;
+    assert_eq!(lock.leaves(B), NOTHING);
+    assert_eq!(lock.join(0, FG_NODE_WAITING).leaves(A), CUT);
+    assert_eq!(lock.link(1, 0).leaves(A), NOTHING);
+    assert_eq!(lock.state(1, FG_NODE_GRANTED).leaves(C), NOTHING);
+    assert_eq!(lock.leaves(B), HEAD);
+}
+
+#[test]
+fn a_passive_thread_may_be_granted_and_queued_behind_at_once() {
+    let mut lock = culled();
+    lock.event.nodes[1].next = 0;
+    lock.state(1, FG_NODE_GRANTED);
+    assert_eq!(lock.join(2, FG_NODE_WAITING).leaves(C), CUT);
+    assert_eq!(lock.link(1, 2).leaves(C), NOTHING);
+    assert_eq!(lock.leaves(B), HEAD);
+}
+
+#[test]
+fn a_favoured_passive_thread_is_put_before_the_queue() {
+    let mut lock = culled();
+    assert_eq!(lock.join(0, FG_NODE_WAITING).link(2, 0).leaves(A), NOTHING);
+    lock.link(1, 0).state(1, FG_NODE_GRANTED);
+    assert_eq!(lock.leaves(C), NOTHING);
+    assert_eq!(lock.leaves(B), HEAD);
+    assert_eq!(lock.state(0, FG_NODE_GRANTED).leaves(B), NOTHING);
+    assert_eq!(lock.leaves(A), HEAD);
+}
+
+#[test]
+fn a_free_lock_with_passive_threads_is_undecided() {
+    assert!(culled().tail(0).undecided(C).contains("passive"));
+}
+
+#[test]
+fn a_queue_that_does_not_cull_forgets_whom_it_skips() {
+    let mut lock = three("mcs-tp");
+    lock.state(1, FG_NODE_PASSED);
+    assert_eq!(lock.leaves(A), HEAD);
+    assert_eq!(lock.leaves(B), NOTHING);
+    lock.state(1, FG_NODE_FREE).state(2, FG_NODE_FREE);
+    assert_eq!(lock.tail(0).leaves(A), NOTHING);
+    assert_eq!(lock.join(1, FG_NODE_WAITING).leaves(B), HEAD);
+}
+
+#[test]
+fn the_word_may_stand_behind_the_tickets() {
+    let mut lock = Lock::new("preemptable-ticket");
+    assert_eq!(lock.word(3).leaves(A), NOTHING);
+    lock.event.locks[1][8] = 1;
+    assert_eq!(lock.leaves(A), OWNER);
+    lock.event.locks[1][8] = 2; // a waiter sleeps
+    assert_eq!(lock.leaves(B), NOTHING);
+    lock.event.locks[1][8] = 0;
+    assert_eq!(lock.leaves(A), NOTHING);
+}
+
 #[test]
 fn an_owner_is_critical_beside_the_queue() {
     let mut lock = three("flexguard-sosp25");
