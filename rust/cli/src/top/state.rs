@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::sample::{Row, Sample};
+use crate::programs::Preempted;
 
 /// Looks that the sparklines go back at most.
 const HISTORY: usize = 512;
@@ -113,7 +114,7 @@ impl State {
             }
         }
         self.sample = sample;
-        let by_time = |p: &crate::programs::Preempted| std::cmp::Reverse((p.for_ms * 1e3) as u64);
+        let by_time = |p: &Preempted| std::cmp::Reverse((p.for_ms * 1e3) as u64);
         self.sample.preempted_now.sort_by_key(by_time);
     }
 
@@ -130,6 +131,16 @@ impl State {
             rows.reverse();
         }
         rows
+    }
+
+    /// The preempted threads to show: those of the programs that are shown.
+    pub fn preempted_now(&self) -> impl Iterator<Item = &Preempted> {
+        let of_shown = |pid| {
+            let mut rows = self.sample.rows.iter();
+            rows.any(|row| row.program.pid == pid && self.passes(row))
+        };
+        let all = self.sample.preempted_now.iter();
+        all.filter(move |thread| self.filter.is_empty() || of_shown(thread.pid))
     }
 
     fn passes(&self, row: &Row) -> bool {
@@ -183,6 +194,7 @@ impl State {
 pub mod tests {
     use super::super::sample::tests::program;
     use super::*;
+    use crate::programs::Preemptor;
 
     pub fn state(programs: &[(u32, &str, f64)]) -> State {
         let mut state = State::new();
@@ -233,6 +245,32 @@ pub mod tests {
         press(&mut state, "\x1b");
         assert_eq!(pids(&state).len(), 3);
         assert_eq!(state.key(KeyCode::Char('q').into()), Next::End);
+    }
+
+    #[test]
+    fn preempted_threads_are_filtered_as_their_programs() {
+        let mut state = state(&[(1, "zeta", 5.0), (2, "beta", 20.0)]);
+        let preemptor = Preemptor {
+            pid: 3,
+            tid: 3,
+            command: Some("zeta".into()),
+        };
+        state.sample.preempted_now = [1, 2, 4]
+            .map(|pid| Preempted {
+                pid,
+                tid: pid,
+                role: "holder",
+                for_ms: 1.0,
+                command: None,
+                preemptor: preemptor.clone(),
+            })
+            .into();
+        let shown = |state: &State| state.preempted_now().map(|p| p.pid).collect::<Vec<_>>();
+        assert_eq!(shown(&state), [1, 2, 4]); // also of a program that has gone
+        press(&mut state, "/zeta");
+        assert_eq!(shown(&state), [1]);
+        press(&mut state, "\x1b/nobody");
+        assert!(shown(&state).is_empty());
     }
 
     #[test]

@@ -198,7 +198,7 @@ fn draw_programs(frame: &mut Frame, area: Rect, state: &State) {
 fn draw_preempted(frame: &mut Frame, area: Rect, state: &State) {
     let titles = ["pid", "tid", "for ms", "role", "command", "preempted by"];
     let widths = [8, 8, 9, 11, 16].map(Constraint::Length).into_iter();
-    let rows = state.sample.preempted_now.iter().map(preempted_row);
+    let rows = state.preempted_now().map(preempted_row);
     let table = Table::new(rows, widths.chain([Constraint::Min(16)]))
         .header(TableRow::new(titles).style(Style::new().bold().underlined()));
     frame.render_widget(table, area);
