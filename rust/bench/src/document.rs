@@ -333,7 +333,7 @@ impl Entry {
         sample.distance.as_ref()?.place()
     }
 
-    fn values_of(&self, measure: &str) -> Rounds {
+    pub fn values_of(&self, measure: &str) -> Rounds {
         let values = self.rounds.iter();
         values
             .filter_map(|s| Some((s.round, *s.values.get(measure)?)))

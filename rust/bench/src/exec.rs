@@ -174,6 +174,8 @@ impl Workload for Exec {
             measure("cpu_seconds", "CPU", Unit::Seconds, Lower),
             measure("max_rss_kib", "resident KiB", Unit::Count, Lower),
             measure("switches_per_s", "context switches", Unit::PerSecond, None),
+            measure("sleeps_per_s", "sleeps", Unit::PerSecond, None),
+            measure("registered", "registered processes", Unit::Count, None),
             measure("preempted", "preempted sections", Unit::Count, Lower),
             measure("transitions", "mode transitions", Unit::Count, None),
         ];
@@ -248,12 +250,14 @@ impl Workload for Exec {
             ("cpu_seconds".to_owned(), run.end.cpu_seconds()),
             ("max_rss_kib".to_owned(), usage.ru_maxrss as f64),
             ("switches_per_s".to_owned(), switches / elapsed),
+            ("sleeps_per_s".to_owned(), usage.ru_nvcsw as f64 / elapsed),
         ]);
         if let Some(regex) = &self.score {
             values.insert("score".into(), find_score(regex, &run.stdout)?);
         }
         if let Some(c) = counts.and_then(|c| c.after.since(&c.before)) {
             values.insert("preempted".into(), c.preempted_critical_sections() as f64);
+            values.insert("registered".into(), c.registered_processes as f64);
             values.insert("transitions".into(), c.mode_transitions as f64);
         }
         Ok(Reading {

@@ -8,6 +8,7 @@
 //! | `micro`, `contention` | the microbenchmarks, which fg-bench runs |
 //! | `subject` | what they compare: a lock, its environment, how it gets into the program |
 //! | `worker` | how fg-bench is called and how its answer is read |
+//! | `advise` | whether FlexGuard helps a program, from the rounds of `exec` |
 //! | `exec`, `presets`, `memcached` | a program under each lock's interposer |
 //! | `overhead` | what the Preemption Monitor costs |
 //! | `guests` | spinlocks in guest kernels |
@@ -34,6 +35,7 @@
 //! | `plot`, `html`, `report` | figures and pages |
 //! | `compare` | two records, before and after a change |
 
+pub mod advise;
 pub mod catalogue;
 pub mod claim;
 pub mod compare;

@@ -21,26 +21,39 @@ pub fn run(mut workload: impl Workload, plan: &Plan, output: &Output) -> Result<
     let prefix = Prefix::find()?;
     workload.prepare(&prefix)?;
     let results = Results::open(output, &workload)?;
+    let (mut document, interrupted) =
+        measure(&workload, plan, &prefix, &|document| results.keep(document))?;
+    results.write(&mut document)?;
+    tell_failures(&document);
+    Ok(status(&document, interrupted))
+}
+
+/// Runs a workload that is prepared; Some: the signal that interrupted it. `keep` is called after every run.
+pub fn measure(
+    workload: &dyn Workload,
+    plan: &Plan,
+    prefix: &Prefix,
+    keep: &dyn Fn(&Document) -> Result<()>,
+) -> Result<(Document, Option<i32>)> {
     signals::hold()?;
-    let monitor = session::monitor(&workload)?;
-    let mut document = session::begin(&workload, plan, &prefix, &monitor);
-    let steps = Session::steps(&workload, plan);
+    let monitor = session::monitor(workload)?;
+    let mut document = session::begin(workload, plan, prefix, &monitor);
+    let steps = Session::steps(workload, plan);
     let progress = Progress::new(steps.len(), steps.iter().map(|s| s.1).sum());
     let session = Session {
-        workload: &workload,
+        workload,
         plan,
         monitor: &monitor,
         progress: &progress,
         handover: prefix.handover(),
-        origin: session::origin(&prefix),
-        keep: &|document| results.keep(document),
+        origin: session::origin(prefix),
+        keep,
     };
     let interrupted = session.run(&mut document)?;
     drop(progress);
     document.load.end();
-    results.write(&mut document)?;
-    tell_failures(&document);
-    Ok(status(&document, interrupted))
+    document.analyse();
+    Ok((document, interrupted))
 }
 
 /// By the signal that interrupted it, else by whether a run failed.

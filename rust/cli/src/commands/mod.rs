@@ -60,6 +60,7 @@ macro_rules! subcommands {
 
 subcommands! {
     run::Run,
+    advise::Advise,
     list::List,
     doctor::Doctor,
     monitor::Monitor,

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard advise`. The programs are shell scripts that look at LD_PRELOAD and print a score, so that what is better,
+//! and by how much, is known exactly.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Output, Stdio};
+
+use tempfile::TempDir;
+
+use common::daemon::{check_schema, wait_for};
+use common::*;
+
+const LOCKS: &str = "flexguard,flexguard-sosp25,futex";
+
+/// The installation without fg-handover: where it finds that the CPUs were moved, rounds are thrown away, and how many
+/// are left is chance.
+fn still() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for part in ["lib", "share"] {
+        symlink(prefix().join(part), dir.path().join(part)).unwrap();
+    }
+    dir
+}
+
+fn advise(options: &[&str], script: &str) -> Output {
+    let still = still();
+    let mut command = flexguard();
+    command
+        .env("FLEXGUARD_PREFIX", still.path())
+        .args(["advise", "--monitor", "off", "--locks", LOCKS])
+        .args(options)
+        .args(["--", "sh", "-c", script]);
+    command.output().expect("the command starts")
+}
+
+/// A script whose score is `others` times 100 unless the preloaded lock is `lock`, then `with` times 100.
+fn score(lock: &str, with: u32, others: u32) -> String {
+    format!(
+        "case $LD_PRELOAD in */{lock}.so*) echo score {with}00;; *) echo score {others}00;; esac"
+    )
+}
+
+fn advice(options: &[&str], script: &str) -> serde_json::Value {
+    let scored = ["--json", "--score", "score ([0-9]+)"];
+    let output = advise(&[&scored[..], options].concat(), script);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let advice = json(&stdout(&output));
+    check_schema("advise", std::slice::from_ref(&advice));
+    advice
+}
+
+#[test]
+fn a_lock_that_helps_is_recommended_with_the_factor() {
+    let advice = advice(&[], &score("flexguard-sosp25", 3, 2));
+    assert_eq!(advice["outcome"], "helps");
+    assert_eq!(advice["recommended"], "flexguard-sosp25");
+    let ratio = &advice["locks"][1]["ratio"];
+    assert!((ratio["estimate"].as_f64().unwrap() - 1.5).abs() < 1e-9);
+    assert_eq!(ratio["rounds"], 7);
+    assert_eq!(advice["locks"][0]["difference"], "unclear");
+}
+
+#[test]
+fn a_lock_that_harms_is_not_recommended() {
+    let advice = advice(&[], &score("flexguard", 1, 2));
+    assert_eq!(advice["outcome"], "hurts");
+    assert!(advice["recommended"].is_null());
+    assert_eq!(advice["locks"][0]["difference"], "worse");
+}
+
+/// What helps, but is no lock of FlexGuard's, is shown, and is no reason to use FlexGuard.
+#[test]
+fn equal_programs_make_no_difference() {
+    for script in ["echo score 100", &score("futex", 3, 2)] {
+        let advice = advice(&[], script);
+        assert_eq!(advice["outcome"], "no-difference");
+        assert!(advice["recommended"].is_null());
+    }
+    let output = advise(&["--score", "score ([0-9]+)"], "echo score 100");
+    let text = stdout(&output);
+    assert!(
+        text.contains("no difference that these runs can tell"),
+        "{text}"
+    );
+    assert!(!text.contains("Use it"), "{text}");
+}
+
+#[test]
+fn three_rounds_are_too_few() {
+    let advice = advice(&["--rounds", "3"], &score("flexguard", 9, 1));
+    assert_eq!(advice["outcome"], "too-few-rounds");
+    assert!(advice["recommended"].is_null());
+}
+
+#[test]
+fn the_advice_is_in_plain_words() {
+    let output = advise(&["--score", "score ([0-9]+)"], &score("flexguard", 3, 2));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    for words in [
+        "FlexGuard helps this program: with flexguard it is 1.50× the score of glibc's locks",
+        "interval 1.50× to 1.50×, 7 rounds",
+        "the monitor is absent",
+        "CPU time of a run",
+        "Use it: flexguard run --lock flexguard -- sh -c",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn time_is_compared_without_a_score() {
+    let output = advise(&["--json", "--rounds", "1"], "echo secret");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let advice = json(&stdout(&output));
+    check_schema("advise", std::slice::from_ref(&advice));
+    assert_eq!(advice["measure"], "elapsed_seconds");
+    assert!(advice["glibc"]["elapsed_seconds"].as_f64().unwrap() > 0.0);
+    assert!(!stdout(&output).contains("secret\n"));
+}
+
+/// With the best score, but it failed: it is neither judged nor recommended. 77 is no special status here.
+#[test]
+fn a_program_that_fails_is_shown_with_its_lock() {
+    for status in ["3", "77"] {
+        let script = format!(
+            "echo score 1; case $LD_PRELOAD in */flexguard.so*) echo why; exit {status};; esac"
+        );
+        let output = advise(&["--json", "--score", "score ([0-9]+)"], &script);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let wanted = format!("flexguard: exit status {status}");
+        assert!(said.contains(&wanted) && said.contains("why"), "{said}");
+        let advice = json(&stdout(&output));
+        check_schema("advise", std::slice::from_ref(&advice));
+        assert_eq!(advice["failures"][0]["lock"], "flexguard");
+        assert!(advice["locks"][0]["ratio"].is_null());
+        assert_eq!(advice["outcome"], "no-difference");
+        assert_eq!(advice["complete"], false);
+    }
+    let output = advise(&[], "exit 3");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stdout(&output).contains("Nothing can be said"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let of = |program: &[&str]| {
+        let output = run([&["advise", "--monitor", "off", "--"], program].concat());
+        (output.status.code(), stderr(&output))
+    };
+    assert_eq!(of(&[]).0, Some(2));
+    assert_eq!(of(&["/no/such/program"]).0, Some(127));
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    // An ELF header, a program header of the type PT_INTERP, and the name of musl's loader.
+    let name = b"/lib/ld-musl-x86_64.so.1\0";
+    let mut file = vec![0; 120];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    for (at, byte) in [(32, 64), (54, 56), (56, 1), (64, 3), (72, 120)] {
+        file[at] = byte;
+    }
+    file[64 + 32] = name.len() as u8;
+    file.extend(name);
+    fs::write(&program, file).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, said) = of(&[program.to_str().unwrap()]);
+    assert_eq!(code, Some(126), "{said}");
+    assert!(said.contains("linked to musl"), "{said}");
+}
+
+/// The program counts its runs, and its eleventh waits until it is killed: two rounds of five runs are finished then.
+#[test]
+fn an_interrupt_keeps_the_finished_rounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = dir.path().join("count");
+    let script = format!(
+        "echo run >>{0}; [ $(wc -l <{0}) -le 10 ] || exec sleep 1000; echo score 100",
+        count.display()
+    );
+    let still = still();
+    let mut command = flexguard();
+    command
+        .env("FLEXGUARD_PREFIX", still.path())
+        .args(["advise", "--monitor", "off", "--json"])
+        .args(["--locks", LOCKS, "--score", "score ([0-9]+)", "--"])
+        .args(["sh", "-c", &script])
+        .stdout(Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait_for("the eleventh run", || {
+        let runs = fs::read_to_string(&count).unwrap_or_default();
+        (runs.lines().count() == 11).then_some(())
+    });
+    // SAFETY: no pointers are passed; the child has not been reaped.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGINT));
+    let advice = json(&stdout(&output));
+    check_schema("advise", std::slice::from_ref(&advice));
+    assert_eq!(advice["outcome"], "too-few-rounds");
+    assert_eq!(advice["complete"], false);
+    for lock in advice["locks"].as_array().unwrap() {
+        assert_eq!(lock["ratio"]["rounds"], 2, "{lock}");
+    }
+}
+
+#[test]
+fn the_monitors_counters_are_among_the_reasons() {
+    if !bpf("the_monitors_counters_are_among_the_reasons") {
+        return;
+    }
+    let output = run([
+        "advise",
+        "--rounds",
+        "1",
+        "--json",
+        "--locks",
+        "flexguard",
+        "true",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let advice = json(&stdout(&output));
+    check_schema("advise", std::slice::from_ref(&advice));
+    let counters = &advice["locks"][0]["counters"];
+    assert!(counters["preempted_critical_sections"].is_number());
+    assert!(counters["registered_processes"].is_number());
+}
