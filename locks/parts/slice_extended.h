@@ -14,41 +14,17 @@
  * would end an extension by force.
  *
  * Without the kernel's help this is the lock itself, and two stores. All invariants are the lock's own.
- * Deviation: the authors' spinlock requests before it takes the lock and withdraws if it fails. */
+ * locks/published/tas-slice.c requests before it takes the lock, as the kernel's patches do, which only a lock that is
+ * taken by one instruction can. */
 #ifndef FGI_PARTS_SLICE_EXTENDED_H
 #define FGI_PARTS_SLICE_EXTENDED_H
 
-#define FGI_LOCK_HAS_REFUSAL
-#include "locks/lock.h"
-#include "locks/parts/slice_extension.h"
-
-/* On a machine without the extension a measurement of this lock would be one of the lock itself. */
-static inline const char *fgi_lock_refusal(void)
-{
-	switch (fgi_slice_extension_start()) {
-	case 0:
-		return NULL;
-	case EINVAL:
-		return "this kernel has no time-slice extension (Linux 7.0 and later, CONFIG_RSEQ_SLICE_EXTENSION)";
-	case EBUSY:
-		return "something else has registered the restartable-sequences area: set "
-		       "GLIBC_TUNABLES=glibc.pthread.rseq=0";
-	default:
-		return "this kernel was built or booted without the time-slice extension, or the C library's "
-		       "restartable-sequences area is too short for it: set GLIBC_TUNABLES=glibc.pthread.rseq=0";
-	}
-}
-
-static inline void withdraw_if_free(void)
-{
-	if (fgi_sections() <= 0)
-		fgi_slice_withdraw();
-}
+#include "locks/parts/slice_holder.h"
 
 /* The wake-ups of the lock's own code. */
 static inline int wake_withdrawn(uint32_t *word, int n)
 {
-	withdraw_if_free();
+	fgi_slice_withdraw_if_free();
 	return fgi_futex_wake(word, n);
 }
 
@@ -91,7 +67,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 static inline void fgi_unlock(struct fg_lock *l)
 {
 	plain_unlock(l);
-	withdraw_if_free();
+	fgi_slice_withdraw_if_free();
 }
 
 #endif
