@@ -57,6 +57,8 @@ environment = { FG_SETTING = "sleep_us=7" }
 
 [[claim]]
 locks = ["a"]
+place = "Fig. 1"
+published = "2.5 times"
 says = "is twice as good"
 scene = "pair"
 measure = "throughput_ops_per_ms"
@@ -105,7 +107,18 @@ fn subjects_have_their_environment_and_claims_their_verdicts() {
     assert_eq!(claims[0]["verdict"], "holds");
     assert_eq!(claims[1]["verdict"], "does not hold");
     let table = fs::read_to_string(out.join("claims.md")).unwrap();
-    assert!(table.contains("| a | is twice as good |"), "{table}");
+    assert!(
+        table.contains("| a | Fig. 1 | is twice as good | 2.5 times | 300 "),
+        "{table}"
+    );
+    assert!(
+        table.contains("| a |  | is ten times as good |  | 300 "),
+        "{table}"
+    );
+    assert_eq!(claims[0]["place"], "Fig. 1");
+    assert_eq!(claims[0]["published"], "2.5 times");
+    let told = "a: is twice as good (Fig. 1: 2.5 times): holds: ";
+    assert!(stdout(&output).contains(told), "{}", stdout(&output));
     assert!(out.join("report.html").is_file());
     let result = json(&fs::read_to_string(out.join("pair.json")).unwrap());
     assert_eq!(result["verdicts"][1]["leader"], "a");

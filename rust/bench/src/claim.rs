@@ -4,7 +4,9 @@
 //! ```toml
 //! [[claim]]
 //! locks = ["ticket", "mcs"]           # of each of which it is said
-//! says = "collapses when threads outnumber contexts (2.1.2): a tenth of its throughput or less"
+//! place = "section 2.1.2"             # where the paper says it, and
+//! published = "a 30,000th"            # what it measured there; both are only shown
+//! says = "collapses when threads outnumber contexts: a tenth of its throughput or less"
 //! scene = "load"
 //! measure = "throughput_ops_per_ms"
 //! at = { threads = "4x" }
@@ -32,6 +34,11 @@ use crate::suite::Experiment;
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     locks: Vec<String>,
+    /// The paper's section or figure, and the number that it printed.
+    #[serde(default)]
+    place: String,
+    #[serde(default)]
+    published: String,
     says: String,
     scene: String,
     /// Of what is refused nothing is measured.
@@ -59,7 +66,9 @@ struct Other {
 #[derive(Debug, Clone, Serialize)]
 pub struct Judged {
     pub lock: String,
+    pub place: String,
     pub claim: String,
+    pub published: String,
     pub measured: String,
     pub verdict: Verdict,
 }
@@ -79,9 +88,19 @@ pub enum Verdict {
 impl std::fmt::Display for Judged {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let verdict = self.verdict.text().replace('*', "");
+        let source = [&self.place, &self.published];
+        let source: Vec<&str> = source
+            .into_iter()
+            .map(String::as_str)
+            .filter(|s| !s.is_empty())
+            .collect();
+        let source = match source[..] {
+            [] => String::new(),
+            _ => format!(" ({})", source.join(": ")),
+        };
         write!(
             f,
-            "{}: {}: {verdict}: {}",
+            "{}: {}{source}: {verdict}: {}",
             self.lock, self.claim, self.measured
         )
     }
@@ -136,6 +155,11 @@ fn is_at(point: &Point, at: &BTreeMap<String, Value>) -> bool {
 }
 
 impl Claim {
+    #[cfg(test)]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
     /// What about it cannot be judged by what the scenes measure.
     pub fn check(&self, experiments: &[Experiment]) -> Result<(), String> {
         let scene = experiments.iter().find(|e| e.id == self.scene);
@@ -180,7 +204,9 @@ impl Claim {
             });
             Judged {
                 lock: lock.clone(),
+                place: self.place.clone(),
                 claim: self.says.clone(),
+                published: self.published.clone(),
                 measured,
                 verdict,
             }
@@ -266,7 +292,7 @@ pub fn judge(claims: &[Claim], documents: &[(String, &Document)]) -> Vec<Judged>
 pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> String {
     let mut text = format!(
         "# {title}: what is claimed, and whether it holds here\n\n{}, {} hardware contexts, Linux {}\n\n\
-         | lock | claim | measured | verdict |\n|---|---|---|---|\n",
+         | lock | place | claim | published | measured | verdict |\n|---|---|---|---|---|---|\n",
         machine.cpu.as_deref().unwrap_or("unknown CPU"),
         machine.hardware_contexts,
         machine.kernel.as_deref().unwrap_or("?")
@@ -274,9 +300,11 @@ pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> Stri
     for j in judged {
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} |",
             j.lock,
+            j.place,
             j.claim,
+            j.published,
             j.measured,
             j.verdict.text()
         );

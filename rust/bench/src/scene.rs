@@ -581,6 +581,30 @@ mod tests {
         assert_eq!(wrong.allowed, "a number, or a list of numbers");
     }
 
+    /// The reader of a verdict must be able to find the sentence in the paper.
+    #[test]
+    fn installed_claims_about_papers_name_their_place() {
+        let scenes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+        for (name, places) in [
+            ("papers.toml", &["Fig. "][..]),
+            (
+                "published-locks.toml",
+                &["section", "poster", "VEE'13", "EuroSys'20", "ours"],
+            ),
+        ] {
+            let text = fs::read_to_string(scenes.join(name)).unwrap();
+            let file: File = toml::from_str(&text).unwrap();
+            assert!(file.claims.len() > 20, "{name}");
+            for claim in file.claims {
+                let place = claim.get_ref().place();
+                assert!(
+                    places.iter().any(|p| place.starts_with(p)),
+                    "{name}: {claim:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn another_version_is_refused() {
         let wrong = parse(

@@ -143,14 +143,13 @@ impl Session<'_> {
                     Done::Measured => {}
                 }
                 let after = distance::measure(&self.handover);
-                if !document.end_round(point, round, after) {
+                let last = again == MAKE_UP;
+                if !document.end_round(point, round, after, last) || last {
                     break;
                 }
                 document.moved_rounds += 1;
-                if again < MAKE_UP {
-                    self.progress
-                        .more(group.len(), group.iter().map(|g| g.1).sum());
-                }
+                self.progress
+                    .more(group.len(), group.iter().map(|g| g.1).sum());
             }
             document.analyse();
             (self.keep)(document)?;
@@ -336,8 +335,15 @@ impl Document {
         }
     }
 
-    /// The round is over, and the CPUs are `after` apart. True: they were moved in it, and it was thrown away.
-    fn end_round(&mut self, point: &Point, round: Option<u32>, after: Option<f64>) -> bool {
+    /// The round is over, and the CPUs are `after` apart. True: they were moved in it. Then it is thrown away, unless
+    /// it is the last try: what is known is kept, and each value says how far apart the CPUs were.
+    fn end_round(
+        &mut self,
+        point: &Point,
+        round: Option<u32>,
+        after: Option<f64>,
+        last: bool,
+    ) -> bool {
         let (Some(round), Some(after)) = (round, after) else {
             return false;
         };
@@ -352,7 +358,7 @@ impl Document {
             }
         }
         let moved = places.iter().any(|p| p.is_none() || *p != places[0]);
-        if moved {
+        if moved && !last {
             for entry in self.results.iter_mut().filter(|e| e.point == *point) {
                 entry.rounds.retain(|s| s.round != round);
             }
@@ -376,6 +382,20 @@ mod tests {
     fn warm_ups_come_first() {
         let rounds: Vec<Option<u32>> = interleave(2, 2, 1, 1).iter().map(|s| s.round).collect();
         assert_eq!(rounds, [None, None, Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn the_last_try_of_a_round_is_kept_even_if_the_cpus_were_moved() {
+        for (last, kept) in [(false, 6), (true, 7)] {
+            let mut document = crate::document::testing::document();
+            let point = document.results[0].point.clone();
+            document.results[0].rounds[3].distance = Some(Distance {
+                before_ns: 50.0,
+                after_ns: None,
+            });
+            assert!(document.end_round(&point, Some(3), Some(250.0), last));
+            assert_eq!(document.results[0].rounds.len(), kept);
+        }
     }
 
     proptest! {
