@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tas-slice: when a thread asks for a longer time slice, and when it takes that back. On any kernel: the request goes to
- * two bytes that the kernel does not know. */
+/* tas-slice: when a thread asks for a longer time slice, and when it takes that back. On any kernel: the request goes
+ * to two bytes that the kernel does not know. */
 #define FGI_LOCK_HAS_REFUSAL
 #include "locks/lock.h"
 #include "locks/parts/slice_extension.h"

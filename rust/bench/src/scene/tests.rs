@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+use super::*;
+use crate::catalogue::testing::catalogue;
+
+const HEAD: &str = "version = 1\ntitle = \"t\"\n";
+
+fn refusal(scene: &str) -> String {
+    let text = format!("{HEAD}{scene}");
+    let wrong = parse(&text, &catalogue(), &Sizes::default())
+        .err()
+        .expect("it is refused");
+    let failure = wrong.in_file(Path::new("s.toml"), &text);
+    failure.report().to_string()
+}
+
+#[test]
+fn a_scene_becomes_points_and_subjects() {
+    let text = format!(
+        "{HEAD}[[scene]]\nname = \"a\"\nworkload = \"shm\"\nlocks = [\"posix\"]\nthreads = [2, \"1x\", 8]\n\
+         options = {{ cycles-between = [100, 300] }}\nrounds = 3\n\
+         [[scene.subject]]\nname = \"tuned\"\nlock = \"flexguard\"\nenvironment = {{ FLEXGUARD_SOCKET = \"\" }}\n"
+    );
+    let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
+    let scene = &scenes.experiments[0];
+    assert_eq!((scene.id.as_str(), scene.plan.rounds), ("a", 3));
+    assert_eq!(scene.workload.subjects(), ["posix", "tuned"]);
+    assert!(
+        scene
+            .workload
+            .points()
+            .iter()
+            .any(|p| p.to_string().contains("300 cycles between"))
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line_and_what_is_allowed() {
+    let scene = "[[scene]]\nname = \"a\"\nworkload = \"shm\"\nlocks = [\"posix\"]\n";
+    for (more, line, expected) in [
+        ("threads = 0\n", 7, "from 1 to 4096"),
+        ("threads = [2, \"many\"]\n", 7, "factor such as 2x"),
+        ("options = { cycles-between = -1 }\n", 7, "from 0 to"),
+        ("options = { depth = 1 }\n", 7, "there are: cycles-between"),
+        ("rounds = 0\n", 7, "from 1 to 1000"),
+        ("colour = 1\n", 7, "unknown field `colour`"),
+        ("program = [\"x\"]\n", 3, "exactly one of"),
+        ("primary = \"beauty\"\n", 3, "throughput_ops_per_ms"),
+        (scene, 8, "a second scene 'a'"),
+        ("threads = \n", 7, ""),
+    ] {
+        let text = refusal(&format!("{scene}{more}"));
+        assert!(
+            text.contains(&format!("s.toml:{line}: ")) && text.contains(expected),
+            "{more}: {text}"
+        );
+    }
+    assert!(refusal("[[scene]]\nname = \"a b\"\nworkload = \"shm\"\n").contains("s.toml:4: "));
+    assert!(
+        refusal("[[scene]]\nname = \"a\"\nworkload = \"dance\"\nlocks=[\"x\"]")
+            .contains("shm, hashtable")
+    );
+    assert!(refusal("[[scene]]\nname = \"a\"\nworkload = \"shm\"\n").contains("names no lock"));
+}
+
+#[test]
+fn scenes_of_programs_that_are_not_installed_are_known() {
+    let scene = |name: &str, program: &str| {
+        format!("[[scene]]\nname = \"{name}\"\nprogram = [\"{program}\"]\nlocks = [\"posix\"]\n")
+    };
+    let text = format!(
+        "{HEAD}{}{}",
+        scene("a", "true"),
+        scene("b", "no-such-program")
+    );
+    let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
+    assert_eq!(scenes.experiments.len(), 2);
+    assert_eq!(scenes.missing, [("b".into(), "no-such-program".into())]);
+}
+
+#[test]
+fn a_program_takes_lists_and_names_of_its_own() {
+    let text = format!(
+        "{HEAD}[[scene]]\nname = \"a\"\nprogram = [\"true\", \"{{threads}}\", \"{{mutexes}}\"]\n\
+         locks = [\"posix\"]\nthreads = [2, 8]\noptions = {{ mutexes = [1, 4] }}\n"
+    );
+    let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
+    let points = scenes.experiments[0].workload.points();
+    assert_eq!(points.len(), 4);
+    assert_eq!(points[3].to_string(), "8 threads, 4 mutexes");
+    let wrong = text.replace("[1, 4]", "\"many\"");
+    let wrong = parse(&wrong, &catalogue(), &Sizes::default())
+        .err()
+        .unwrap();
+    assert_eq!(wrong.allowed, "a number, or a list of numbers");
+}
+
+/// The reader of a verdict must be able to find the sentence in the paper.
+#[test]
+fn installed_claims_about_papers_name_their_place() {
+    let scenes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+    for (name, places) in [
+        ("papers.toml", &["Fig. "][..]),
+        (
+            "published-locks.toml",
+            &["section", "poster", "VEE'13", "EuroSys'20", "ours"],
+        ),
+    ] {
+        let text = fs::read_to_string(scenes.join(name)).unwrap();
+        let file: File = toml::from_str(&text).unwrap();
+        assert!(file.claims.len() > 20, "{name}");
+        for claim in file.claims {
+            let place = claim.get_ref().place();
+            assert!(
+                places.iter().any(|p| place.starts_with(p)),
+                "{name}: {claim:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn another_version_is_refused() {
+    let wrong = parse(
+        "version = 2\ntitle = \"t\"\n",
+        &catalogue(),
+        &Sizes::default(),
+    )
+    .err()
+    .unwrap();
+    assert!(wrong.what.contains("version 2") && wrong.allowed.contains("version 1"));
+}
