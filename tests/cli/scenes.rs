@@ -176,8 +176,14 @@ fn making_up_for_moved_rounds_has_an_end() {
     let output = scenes(&fake, SCENES, &["--rounds", "1"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let result = json(&fs::read_to_string(fake.path().join("out/pair.json")).unwrap());
-    // Two points, each measured once and made up for three times.
-    assert_eq!(result["moved_rounds"], 8);
+    // Two points, each thrown away three times; the fourth try is kept, with what it says of the distance.
+    assert_eq!(result["moved_rounds"], 6);
+    for entry in result["results"].as_array().unwrap() {
+        let rounds = entry["rounds"].as_array().unwrap();
+        assert_eq!(rounds.len(), 1);
+        assert_eq!(rounds[0]["distance"]["before_ns"], 50.0);
+        assert_eq!(rounds[0]["distance"]["after_ns"], 250.0);
+    }
 }
 
 #[test]
