@@ -59,7 +59,7 @@ static struct fg_queue_node *below(const struct fg_queue_node *node)
 
 static void put_on(struct fg_queue_node *node, uint32_t name_below)
 {
-	fg_store_relaxed(&node->free, (uint64_t)name_of(node) << 32 | name_below);
+	fg_store_relaxed(&node->free, (fg_load_relaxed(&node->free) & ~(uint64_t)UINT32_MAX) | name_below);
 }
 
 static void push(struct fg_queue_node *node)
