@@ -8,7 +8,6 @@
  *   lock_drop(l)          release it; on the virtual CPU that took it
  *   lock_is_locked(l)     is it held, or being waited for
  *   lock_is_contended(l)  does another virtual CPU wait for it
- *   lock_is_owned(l)      does a virtual CPU own it at this moment (only the counts ask)
  *
  * Preemption is off in all of them, interrupts may be on: a handler may interrupt a waiter and take other locks. So a
  * virtual CPU may wait for several locks at once, and nothing a waiter writes outside of its stack may be only its own.

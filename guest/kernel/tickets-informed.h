@@ -10,11 +10,11 @@
  *
  *   next, serving   the tickets
  *   stalled         the tickets before this one are stalled; it means nothing outside of ]serving, next]
- *   owned           only in a kernel that counts: 1 while a virtual CPU has seen that it owns the lock
+ *   owned           what tickets.h says
  *
  * Deviations: the time is the host's clock in ns, where Fig. 5 reads the cycle counter. And the rule for a stalled
- * queue of locks/parts/informed.h, the same lock for threads: a waiter that has waited for STALL_TURNS declares the
- * tickets drawn so far stalled, and nobody draws another until they are served. trylock ignores the slice. */
+ * queue of locks/parts/informed.h, the same lock for threads: a waiter that has waited for QUEUE_STALL_TURNS declares
+ * the tickets drawn so far stalled, and nobody draws another until they are served. trylock ignores the slice. */
 #ifndef FLEXGUARD_TICKETS_INFORMED_H
 #define FLEXGUARD_TICKETS_INFORMED_H
 
@@ -39,6 +39,14 @@ struct lock {
 
 #define CSD_NS 6000 /* section 4.1: 2^14 cycles, 6 us */
 #define QUEUE_STALL_TURNS 16384
+
+static __always_inline void waited(struct lock *l, u32 turns)
+{
+	if (turns == QUEUE_STALL_TURNS)
+		WRITE_ONCE(l->stalled, READ_ONCE(l->next));
+}
+
+#include "tickets.h"
 
 static __always_inline void await_next_slice(struct waiting *w, u64 slice, u64 end);
 
@@ -73,58 +81,8 @@ static __always_inline void await_capability(struct lock *l)
 
 static __always_inline void lock_take(struct lock *l)
 {
-	struct waiting w;
-	u16 ticket;
-
 	await_capability(l);
-	ticket = xadd(&l->next, 1);
-	if (unlikely(smp_load_acquire(&l->serving) != ticket)) {
-		wait_begin(&w, (u16)(ticket - READ_ONCE(l->serving)));
-		while (smp_load_acquire(&l->serving) != ticket) {
-			if (stalled(&w))
-				count_stall(READ_ONCE(l->owned));
-			if (w.turns == QUEUE_STALL_TURNS)
-				WRITE_ONCE(l->stalled, READ_ONCE(l->next));
-			turn(&w);
-		}
-		wait_end(&w);
-	}
-	if (COUNTING)
-		WRITE_ONCE(l->owned, 1);
-}
-
-static __always_inline bool lock_try(struct lock *l)
-{
-	u32 tickets = READ_ONCE(l->tickets);
-
-	if ((u16)tickets != tickets >> 16)
-		return false;
-	if (cmpxchg_acquire(&l->tickets, tickets, (tickets & 0xffff0000) | (u16)(tickets + 1)) != tickets)
-		return false;
-	if (COUNTING)
-		WRITE_ONCE(l->owned, 1);
-	return true;
-}
-
-static __always_inline void lock_drop(struct lock *l)
-{
-	if (COUNTING)
-		WRITE_ONCE(l->owned, 0);
-	smp_store_release(&l->serving, (u16)(l->serving + 1));
-}
-
-static __always_inline bool lock_is_locked(struct lock *l)
-{
-	u32 tickets = READ_ONCE(l->tickets);
-
-	return (u16)tickets != tickets >> 16;
-}
-
-static __always_inline bool lock_is_contended(struct lock *l)
-{
-	u32 tickets = READ_ONCE(l->tickets);
-
-	return (u16)(tickets - (tickets >> 16)) > 1;
+	take_in_order(l);
 }
 
 #endif
