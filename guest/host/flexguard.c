@@ -3,6 +3,7 @@
  * Preemption Monitor, to which a guest is a process like any other and a virtual CPU a thread like any other. Without a
  * monitor, or with one that has ended, the page of zeros stands in: that costs speed only (I7). */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/rseq.h>
 #include <poll.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
@@ -23,6 +25,8 @@
 #include <os.h>
 
 #define REPLY_MS 2000
+#define ERRNO_MOST 4095    /* the kernel's MAX_ERRNO */
+#define UNMAPPED_UID 65534 /* the kernel's default for users that a user namespace does not know */
 
 /* Of glibc's restartable-sequences area, from the thread pointer; absent before glibc 2.35. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -159,11 +163,42 @@ __uml_setup("flexguard_monitor=", set_monitor,
 	    "flexguard_monitor=<socket>\n"
 	    "    Register with FlexGuard's monitor at this socket, or @name.\n\n");
 
-/* The descriptor of the page, or a negative errno value. */
+/* A monitor is run by root or by the user of this guest; in a user namespace root may have no number. At a path the
+ * permissions of the file system say who may serve, but an abstract name is anybody's. As in runtime/monitor.c. */
+static int __init is_trusted(int fd)
+{
+	struct ucred server;
+	socklen_t length = sizeof(server);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &length) < 0)
+		return 0;
+	return server.uid == 0 || server.uid == geteuid() || (server.uid == UNMAPPED_UID && monitor.sun_path[0]);
+}
+
+/* The descriptor that came with a message, or -EPROTO if it was none or several: those are closed. */
+static int __init descriptor_of(struct msghdr *m)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(m);
+	size_t n, i;
+	int got;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return -EPROTO;
+	n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	for (i = 0; i < n; i++) {
+		memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(got));
+		if (n == 1)
+			return got;
+		close(got);
+	}
+	return -EPROTO;
+}
+
+/* The descriptor of the page, or a negative errno value. A descriptor that comes with any other answer is closed. */
 static int __init receive(int fd)
 {
 	union {
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(sizeof(int))]; /* aligned, and so large enough for two */
 		struct cmsghdr align;
 	} control;
 	struct fg_reply reply = {0};
@@ -173,20 +208,28 @@ static int __init receive(int fd)
 			   .msg_control = control.space,
 			   .msg_controllen = sizeof(control.space)};
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
-	struct cmsghdr *c;
-	int got = -EPROTO;
+	ssize_t size;
+	int got, error = 0;
 
 	if (poll(&readable, 1, REPLY_MS) != 1)
 		return -ETIMEDOUT;
-	if (recvmsg(fd, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(reply))
-		return -EPROTO;
-	c = CMSG_FIRSTHDR(&m);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&got, CMSG_DATA(c), sizeof(got));
-	return reply.status ? -(int)reply.status : got;
+	size = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+	if (size < 0)
+		return -errno;
+	got = descriptor_of(&m);
+	if (size != (ssize_t)sizeof(reply) || reply.magic != FG_ABI_MAGIC || reply.version != FG_ABI_VERSION)
+		error = -EPROTO;
+	else if (reply.status != 0)
+		error = reply.status <= ERRNO_MOST ? -(int)reply.status : -EPROTO;
+	if (error == 0)
+		return got;
+	if (got >= 0)
+		close(got);
+	return error;
 }
 
-static int __init attach(void)
+/* A descriptor of the page, or a negative errno value. */
+static int __init request(void)
 {
 	struct fg_registration registration = {
 		.magic = FG_ABI_MAGIC,
@@ -195,25 +238,55 @@ static int __init attach(void)
 		.block_offset = (char *)&flexguard_block - (char *)__builtin_thread_pointer(),
 		.flags = FG_WANT_SLICE_FORECAST,
 	};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), got = -1;
-	void *mapped = MAP_FAILED;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), got;
 
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (struct sockaddr *)&monitor, monitor_length) < 0 ||
-	    send(fd, &registration, sizeof(registration), MSG_NOSIGNAL) != (ssize_t)sizeof(registration))
+	if (connect(fd, (struct sockaddr *)&monitor, monitor_length) < 0)
+		got = -errno;
+	else if (!is_trusted(fd))
+		got = -EPERM;
+	else if (send(fd, &registration, sizeof(registration), MSG_NOSIGNAL) != (ssize_t)sizeof(registration))
 		got = -errno;
 	else
 		got = receive(fd);
 	close(fd);
-	if (got < 0)
-		return got;
-	mapped = mmap(NULL, FG_PAGE, PROT_READ, MAP_SHARED, got, 0);
-	close(got);
+	return got;
+}
+
+/* Nobody can truncate a BPF map, which is no file; a file must be sealed. Every look at a truncated page would be a
+ * SIGBUS. */
+static int __init cannot_shrink(int fd)
+{
+	struct stat s;
+	int seals;
+
+	if (fstat(fd, &s) < 0)
+		return 0;
+	if ((s.st_mode & S_IFMT) == 0)
+		return 1;
+	seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && s.st_size >= (off_t)FG_PAGE;
+}
+
+static int __init attach(void)
+{
+	int fd = request();
+	struct fg_shared *mapped = MAP_FAILED;
+
+	if (fd < 0)
+		return fd;
+	if (cannot_shrink(fd))
+		mapped = mmap(NULL, FG_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
 	if (mapped == MAP_FAILED)
-		return -errno;
+		return -EPROTO;
+	if (mapped->magic != FG_ABI_MAGIC || mapped->version != FG_ABI_VERSION) {
+		munmap(mapped, FG_PAGE);
+		return -EPROTO;
+	}
 	page = mapped;
-	return page->magic == FG_ABI_MAGIC && page->version == FG_ABI_VERSION ? 0 : -EPROTO;
+	return 0;
 }
 
 static int __init attach_or_say_why(void)
@@ -227,7 +300,6 @@ static int __init attach_or_say_why(void)
 		os_info("flexguard: attached to the monitor\n");
 		return 0;
 	}
-	page = &no_monitor;
 	os_warn("flexguard: no monitor: %s\n", strerror(-error));
 	return 0;
 }
