@@ -157,7 +157,7 @@ int main(void)
 	await(&bystander_waits, 1);
 	for (int i = 0; i < n / 2; i++)
 		cancelled += vanish(i);
-	CHECK(cancelled > 0);
+	CHECK(cancelled > 0 || !ours()); /* since glibc 2.41 its wait does not end by a cancellation that comes after */
 	ok(pthread_mutex_lock(&bystander_mutex));
 	bystander_may_go = 1;
 	ok(pthread_cond_signal(&bystander_cond));

@@ -4,10 +4,13 @@
 # assembled everything.
 # shellcheck disable=SC2154 # the three are the test's
 
-# Leaves its process id in $monitor once it is ready. Ends the test with 77 where it cannot load.
+# Leaves its process id in $monitor once it is ready. It is started by $confined, if that is set.
+# Ends the test with 77 where it cannot load.
 start_monitor() {
 	[ -p "$scratch/ready" ] || mkfifo "$scratch/ready"
-	"$prefix/bin/flexguard" monitor --socket "$FLEXGUARD_SOCKET" > "$scratch/ready" 2> "$scratch/log" &
+	# shellcheck disable=SC2086 # a command and its arguments
+	${confined:-} "$prefix/bin/flexguard" monitor --socket "$FLEXGUARD_SOCKET" \
+		> "$scratch/ready" 2> "$scratch/log" &
 	monitor=$!
 	exec 3< "$scratch/ready"
 	read -r line <&3 || {

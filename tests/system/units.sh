@@ -16,6 +16,15 @@ for unit in flexguard flexguard-metrics; do
 	systemd-analyze security --offline=true --threshold=20 "$units/$unit.service" >"$scratch/exposure" ||
 		{ cat "$scratch/exposure"; exit 1; }
 done
+# The pod of packaging/kubernetes has the capabilities of the unit, and its client none.
+manifests=$(dirname "$(realpath "$0")")/../../packaging/kubernetes
+has=$(sed -n 's/^CapabilityBoundingSet=//p' "$units/flexguard.service" | sed 's/CAP_//g; s/ /, /g')
+[ "$(sed -n 's/^ *add: //p' "$manifests"/*.yaml)" = "[$has]" ] ||
+	{ echo "the DaemonSet's capabilities are not [$has]"; exit 1; }
+for pod in monitor client; do
+	grep -q 'drop: \[ALL\]' "$manifests/$pod.yaml" ||
+		{ echo "$pod.yaml does not drop all capabilities"; exit 1; }
+done
 systemd-sysusers --dry-run "$1/lib/sysusers.d/flexguard.conf" >/dev/null 2>"$scratch/said" || { cat "$scratch/said"; exit 1; }
 systemd-tmpfiles --create --root="$scratch" "$1/lib/tmpfiles.d/flexguard.conf"
 [ "$(stat -c %a "$scratch/run/flexguard")" = 755 ]
