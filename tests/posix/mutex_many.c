@@ -43,14 +43,14 @@ static void *lock_all(void *unused)
 	return unused;
 }
 
-static void crowd(void)
+static void crowd(int threads)
 {
 	pthread_t thread[THREADS];
 
-	ok(pthread_barrier_init(&together, NULL, (unsigned int)at_most(THREADS)));
-	for (int i = 0; i < at_most(THREADS); i++)
+	ok(pthread_barrier_init(&together, NULL, (unsigned int)threads));
+	for (int i = 0; i < threads; i++)
 		thread[i] = check_thread(lock_all, NULL);
-	for (int i = 0; i < at_most(THREADS); i++)
+	for (int i = 0; i < threads; i++)
 		check_join(thread[i]);
 	ok(pthread_barrier_destroy(&together));
 }
@@ -66,7 +66,7 @@ int main(void)
 	before = anonymous();
 	for (unsigned int i = 0; i < MUTEXES; i++)
 		ok(pthread_mutex_init(&mutexes[i], NULL));
-	crowd();
+	crowd(at_most(THREADS));
 	after = anonymous();
 	for (unsigned int i = 0; i < MUTEXES; i++)
 		CHECK_IS(counts[i], at_most(THREADS));
