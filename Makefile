@@ -58,6 +58,7 @@ check-guests: ## the spinlocks of guest/ in User-Mode Linux guests: torture (Deb
 check-programs: ## real programs of Debian under glibc's locks and ours, checked by their results (PROGRAMS="node python")
 	@scripts/bootstrap build check-programs
 	@$(MAKE) --no-print-directory all
+	@[ -x build/programs/leveldb_db_bench ] || scripts/leveldb
 	@tests/programs/check build $(PROGRAMS)
 
 check-random: ## random operations on the default lock for 20 minutes (SECONDS=n, SEED=n), beside monitors that are killed
