@@ -49,6 +49,16 @@ pub const SOCKET_FILE: (&str, &str) = (
     "The socket of the machine's monitor daemon.",
 );
 
+/// Of a subcommand that asks the monitor.
+pub const SOCKET_ENVIRONMENT: Section = Section {
+    title: "ENVIRONMENT",
+    items: &[SOCKET_ITEM],
+};
+pub const SOCKET_FILES: Section = Section {
+    title: "FILES",
+    items: &[SOCKET_FILE],
+};
+
 /// The manual page of `flexguard` itself, beyond its subcommands.
 pub const MAIN: &[Section] = &[
     Section {
@@ -76,10 +86,7 @@ pub const MAIN: &[Section] = &[
         title: "ENVIRONMENT",
         items: &[PREFIX_ITEM, SOCKET_ITEM, ("NO_COLOR", "Use no colours.")],
     },
-    Section {
-        title: "FILES",
-        items: &[SOCKET_FILE],
-    },
+    SOCKET_FILES,
 ];
 
 /// The sections as the end of a `--help` text.

@@ -13,7 +13,7 @@ use flexguard_monitor::{Hook, Probe, SocketName, Stats};
 use serde::Serialize;
 
 use super::Subcommand;
-use crate::manual::{LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_FILE, SOCKET_ITEM, Section};
+use crate::manual::{LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_FILES, SOCKET_ITEM, Section};
 
 /// Check what works on this machine, and say what to do about what does not
 #[derive(Debug, Args)]
@@ -41,10 +41,7 @@ impl Subcommand for Doctor {
             title: "ENVIRONMENT",
             items: &[PREFIX_ITEM, SOCKET_ITEM, LOG_ITEM],
         },
-        Section {
-            title: "FILES",
-            items: &[SOCKET_FILE],
-        },
+        SOCKET_FILES,
     ];
 
     fn run(self) -> Result<Status> {

@@ -16,7 +16,7 @@ use flexguard_launch::{output, signals};
 use flexguard_monitor::{Listing, SocketName};
 
 use super::{Subcommand, monitor};
-use crate::manual::{OWN_EXIT, SOCKET_FILE, SOCKET_ITEM, Section};
+use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
 use crate::openmetrics;
 
 /// What one request may take. Requests are answered one by one: who is slow makes others wait for so long at most.
@@ -70,14 +70,8 @@ impl Subcommand for Metrics {
                 OWN_EXIT[1],
             ],
         },
-        Section {
-            title: "ENVIRONMENT",
-            items: &[SOCKET_ITEM],
-        },
-        Section {
-            title: "FILES",
-            items: &[SOCKET_FILE],
-        },
+        SOCKET_ENVIRONMENT,
+        SOCKET_FILES,
         Section {
             title: "EXAMPLES",
             items: &[

@@ -16,7 +16,7 @@ use sd_notify::NotifyState;
 use serde::Serialize;
 
 use super::Subcommand;
-use crate::manual::{LOG_ITEM, OWN_EXIT, SOCKET_FILE, SOCKET_ITEM, Section};
+use crate::manual::{LOG_ITEM, OWN_EXIT, SOCKET_FILES, SOCKET_ITEM, Section};
 
 /// How often to look whether the serving thread is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -104,10 +104,7 @@ impl Subcommand for Monitor {
                 LOG_ITEM,
             ],
         },
-        Section {
-            title: "FILES",
-            items: &[SOCKET_FILE],
-        },
+        SOCKET_FILES,
         Section {
             title: "EXAMPLES",
             items: &[

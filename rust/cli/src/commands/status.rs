@@ -12,7 +12,7 @@ use nix::sys::utsname::uname;
 use serde::Serialize;
 
 use super::{Subcommand, monitor};
-use crate::manual::{OWN_EXIT, SOCKET_FILE, SOCKET_ITEM, Section};
+use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
 use crate::programs::{Preempted, Program, duration, shown};
 
 /// The monitor's rates are those of so long a time.
@@ -73,14 +73,8 @@ impl Subcommand for Status {
                 OWN_EXIT[1],
             ],
         },
-        Section {
-            title: "ENVIRONMENT",
-            items: &[SOCKET_ITEM],
-        },
-        Section {
-            title: "FILES",
-            items: &[SOCKET_FILE],
-        },
+        SOCKET_ENVIRONMENT,
+        SOCKET_FILES,
         Section {
             title: "EXAMPLES",
             items: &[(

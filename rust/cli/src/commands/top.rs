@@ -16,7 +16,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use super::{Subcommand, monitor};
-use crate::manual::{OWN_EXIT, SOCKET_FILE, SOCKET_ITEM, Section};
+use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
 use crate::top::sample::Sampler;
 use crate::top::state::{Next, State};
 use crate::top::view;
@@ -73,14 +73,8 @@ impl Subcommand for Top {
                 OWN_EXIT[1],
             ],
         },
-        Section {
-            title: "ENVIRONMENT",
-            items: &[SOCKET_ITEM],
-        },
-        Section {
-            title: "FILES",
-            items: &[SOCKET_FILE],
-        },
+        SOCKET_ENVIRONMENT,
+        SOCKET_FILES,
     ];
 
     fn run(self) -> Result<Status> {

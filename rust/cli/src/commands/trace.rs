@@ -13,7 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::{Subcommand, monitor};
-use crate::manual::{OWN_EXIT, SOCKET_FILE, SOCKET_ITEM, Section};
+use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
 use crate::symbols::{Frame, Symbols};
 
 /// How often to look for events.
@@ -112,14 +112,8 @@ impl Subcommand for Trace {
                 OWN_EXIT[1],
             ],
         },
-        Section {
-            title: "ENVIRONMENT",
-            items: &[SOCKET_ITEM],
-        },
-        Section {
-            title: "FILES",
-            items: &[SOCKET_FILE],
-        },
+        SOCKET_ENVIRONMENT,
+        SOCKET_FILES,
         Section {
             title: "EXAMPLES",
             items: &[(
