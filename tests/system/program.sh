@@ -64,7 +64,7 @@ sysbench-mutex)
 	;;
 sysbench-threads)
 	needs sysbench
-	under_lock sysbench threads --threads=$threads --thread-locks=2 --events=2000 --time=0 run
+	under_lock sysbench threads --threads=$threads --thread-locks=2 --thread-yields=20 --events=2000 --time=0 run
 	says 'total number of events: +2000$'
 	;;
 pbzip2)
