@@ -21,10 +21,10 @@
  * A vfork child (posix_spawn) runs on its parent's thread block while the parent sleeps. If the parent holds a lock,
  * the lock waits for the child, so the child is rightly judged by that block until it execs.
  *
- * How the counter stays right (I5: equal to the number of runnable critical threads that are off CPU, never negative,
- * 0 when all is quiet). Whether a thread is counted stands in its own storage, where no user can reach it; it is set
- * when the thread is switched out and cleared when it is switched in, both on the CPU that does it, under its run-queue
- * lock. kill -9 needs no special case: a runnable thread is switched in to die. Out and in of one switch are added up
+ * How the counter stays right (I5: equal to the number of runnable critical threads that are off CPU, but for those
+ * that fg_age took out of it; never negative, 0 when all is quiet). Whether a thread is counted stands in its own
+ * storage, where no user can reach it; it is set when the thread is switched out and cleared when it is switched in,
+ * both on the CPU that does it, under its run-queue lock. kill -9 needs no special case: a runnable thread is switched in to die. Out and in of one switch are added up
  * before the counter is touched, so that one critical thread replacing another never shows the waiters a false 0.
  * A switch-in can go unseen: kernels have been watched leaving out the tracepoint, for every tracer, once in a
  * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So each
@@ -140,11 +140,12 @@ static __always_inline void note_duration(struct task_struct *task, const struct
 		__sync_fetch_and_add(&process->preempted_ns, ns);
 }
 
-/* Returns 1 if the thread was counted; it no longer is, nor is its name published. While no thread is, none is looked
- * up. */
+/* Returns 1 if the counter has the thread; it no longer is counted, nor is its name published. While no thread is, none
+ * is looked up; `named` has the aged ones, too. */
 static __always_inline int uncount(struct task_struct *task, struct fg_shared *page, struct fg_cpu_counts *count)
 {
 	struct fg_thread_record *thread;
+	__u32 was;
 
 	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(page->named)) || (task->flags & PF_KTHREAD))
 		return 0;
@@ -153,11 +154,14 @@ static __always_inline int uncount(struct task_struct *task, struct fg_shared *p
 		return 0;
 	if (thread->named_as)
 		forget_name(thread, page);
-	if (thread->counted_as == FG_KIND_NONE)
+	if (READ_ONCE(thread->counted_as) == FG_KIND_NONE)
 		return 0;
-	thread->counted_as = FG_KIND_NONE;
+	was = __sync_lock_test_and_set(&thread->counted_as, FG_KIND_NONE);
 	note_duration(task, thread, count);
-	return 1;
+	if (!(was & FG_AGED))
+		return 1;
+	__sync_fetch_and_add(&page->named, -1);
+	return 0;
 }
 
 static __always_inline void publish_sleep(struct task_struct *task, __u32 name, struct fg_shared *page)
@@ -187,10 +191,10 @@ static __always_inline int count_as(struct task_struct *task, struct task_struct
 		__sync_fetch_and_add(&page->preempted_next_waiters, 1);
 		__sync_fetch_and_add(&process->preempted_next_waiters, 1);
 	}
-	thread->counted_as = kind;
 	thread->since_ns = bpf_ktime_get_ns();
 	thread->by_tgid = next->tgid;
 	thread->by_tid = next->pid;
+	thread->counted_as = kind;
 	return 1;
 }
 
@@ -441,6 +445,43 @@ int fg_list(struct bpf_iter__task *ctx)
 	}
 	if (listed.registered || listed.counted_as)
 		bpf_seq_write(ctx->meta->seq, &listed, sizeof(listed));
+	return 0;
+}
+
+/* Run by the user half over all threads of the machine while the counter stays above 0. A thread that does not get a CPU
+ * for so long (a control group that is throttled, a priority that is starved) stalls its own lock's users. All other
+ * locks must not wait for it as well, so the counter forgets it. Its name stays published. */
+SEC("iter/task")
+int fg_age(struct bpf_iter__task *ctx)
+{
+	struct fg_cpu_counts *count = cpu_counts();
+	struct fg_shared *page = shared_page();
+	struct task_struct *task = ctx->task;
+	struct fg_thread_record *thread;
+	struct fg_listed aged = {};
+	__u32 kind;
+
+	if (!count || !page || !task || (task->flags & PF_KTHREAD))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!thread)
+		return 0;
+	kind = READ_ONCE(thread->counted_as) & ~FG_AGED;
+	if (kind == FG_KIND_NONE || (__s64)(bpf_ktime_get_ns() - READ_ONCE(thread->since_ns)) < (__s64)FG_AGED_NS)
+		return 0;
+	__sync_fetch_and_add(&page->named, 1);
+	if (__sync_val_compare_and_swap(&thread->counted_as, kind, kind | FG_AGED) != kind) {
+		__sync_fetch_and_add(&page->named, -1); /* it is aged, or was switched in meanwhile */
+		return 0;
+	}
+	adjust(page, -1);
+	count->aged++;
+	aged.tgid = task->tgid;
+	aged.tid = task->pid;
+	aged.counted_as = kind;
+	aged.by_tgid = thread->by_tgid;
+	aged.by_tid = thread->by_tid;
+	bpf_seq_write(ctx->meta->seq, &aged, sizeof(aged));
 	return 0;
 }
 

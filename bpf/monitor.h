@@ -7,14 +7,18 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 2u
+#define FG_RECORDS_VERSION 3u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
 	FG_KIND_NONE = 0,
 	FG_KIND_NEXT_WAITER = 1,
 	FG_KIND_HOLDER = 2,
+	FG_AGED = 4, /* besides one of them: off its CPU for FG_AGED_NS, so the counter no longer has it */
 };
+
+/* Longer than any time slice, and than the 100 ms period of cpu.max. */
+#define FG_AGED_NS 1000000000ull
 
 /* One a process, in the storage of its thread-group leader: all its images together.
  * Writer: the user half on registration, the fork hook for a child. Replaced as a whole; only fg_adopt edits it in
@@ -36,10 +40,11 @@ struct fg_process_record {
 	struct fg_window windows[FG_MAX_WINDOWS];
 };
 
-/* One a thread of a registered process. Writer: the sched_switch hook alone, on the CPU that switches the thread, so
- * that the run-queue lock orders all accesses. User space cannot reach it, so no process can forge a count. */
+/* One a thread of a registered process. Writer: the sched_switch hook, on the CPU that switches the thread, so that the
+ * run-queue lock orders all accesses; fg_age adds FG_AGED, by compare-and-swap. User space cannot reach it, so no
+ * process can forge a count. */
 struct fg_thread_record {
-	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE: it is not part of num_preempted_cs */
+	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE, or with FG_AGED: it is not part of num_preempted_cs */
 	fg_u32 named_as;   /* what it has put into `off_cpu` of the shared page; 0: nothing */
 	fg_u64 since_ns;   /* when it was counted, CLOCK_MONOTONIC */
 	fg_u32 by_tgid;    /* who took its CPU then */
@@ -51,7 +56,7 @@ struct fg_listed {
 	fg_u32 tgid;
 	fg_u32 tid;
 	fg_u32 registered; /* 1: the thread leads a process that is judged */
-	fg_u32 counted_as; /* enum fg_kind */
+	fg_u32 counted_as; /* enum fg_kind, perhaps with FG_AGED */
 	fg_u64 since_ns;
 	fg_u32 by_tgid; /* as in fg_thread_record; of a thread that is counted */
 	fg_u32 by_tid;
@@ -74,6 +79,7 @@ struct fg_cpu_counts {
 	fg_u64 unreadable;             /* switches at which a thread block or what it points to was not in memory */
 	fg_u64 preempted_ns;           /* time off CPU of the critical sections in `durations` */
 	fg_u64 durations[FG_DURATIONS];
+	fg_u64 aged; /* threads that fg_age took out of the counter */
 };
 
 /* Argument of fg_beat. */

@@ -192,6 +192,9 @@ impl Metrics<'_, '_> {
     }
 
     fn troubles(&mut self, stats: &Stats) -> fmt::Result {
+        let help =
+            "Critical threads that had no CPU for a second, and are not counted any more for that";
+        self.counter("aged_preemptions", help, stats.aged)?;
         let help = "Preempted critical sections that could not be counted";
         self.counter("missed_preemptions", help, stats.missed)?;
         self.counter(

@@ -30,10 +30,15 @@ pub struct Preempted {
     pub pid: u32,
     pub tid: u32,
     pub role: &'static str,
+    /// The counter has forgotten it.
+    pub aged: bool,
     pub for_ms: f64,
     pub command: Option<String>,
     pub preemptor: Preemptor,
 }
+
+pub const PREEMPTED_HEADINGS: [&str; 6] =
+    ["pid", "tid", "for ms", "role", "command", "preempted by"];
 
 /// The thread that has taken its CPU.
 #[derive(Debug, Clone, Serialize)]
@@ -143,6 +148,7 @@ impl Preempted {
             } else {
                 "next waiter"
             },
+            aged: counted.aged,
             for_ms: now.saturating_sub(since).as_secs_f64() * 1e3,
             command: command(counted.pid),
             preemptor: Preemptor {
@@ -151,6 +157,18 @@ impl Preempted {
                 command: command(counted.by_pid),
             },
         }
+    }
+
+    /// As people read it, under `PREEMPTED_HEADINGS`.
+    pub fn row(&self) -> [String; PREEMPTED_HEADINGS.len()] {
+        [
+            self.pid.to_string(),
+            self.tid.to_string(),
+            format!("{:.1}", self.for_ms),
+            format!("{}{}", self.role, if self.aged { ", aged" } else { "" }),
+            shown(&self.command),
+            self.preemptor.text(),
+        ]
     }
 }
 

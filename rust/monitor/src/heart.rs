@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 //! The heartbeat, in a thread of its own: whatever a client does to the server, the page tells the truth about the
-//! monitor's counter.
+//! monitor's counter. With it goes what keeps that counter from telling old news.
 
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::Duration;
 
 use flexguard_abi::FG_HEARTBEAT_NS;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
 
 use crate::error::os;
 use crate::kernel::Kernel;
+use crate::records::FG_AGED_NS;
 use crate::{Error, Stop};
 
 /// Renews the heartbeat while `work` runs. If the heartbeat fails, the `Stop` that `work` gets is set, and `work` returns.
@@ -47,6 +50,7 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
     let period = PollTimeout::from((FG_HEARTBEAT_NS / 1_000_000) as u16);
     loop {
         kernel.beat(true)?;
+        age(kernel)?;
         let mut fds = stops.map(|stop| PollFd::new(stop.as_fd(), PollFlags::POLLIN));
         match poll(&mut fds, period) {
             Ok(0) | Err(Errno::EINTR) => {}
@@ -54,6 +58,32 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
             Err(errno) => return Err(os("waiting for the next heartbeat")(errno)),
         }
     }
+}
+
+/// Forgets the threads that are preempted for too long, and says which.
+fn age(kernel: &Kernel) -> Result<(), Error> {
+    let page = kernel.shared_page()?;
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_err(os("reading the clock"))
+        .map(|now| Duration::from(now).as_nanos() as u64)?;
+    // While the counter falls to 0 now and then there may be old threads, too; but they do little harm.
+    if page.blocking_since_ns == 0
+        || now.saturating_sub(page.blocking_since_ns) < u64::from(FG_AGED_NS)
+    {
+        return Ok(());
+    }
+    let aged = kernel
+        .age()
+        .map_err(os("looking for threads that are preempted for too long"))?;
+    for thread in aged {
+        tracing::warn!(
+            pid = thread.tgid,
+            tid = thread.tid,
+            by_pid = thread.by_tgid,
+            "a thread with a lock has not had a CPU for a second: it is no longer counted"
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

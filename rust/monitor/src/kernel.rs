@@ -259,11 +259,14 @@ impl Kernel {
 
     /// All registered processes, and all threads that are counted now, by their numbers in our PID namespace.
     pub fn list(&self) -> Result<Vec<fg_listed>, Errno> {
-        let bytes = self.iterate("fg_list", Default::default())?;
-        let listed = bytes.chunks_exact(size_of::<fg_listed>());
-        listed
-            .map(|bytes| fg_listed::read_from_bytes(bytes).map_err(|_| Errno::EIO))
-            .collect()
+        self.iterate("fg_list", Default::default())
+            .and_then(|bytes| listed(&bytes))
+    }
+
+    /// Takes the threads that were preempted too long ago out of the counter; returns them.
+    pub fn age(&self) -> Result<Vec<fg_listed>, Errno> {
+        self.iterate("fg_age", Default::default())
+            .and_then(|bytes| listed(&bytes))
     }
 
     /// Runs an iterator over the tasks that `info` names; returns what it has written.
@@ -331,6 +334,7 @@ impl Kernel {
             sum.lost_records += cpu.lost_records;
             sum.unreadable += cpu.unreadable;
             sum.preempted_ns += cpu.preempted_ns;
+            sum.aged += cpu.aged;
             for (sum, cpu) in sum.durations.iter_mut().zip(cpu.durations) {
                 *sum += cpu;
             }
@@ -357,6 +361,13 @@ impl Kernel {
             recursion_misses: info.recursion_misses,
         })
     }
+}
+
+fn listed(bytes: &[u8]) -> Result<Vec<fg_listed>, Errno> {
+    bytes
+        .chunks_exact(size_of::<fg_listed>())
+        .map(|bytes| fg_listed::read_from_bytes(bytes).map_err(|_| Errno::EIO))
+        .collect()
 }
 
 pub fn open(object: &[u8], btf: &Path) -> Result<OpenObject, Error> {

@@ -117,6 +117,7 @@ impl Monitor {
             refused,
             recursion_misses: run_time.recursion_misses,
             processes_map: self.kernel.processes_id()?.into(),
+            aged: counts.aged,
         })
     }
 

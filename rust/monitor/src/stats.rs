@@ -10,7 +10,9 @@ use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use serde::Serialize;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::records::{FG_DURATIONS, FG_KIND_HOLDER, FG_KIND_NONE, FG_SHORTEST_NS, fg_listed};
+use crate::records::{
+    FG_AGED, FG_DURATIONS, FG_KIND_HOLDER, FG_KIND_NONE, FG_SHORTEST_NS, fg_listed,
+};
 use crate::{Error, Refused, SocketName, message, stream};
 
 /// The statistics of the oldest monitor of this ABI version: up to `uptime_ns`.
@@ -75,6 +77,8 @@ pub struct Stats {
     /// The kernel's number of the map with the processes' records: for the tracer.
     #[serde(skip)]
     pub processes_map: u64,
+    /// Threads that were off CPU for a second and more, and that `num_preempted_cs` has forgotten for that.
+    pub aged: u64,
 }
 
 impl Stats {
@@ -170,6 +174,8 @@ pub struct Counted {
     /// Who took it.
     pub by_pid: u32,
     pub by_tid: u32,
+    /// It is off CPU for so long that `num_preempted_cs` has forgotten it.
+    pub aged: bool,
 }
 
 impl Listing {
@@ -203,10 +209,11 @@ impl Listing {
                 listing.counted.push(Counted {
                     pid: entry.tgid,
                     tid: entry.tid,
-                    holder: entry.counted_as == FG_KIND_HOLDER,
+                    holder: entry.counted_as & !FG_AGED == FG_KIND_HOLDER,
                     since_ns: entry.since_ns,
                     by_pid: entry.by_tgid,
                     by_tid: entry.by_tid,
+                    aged: entry.counted_as & FG_AGED != 0,
                 });
             }
         }

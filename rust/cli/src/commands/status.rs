@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::{Subcommand, monitor};
 use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
-use crate::programs::{Preempted, Program, duration, shown};
+use crate::programs::{PREEMPTED_HEADINGS, Preempted, Program, duration, shown};
 
 /// The monitor's rates are those of so long a time.
 const SAMPLE: Duration = Duration::from_millis(500);
@@ -60,7 +60,8 @@ impl Subcommand for Status {
                 ),
                 (
                     "preempted now",
-                    "The threads that the counter consists of, what they have, for how long, and who has taken their CPU.",
+                    "Critical threads without a CPU: what they have, for how long, and who has taken their CPU. The counter consists \
+                     of them, but for the aged: those that had none for a second are no longer counted.",
                 ),
             ],
         },
@@ -214,8 +215,8 @@ impl Report {
         if !self.preempted_now.is_empty() {
             text += "preempted now:\n";
             text += &output::table(
-                &["pid", "tid", "for ms", "role", "command", "by"],
-                self.preempted_now.iter().map(preempted_row).collect(),
+                &PREEMPTED_HEADINGS,
+                self.preempted_now.iter().map(|p| p.row().to_vec()).collect(),
                 0..3,
             );
         }
@@ -247,16 +248,5 @@ fn program_row(program: &Program) -> Vec<String> {
         shown(&program.lock),
         shown(&program.command),
         shown(&program.cgroup),
-    ]
-}
-
-fn preempted_row(preempted: &Preempted) -> Vec<String> {
-    vec![
-        preempted.pid.to_string(),
-        preempted.tid.to_string(),
-        format!("{:.1}", preempted.for_ms),
-        preempted.role.to_owned(),
-        shown(&preempted.command),
-        preempted.preemptor.text(),
     ]
 }

@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row as TableRow, Sparkline, Tabl
 
 use super::sample::Row;
 use super::state::{Order, State};
-use crate::programs::{Preempted, duration, shown};
+use crate::programs::{PREEMPTED_HEADINGS, duration, shown};
 
 const HELP: &str = "\
 s       sort by the next column (its title is marked with a *)
@@ -196,23 +196,13 @@ fn draw_programs(frame: &mut Frame, area: Rect, state: &State) {
 }
 
 fn draw_preempted(frame: &mut Frame, area: Rect, state: &State) {
-    let titles = ["pid", "tid", "for ms", "role", "command", "preempted by"];
-    let widths = [8, 8, 9, 11, 16].map(Constraint::Length).into_iter();
-    let rows = state.preempted_now().map(preempted_row);
+    let widths = [8, 8, 9, 17, 16].map(Constraint::Length).into_iter();
+    let rows = state
+        .preempted_now()
+        .map(|preempted| TableRow::new(preempted.row()));
     let table = Table::new(rows, widths.chain([Constraint::Min(16)]))
-        .header(TableRow::new(titles).style(Style::new().bold().underlined()));
+        .header(TableRow::new(PREEMPTED_HEADINGS).style(Style::new().bold().underlined()));
     frame.render_widget(table, area);
-}
-
-fn preempted_row<'a>(preempted: &Preempted) -> TableRow<'a> {
-    TableRow::new(vec![
-        preempted.pid.to_string(),
-        preempted.tid.to_string(),
-        format!("{:.1}", preempted.for_ms),
-        preempted.role.to_owned(),
-        shown(&preempted.command),
-        preempted.preemptor.text(),
-    ])
 }
 
 fn keys_line<'a>(state: &State) -> Line<'a> {

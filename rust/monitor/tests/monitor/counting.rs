@@ -203,6 +203,33 @@ fn a_switch_in_that_goes_unseen_is_made_good() {
     assert_ne!(left_over(&[UNSEEN, PREV_STAYS]), 0);
 }
 
+/// A thread that gets no CPU is counted for a second and no longer; counted again when it is preempted again; and the
+/// counter is right whether it runs again or dies.
+#[test]
+fn who_gets_no_cpu_is_forgotten_after_a_second() {
+    let Some(running) = start() else { return };
+    if !is_root() {
+        return; // the hog's priority needs CAP_SYS_NICE
+    }
+    for role in ["starved granted", "starved held"] {
+        let before = running.stats();
+        let mut victim = running.helper(role);
+        assert_eq!(victim.hear(), "ready");
+        for round in 1..=2 {
+            let mut hog = running.helper("starving hog");
+            assert_eq!(hog.hear(), "ready");
+            let after = running.wait_until(role, |stats| stats.aged >= before.aged + round);
+            assert_eq!(after.num_preempted_cs, 0, "{role}: {after:?}");
+            hog.kill();
+            running.wait_until("it runs again, and its time is told", |stats| {
+                stats.preempted_ns >= before.preempted_ns + round * 1_000_000_000
+            });
+        }
+        victim.kill();
+        assert_eq!(running.stats().num_preempted_cs, 0, "{role}");
+    }
+}
+
 /// How many are counted after a holder has died, in a kernel half with those edits.
 fn left_over(edits: &[(&str, &str)]) -> u64 {
     let running = serve_edited(edits);

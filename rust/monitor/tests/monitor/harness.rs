@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(150);
 /// The kernel half that tests run with, where it is not the one that was built in (mutants.rs).
 pub const OBJECT_ENV: &str = "FLEXGUARD_TEST_OBJECT";
 /// What such a test waits for, it waits for no longer than this. The same tests pass in it with the right kernel half.
-const MUTANT_TIMEOUT: Duration = Duration::from_secs(3);
+const MUTANT_TIMEOUT: Duration = Duration::from_secs(6);
 /// How the process ends if that object does not load.
 pub const NOT_LOADED: i32 = 70;
 /// The same for one answer of the monitor: less than the seconds it would take to wait for a crowd one by one.

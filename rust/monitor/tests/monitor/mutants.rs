@@ -62,7 +62,7 @@ fn run(object: &Path, tests: &[&str]) -> Option<Output> {
         .unwrap();
     let begin = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if begin.elapsed() > LONGEST {
+        if begin.elapsed() > LONGEST * tests.len() as u32 {
             child.kill().unwrap();
             child.wait().unwrap();
             return None;

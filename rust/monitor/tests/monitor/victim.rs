@@ -93,6 +93,11 @@ fn play(role: &str) {
     let socket = env::var("FLEXGUARD_SOCKET").unwrap();
     match role.split_once(' ').unwrap_or((role, "")) {
         ("hog", _) => hog(),
+        ("starving", _) => starving_hog(),
+        ("starved", kind) => {
+            set_policy(libc::SCHED_IDLE);
+            spin_as(&socket, kind);
+        }
         ("spin", kind) => spin_as(&socket, kind),
         ("stand", place) => stand(&socket, place),
         ("yield", held) => yield_in_turn(&socket, held.parse().unwrap()),
@@ -192,6 +197,19 @@ fn hog() {
     pin();
     say("ready");
     spin_for_ever();
+}
+
+fn set_policy(policy: i32) {
+    let usual = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the record outlives the call.
+    assert_eq!(unsafe { libc::sched_setscheduler(0, policy, &usual) }, 0);
+}
+
+/// Leaves a thread of SCHED_IDLE on its CPU one tick in 30,000.
+fn starving_hog() {
+    // SAFETY: no pointers are passed.
+    assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) }, 0);
+    hog();
 }
 
 /// Stays at one instruction: the one at which a window begins, which is outside, or the one at which it ends, which is

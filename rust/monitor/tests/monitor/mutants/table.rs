@@ -4,7 +4,8 @@
 //
 // Left out are conditions without which the monitor says the same and only costs more: `any_process`, `slices_wanted`,
 // `PF_KTHREAD`, the empty record (`n_images`), the range (lo, hi] around all windows, the first line of still_runnable
-// (the run queue says the same) and uncount's shortcut where nobody is counted.
+// (the run queue says the same) and uncount's shortcut where nobody is counted. What fg_age adds to `named` shows only on an idle
+// machine: without it the time that an aged waiter was off CPU goes untold, if nothing else preempts it.
 // hostile::a_record_that_outlives_its_program_judges_nobody drops the comparison of exec_id itself.
 // counting::a_switch_in_that_goes_unseen_is_made_good drops the uncounting of prev itself.
 
@@ -17,6 +18,7 @@ pub struct Mutant {
 }
 
 pub const ORACLE: &str = "oracle";
+const AGED: &str = "counting::who_gets_no_cpu_is_forgotten_after_a_second";
 
 const fn mutant(
     name: &'static str,
@@ -159,4 +161,8 @@ pub const MUTANTS: &[Mutant] = &[
         "process && (process->flags & FG_WANT_SLICE_FORECAST)",
         "0",
     ),
+    // fg_age
+    mutant("ages-nobody", AGED, "FG_AGED_NS)\n\t\treturn 0;", "FG_AGED_NS || 1)\n\t\treturn 0;"),
+    mutant("aged-stay-counted", AGED, "\tadjust(page, -1);\n\tcount->aged++;", "\tcount->aged++;"),
+    mutant("aged-uncounted-twice", AGED, "if (!(was & FG_AGED))", "if (1)"),
 ];
