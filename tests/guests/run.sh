@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# run.sh SOURCE-TREE: guest/run, with a program in the place of the kernel: its arguments, all of its output, its status.
+set -uo pipefail
+cd "$1" || exit 1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+: >"$scratch/script"
+cat >"$scratch/kernel" <<'END'
+#!/bin/sh
+case "$*" in
+*' flexguard_test=lines') seq 20000 ;;
+*' flexguard_test=three') exit 3 ;;
+*' flexguard_test=endless') echo "pid $$" && exec sleep 1000 ;;
+*) printf '%s\n' "$@" ;;
+esac
+END
+chmod +x "$scratch/kernel"
+
+try() # what, expected status, arguments of guest/run...
+{
+	guest/run "${@:3}" "$scratch/kernel" "$scratch/script" >"$scratch/log" 2>&1
+	local status=$?
+	[ $status = "$2" ] || { echo "run: $1: ended with $status, not $2" && failed=1; }
+}
+
+prints() # what, expected text: a whole line
+{
+	grep -qxF "$2" "$scratch/log" || { echo "run: $1: it does not say '$2'" && failed=1; }
+}
+
+try 'arguments' 0 -n 2 -c 3 -m 64M -a one=1 -a two=2
+for line in ncpus=3 mem=64M one=1 two=2 "guest_script=$scratch/script"; do
+	prints 'arguments' "1: $line"
+	prints 'arguments' "2: $line"
+done
+
+# All that the guests print is there when it ends, also the last lines.
+try 'output' 0 -n 3 -a flexguard_test=lines
+[ "$(wc -l <"$scratch/log")" = 60000 ] || { echo "run: output: $(wc -l <"$scratch/log") lines" && failed=1; }
+
+try 'a guest that fails' 1 -a flexguard_test=three
+prints 'a guest that fails' 'run: guest 1 ended with 3'
+try 'a guest that does not end' 124 -n 2 -t 1 -a flexguard_test=endless
+prints 'a guest that does not end' 'run: guest 2 did not end within 1 s, and was killed'
+for pid in $(sed -n 's/^[12]: pid //p' "$scratch/log"); do
+	! kill -0 "$pid" 2>/dev/null || { echo "run: guest $pid is still there" && failed=1; }
+done
+exit $failed
