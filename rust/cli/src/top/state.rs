@@ -260,6 +260,7 @@ pub mod tests {
                 pid,
                 tid: pid,
                 role: "holder",
+                aged: false,
                 for_ms: 1.0,
                 command: None,
                 preemptor: preemptor.clone(),
