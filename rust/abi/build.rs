@@ -36,4 +36,19 @@ fn main() {
         .expect("bindgen reads abi/flexguard_abi.h")
         .write_to_file(out.join("abi.rs"))
         .expect("OUT_DIR is writable");
+
+    let header = "../../abi/flexguard_profile.h";
+    println!("cargo:rerun-if-changed={header}");
+    bindgen::Builder::default()
+        .header(header)
+        .allowlist_type("fg_profile")
+        .allowlist_var("FG_PROFILE_.*")
+        .derive_copy(false)
+        .derive_debug(false)
+        .generate_cstr(true)
+        .parse_callbacks(Box::new(PlainData))
+        .generate()
+        .expect("bindgen reads abi/flexguard_profile.h")
+        .write_to_file(out.join("profile.rs"))
+        .expect("OUT_DIR is writable");
 }

@@ -7,3 +7,8 @@
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+
+/// What a profiled process writes, generated from `abi/flexguard_profile.h`.
+pub mod profile {
+    include!(concat!(env!("OUT_DIR"), "/profile.rs"));
+}

@@ -71,5 +71,6 @@ mod table;
 mod worker;
 pub mod workload;
 
+pub use html::STYLE;
 pub use pipeline::run;
 pub use workload::Workload;

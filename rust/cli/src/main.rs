@@ -7,6 +7,7 @@ mod log;
 mod manual;
 mod monitor_choice;
 mod openmetrics;
+mod profile;
 mod programs;
 mod symbols;
 mod top;

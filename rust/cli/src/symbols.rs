@@ -2,7 +2,7 @@
 //! What the addresses of another process mean.
 
 use blazesym::Pid;
-use blazesym::symbolize::source::{Process, Source};
+use blazesym::symbolize::source::{Elf, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use serde::Serialize;
 
@@ -39,6 +39,17 @@ impl Symbols {
         frames
             .map(|(i, &address)| Frame::of(address, i, known(i)))
             .collect()
+    }
+
+    /// The return address `address` of a process that has gone; in the file, if there is one, it is `in_file`.
+    pub fn of_file(&self, file: Option<&str>, in_file: u64, address: u64) -> Frame {
+        let found = file.and_then(|file| {
+            let source = Source::Elf(Elf::new(file));
+            let place = [in_file.saturating_sub(1)];
+            let mut found = self.0.symbolize(&source, Input::VirtOffset(&place)).ok()?;
+            found.pop()
+        });
+        Frame::of(address, 1, found.as_ref().and_then(Symbolized::as_sym))
     }
 }
 

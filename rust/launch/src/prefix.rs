@@ -44,6 +44,11 @@ impl Prefix {
         self.0.join("lib/flexguard").join(format!("{lock}.so"))
     }
 
+    /// What `flexguard profile` preloads.
+    pub fn profiler(&self) -> PathBuf {
+        self.0.join("lib/flexguard/profile/profile.so")
+    }
+
     pub fn probe(&self) -> PathBuf {
         self.0.join("libexec/flexguard/fg-probe")
     }

@@ -29,17 +29,21 @@ impl Preload {
             return Ok(Self::default());
         }
         let interposer = prefix.interposer(lock);
-        File::open(&interposer).map_err(|e| {
-            Failure::because(
-                e,
-                format_args!("cannot read the lock's library {}", interposer.display()),
-            )
-            .advice("the installation is incomplete: run `make`")
-        })?;
+        readable(&interposer, "the lock's library")?;
         let value = Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())?;
         Ok(Self {
             value: Some(value),
             besides: found.environment(),
+        })
+    }
+
+    /// With another object before it.
+    pub fn behind(self, object: &Path) -> Result<Self> {
+        readable(object, "the profiler")?;
+        let after = self.value.or_else(|| std::env::var_os(PRELOAD_ENV));
+        Ok(Self {
+            value: Some(Self::prepended(object, after.as_deref())?),
+            ..self
         })
     }
 
@@ -75,6 +79,14 @@ impl Preload {
         }
         command.envs(self.besides.clone());
     }
+}
+
+fn readable(object: &Path, what: &str) -> Result<()> {
+    let opened = File::open(object).map_err(|e| {
+        Failure::because(e, format_args!("cannot read {what} {}", object.display()))
+            .advice("the installation is incomplete: run `make`")
+    });
+    opened.map(drop)
 }
 
 #[cfg(test)]

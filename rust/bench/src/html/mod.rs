@@ -12,7 +12,7 @@ use super::stats::Difference;
 use super::{prose, table};
 use flexguard_launch::failure::{Failure, Result};
 
-const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
 
 /// The whole page. There is at least one document.
 pub fn page(documents: &[&Document]) -> Result<String> {

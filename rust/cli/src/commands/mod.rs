@@ -61,6 +61,7 @@ macro_rules! subcommands {
 subcommands! {
     run::Run,
     advise::Advise,
+    profile::Profile,
     list::List,
     doctor::Doctor,
     monitor::Monitor,

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard profile`: which locks of a program cost time, and where it takes them.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use clap::{Args, ValueHint};
+use flexguard_launch::attach::{Attachment, SOCKET_ENV};
+use flexguard_launch::child::{self, Child, End, Status};
+use flexguard_launch::failure::{Context, Result};
+use flexguard_launch::prefix::Prefix;
+use flexguard_launch::{Preload, locks, musl, output, signals};
+use tempfile::TempDir;
+
+use super::Subcommand;
+use crate::manual::{FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_ITEM, Section};
+use crate::monitor_choice::MonitorChoice;
+use crate::profile::{self, Measure, Process, Watch, flame_graph};
+use crate::symbols::Symbols;
+
+/// The directory that the profiled processes write to.
+const DIRECTORY_ENV: &str = match flexguard_abi::profile::FG_PROFILE_ENV.to_str() {
+    Ok(name) => name,
+    Err(_) => panic!("the name is ASCII"),
+};
+
+/// Show which mutexes of a program cost time: contended share, waits, holds, call sites
+///
+/// The program keeps its input, output, exit status and signals. The profile is written to stderr when it has ended,
+/// by whatever cause. Read-write locks, C11's mtx_ functions and semaphores are not seen.
+#[derive(Debug, Args)]
+#[command(override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
+pub struct Profile {
+    /// The lock under which the program runs; `flexguard list` shows the locks
+    #[arg(short, long, value_name = "NAME", default_value = locks::POSIX)]
+    lock: String,
+
+    #[command(flatten)]
+    monitor: MonitorChoice,
+
+    /// Write profile.json, flame graphs (wait.svg, hold.svg) and index.html to DIR
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    output: Option<PathBuf>,
+
+    /// Show so many mutexes of each process
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    program: Vec<OsString>,
+}
+
+impl Subcommand for Profile {
+    const MANUAL: &'static [Section] = &[
+        Section {
+            title: "WHAT IT SHOWS",
+            items: &[
+                (
+                    "acquired",
+                    "Acquisitions, all of them counted. Those at the end of a wait on a condition variable are counted apart.",
+                ),
+                (
+                    "contended",
+                    "The share of the acquisitions that found the mutex held. The profiler tries before it locks.",
+                ),
+                (
+                    "waited, held",
+                    "Sums, percentiles and maxima of times: waits of contended acquisitions, and holds. Of a thread and a \
+                     mutex the first 64 waits and 32 holds are timed, then one of 32 and one of 256, at random. \
+                     Percentiles are right within 12 %.",
+                ),
+                (
+                    "preempted",
+                    "How often, and for how long, a holder lost its CPU. It takes root, a monitor, and a lock that \
+                     publishes its holder, such as flexguard; otherwise it is unknown.",
+                ),
+                (
+                    "call sites",
+                    "Call stacks follow frame pointers (cc -fno-omit-frame-pointer), up to 16 frames. Without frame \
+                     pointers the caller of the lock function is shown.",
+                ),
+                (
+                    "lost",
+                    "Of a process 8192 mutexes and 8192 call sites are kept. A mutex that is initialised where another \
+                     one was destroyed is counted with it.",
+                ),
+            ],
+        },
+        Section {
+            title: "WHAT IT COSTS",
+            items: &[
+                (
+                    "overhead",
+                    "About 70 instructions an acquisition: kccachetest order runs 4 % more instructions (callgrind). A \
+                     contended acquisition tries once more.",
+                ),
+                (
+                    "sandboxes",
+                    "Call stacks are read by process_vm_readv: a program that puts itself into a seccomp sandbox must allow it.",
+                ),
+            ],
+        },
+        Section {
+            title: "JSON",
+            items: &[(
+                "schema",
+                "flexguard-profile/1; docs/design/schemas/profile.json of the source tree describes it.",
+            )],
+        },
+        Section {
+            title: "EXIT STATUS",
+            items: &[
+                (
+                    "as the program",
+                    "The program's exit status. If a signal ended the program, the command ends by the same signal.",
+                ),
+                OWN_EXIT[0],
+                (
+                    "126",
+                    "The program cannot be executed, or is linked to musl.",
+                ),
+                ("127", "There is no such program."),
+                OWN_EXIT[1],
+            ],
+        },
+        Section {
+            title: "ENVIRONMENT",
+            items: &[
+                (
+                    "LD_PRELOAD",
+                    "The profiler, then the lock's library, are put before what the variable holds.",
+                ),
+                SOCKET_ITEM,
+                PREFIX_ITEM,
+                FORCE_ITEM,
+                LOG_ITEM,
+            ],
+        },
+        Section {
+            title: "EXAMPLES",
+            items: &[
+                (
+                    "flexguard profile -o report -- ./job",
+                    "Profile the program as it is, under glibc's mutexes; report/index.html shows all.",
+                ),
+                (
+                    "flexguard profile --lock flexguard -- ./job",
+                    "Under FlexGuard. As root: with the time that holders were preempted.",
+                ),
+            ],
+        },
+    ];
+
+    fn run(self) -> Result<Status> {
+        let prefix = Prefix::find()?;
+        let preload = Preload::of(&prefix, &self.lock)?;
+        let replaces = preload.replaces();
+        let preload = preload.behind(&prefix.profiler())?;
+        musl::refuse(&self.program[0])?;
+        let report = self.output.as_deref().map(Report::open).transpose()?;
+        let files = directory()?;
+        let mut command = child::command(&self.program);
+        preload.apply(&mut command);
+        command.env(DIRECTORY_ENV, files.path());
+        signals::hold()?;
+        let monitor = match replaces {
+            true => Attachment::find(self.monitor.mode())?,
+            false => Attachment::none("glibc's locks do not publish their holders"),
+        };
+        if replaces {
+            command.env(SOCKET_ENV, monitor.socket());
+        }
+        let start = Instant::now();
+        let (end, seen) = watched(&monitor, &mut command)?;
+        let mut profile = profile::Profile {
+            schema: profile::SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            command: self
+                .program
+                .iter()
+                .map(|w| w.to_string_lossy().into())
+                .collect(),
+            lock: self.lock,
+            elapsed_seconds: start.elapsed().as_secs_f64(),
+            preemptions_unknown: seen.as_ref().err().cloned(),
+            processes: processes(files.path())?,
+        };
+        if let Ok(seen) = seen {
+            profile.processes.iter_mut().for_each(|p| seen.tell(p));
+        }
+        let graphs = match report {
+            Some(_) => graphs(&profile)?,
+            None => vec![],
+        };
+        let locks = profile.processes.iter_mut().flat_map(|p| &mut p.locks);
+        locks.for_each(profile::Lock::shorten);
+        if let Some(report) = report {
+            report.write(&profile, &graphs)?;
+        }
+        output::note(&match self.json {
+            true => output::to_json(&profile)?,
+            false => profile::table(&profile, self.top),
+        });
+        Ok(end.status)
+    }
+}
+
+/// Memory, where there is a file system of it: writing back a mapped file would disturb the program.
+fn directory() -> Result<TempDir> {
+    let named = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("flexguard-profile.");
+        builder
+    };
+    named()
+        .tempdir_in("/dev/shm")
+        .or_else(|_| named().tempdir())
+        .context("cannot make a temporary directory")
+}
+
+/// Runs the program. What was seen of preempted holders, or why nothing was.
+fn watched(
+    monitor: &Attachment,
+    command: &mut Command,
+) -> Result<(End, Result<profile::Seen, String>)> {
+    let run = |command: &mut Command| Child::spawn(command)?.stand_in();
+    let watch = match monitor {
+        Attachment::Own(own) => Watch::attach(own.monitor.socket()),
+        Attachment::Shared(socket) => Watch::attach(socket),
+        Attachment::Absent(why) => return Ok((run(command)?, Err(format!("{why:#}")))),
+    };
+    match watch {
+        Err(why) => Ok((run(command)?, Err(format!("{why:#}")))),
+        Ok(watch) => {
+            let (end, seen) = watch.during(|| run(command));
+            Ok((end?, seen.map_err(|why| format!("{why:#}"))))
+        }
+    }
+}
+
+fn processes(files: &Path) -> Result<Vec<Process>> {
+    let doing = "cannot read the profiles";
+    let symbols = Symbols::new();
+    let mut processes = Vec::new();
+    for entry in fs::read_dir(files).context(doing)? {
+        processes.extend(profile::read(&entry.context(doing)?.path(), &symbols)?);
+    }
+    processes.sort_by_key(|process| process.pid);
+    Ok(processes)
+}
+
+fn graphs(profile: &profile::Profile) -> Result<Vec<(Measure, String)>> {
+    let mut graphs = Vec::new();
+    for measure in Measure::ALL {
+        graphs.extend(flame_graph(profile, measure)?.map(|svg| (measure, svg)));
+    }
+    Ok(graphs)
+}
+
+/// The files of -o. The first is opened before the program starts: better no run than a run whose profile is lost.
+struct Report<'a> {
+    directory: &'a Path,
+    json: File,
+}
+
+impl Report<'_> {
+    fn open(directory: &Path) -> Result<Report<'_>> {
+        let doing = || format!("cannot write the profile to {}", directory.display());
+        fs::create_dir_all(directory).context(doing())?;
+        let json = File::create(directory.join("profile.json")).context(doing())?;
+        Ok(Report { directory, json })
+    }
+
+    fn write(mut self, profile: &profile::Profile, graphs: &[(Measure, String)]) -> Result<()> {
+        let doing = format!("cannot write the profile to {}", self.directory.display());
+        let json = output::to_json(profile)?;
+        self.json.write_all(json.as_bytes()).context(&doing)?;
+        // Those of an earlier run must not remain.
+        for measure in Measure::ALL {
+            let _ = fs::remove_file(self.directory.join(measure.file()));
+        }
+        for (measure, svg) in graphs {
+            fs::write(self.directory.join(measure.file()), svg).context(&doing)?;
+        }
+        let page = profile::page(profile, graphs);
+        fs::write(self.directory.join("index.html"), page).context(&doing)
+    }
+}

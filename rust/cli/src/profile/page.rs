@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+//! The profile as one page that fetches nothing.
+
+use flexguard_bench::STYLE;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::table::times;
+use super::{Lock, Measure, Process, Profile, duration};
+
+/// Locks of a process and call sites of a lock that are shown; profile.json has more.
+const LOCKS: usize = 100;
+const SITES: usize = 10;
+
+/// `graphs` are the flame graphs that there are.
+pub fn page(profile: &Profile, graphs: &[(Measure, String)]) -> String {
+    let command = profile.command.join(" ");
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (command) " - FlexGuard profile" }
+                style { (PreEscaped(STYLE)) "iframe { width: 100%; border: 0; background: #fff; }" }
+            }
+            body {
+                a.skip href="#main" { "Skip to the locks" }
+                header {
+                    p.brand { "FlexGuard profile" }
+                    h1 { (command) }
+                    p.facts { "lock " (profile.lock) " · " (format!("{:.2}", profile.elapsed_seconds)) " s" }
+                }
+                main #main {
+                    @if profile.processes.is_empty() { p.note { "No mutex was locked." } }
+                    @for (measure, svg) in graphs { (graph(*measure, svg)) }
+                    @for process in &profile.processes { (of_process(process)) }
+                    (method(profile))
+                }
+                footer { "Made by " code { "flexguard profile" } " " (profile.version) "." }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// In a frame of its own: the script of one graph does not see the other's elements.
+fn graph(measure: Measure, svg: &str) -> Markup {
+    let height = between(svg, "height=\"", "\"").unwrap_or("600");
+    html! {
+        h2 { (measure.title()) }
+        iframe title=(measure.title()) height=(height) srcdoc=(svg) {}
+    }
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    text.split_once(before)?
+        .1
+        .split_once(after)
+        .map(|(found, _)| found)
+}
+
+fn of_process(process: &Process) -> Markup {
+    let lost = &process.lost;
+    html! {
+        h2 { (process.name) " [" (process.pid) "]" }
+        @if lost.acquisitions + lost.call_sites + lost.holds > 0 {
+            p.note {
+                "Lost, because tables were full: " (lost.acquisitions) " acquisitions, " (lost.call_sites)
+                " call sites, " (lost.holds) " timed holds."
+            }
+        }
+        div.scroll tabindex="0" role="region" aria-label={ "The mutexes of " (process.name) } {
+            table {
+                thead { tr {
+                    @for title in ["mutex", "acquired", "contended", "failed", "condition waits", "waited", "p50", "p90",
+                        "p99", "max", "held", "p50", "p90", "p99", "max", "preempted", "for"] {
+                        th scope="col" { (title) }
+                    }
+                } }
+                tbody { @for lock in process.locks.iter().take(LOCKS) { (row(lock)) } }
+            }
+        }
+        @if process.locks.len() > LOCKS { p { (process.locks.len() - LOCKS) " mutexes more are in profile.json." } }
+        @for lock in process.locks.iter().take(LOCKS) { (sites(lock)) }
+    }
+}
+
+fn row(lock: &Lock) -> Markup {
+    let preempted = lock.preempted.map_or(["?".into(), "?".into()], |p| {
+        [p.count.to_string(), duration(p.seconds * 1e6)]
+    });
+    html! {
+        tr {
+            th.name scope="row" { (format!("{:#x}", lock.address)) }
+            td { (lock.acquisitions) }
+            td { (format!("{:.1} %", lock.contended_share * 100.0)) }
+            td { (lock.failed) }
+            td { (lock.cond_waits) }
+            @for time in times(lock.wait.as_ref()) { td { (time) } }
+            @for time in times(lock.hold.as_ref()) { td { (time) } }
+            @for value in preempted { td { (value) } }
+        }
+    }
+}
+
+fn sites(lock: &Lock) -> Markup {
+    let of = if lock.wait.is_some() {
+        "waiting"
+    } else {
+        "acquisitions"
+    };
+    html! {
+        details {
+            summary { "Who acquired " (format!("{:#x}", lock.address)) }
+            ol {
+                @for (site, share) in lock.sites.iter().zip(lock.shares()).take(SITES) {
+                    li { (format!("{:.0} % of the {of}: ", share * 100.0)) code { (site.text()) } }
+                }
+            }
+        }
+    }
+}
+
+fn method(profile: &Profile) -> Markup {
+    html! {
+        h2 { "What the numbers mean" }
+        ul.method {
+            li { "Acquisitions are all counted. Contended: the mutex was held when the thread asked for it." }
+            li { "Times are estimates from those acquisitions that were timed; percentiles are right within 12 %. The "
+                "wait is that of contended acquisitions." }
+            li { "Call stacks follow frame pointers: code without them shows its innermost function only." }
+            @if let Some(why) = &profile.preemptions_unknown {
+                li { "How often holders were preempted is unknown: " (why) "." }
+            } @else {
+                li { "Preempted: how often, and for how long, a thread lost its CPU while it held the mutex." }
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+//! Reads the file of a process.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use flexguard_abi::profile as abi;
+use flexguard_launch::failure::{Context, Failure, Result};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::{Lock, Lost, Place, Process, Site, Times};
+use crate::symbols::Symbols;
+
+/// Of a lock, in the result. The flame graphs show them all.
+const SHOWN_STACKS: usize = 64;
+
+/// None: the process took no lock.
+pub fn read(path: &Path, symbols: &Symbols) -> Result<Option<Process>> {
+    let doing = format!("cannot read the profile {}", path.display());
+    let mut file = File::open(path).context(&doing)?;
+    let mut raw = abi::fg_profile::new_box_zeroed()
+        .map_err(|_| Failure::new(&doing).advice("there is too little memory"))?;
+    file.read_exact(raw.as_mut_bytes()).context(&doing)?;
+    // The process may have died before the first store.
+    if raw.magic == 0 {
+        return Ok(None);
+    }
+    if raw.magic != abi::FG_PROFILE_MAGIC || raw.size != size_of::<abi::fg_profile>() as u64 {
+        return Err(
+            Failure::new(format_args!("{doing}: it is of another version"))
+                .advice("the installation is incomplete: run `make`"),
+        );
+    }
+    Ok(Some(Process::of(&raw, symbols)).filter(|process| !process.locks.is_empty()))
+}
+
+impl Process {
+    fn of(raw: &abi::fg_profile, symbols: &Symbols) -> Process {
+        let mut sites = sites(raw, symbols);
+        let mut counts: HashMap<u32, Counts> = HashMap::new();
+        for (index, lock) in raw.locks.iter().enumerate().filter(|(_, l)| l.mutex != 0) {
+            let own = [
+                lock.acquisitions,
+                lock.contended,
+                lock.failed,
+                lock.cond_waits,
+            ];
+            counts.insert(index as u32, Counts(own));
+        }
+        let blocks = raw.blocks.iter().flat_map(|block| &block.counts);
+        for of in blocks.filter(|of| of.mutex != 0) {
+            let own = [of.acquisitions, of.contended, of.failed, of.cond_waits];
+            counts.entry(of.lock).or_default().add(own);
+        }
+        let known = |index: u32| raw.locks.get(index as usize);
+        let mut locks: Vec<Lock> = (counts.into_iter())
+            .filter_map(|(index, counts)| {
+                let sites = sites.remove(&index).unwrap_or_default();
+                Some(Lock::of(known(index)?, counts, sites))
+            })
+            .filter(|lock| lock.acquisitions + lock.failed + lock.cond_waits > 0)
+            .collect();
+        let order = |lock: &Lock| (lock.waited(), lock.held());
+        locks.sort_by(|a, b| {
+            let (a_order, b_order) = (order(a), order(b));
+            (b_order.0.total_cmp(&a_order.0))
+                .then(b_order.1.total_cmp(&a_order.1))
+                .then(a.address.cmp(&b.address))
+        });
+        Process {
+            pid: raw.pid,
+            name: text(&raw.name),
+            lost: Lost {
+                acquisitions: raw.lost_acquisitions,
+                call_sites: raw.lost_sites,
+                holds: raw.lost_holds,
+            },
+            locks,
+        }
+    }
+}
+
+/// Acquisitions, contended ones, failed ones, and waits on condition variables.
+#[derive(Default)]
+struct Counts([u64; 4]);
+
+impl Counts {
+    fn add(&mut self, more: [u64; 4]) {
+        self.0.iter_mut().zip(more).for_each(|(sum, n)| *sum += n);
+    }
+}
+
+impl Lock {
+    fn of(raw: &abi::fg_profile_lock, counts: Counts, mut sites: Vec<Site>) -> Lock {
+        let Counts([acquisitions, contended, failed, cond_waits]) = counts;
+        let wait = Times::of(&raw.wait);
+        let order = |site: &Site| match wait {
+            Some(_) => site.wait_seconds,
+            None => site.acquisitions as f64,
+        };
+        sites.sort_by(|a, b| order(b).total_cmp(&order(a)));
+        Lock {
+            address: raw.mutex,
+            acquisitions,
+            contended,
+            contended_share: contended as f64 / (acquisitions.max(1)) as f64,
+            failed,
+            cond_waits,
+            wait,
+            hold: Times::of(&raw.hold),
+            preempted: None,
+            sites,
+        }
+    }
+
+    /// Leaves out the call sites that matter least.
+    pub fn shorten(&mut self) {
+        self.sites.truncate(SHOWN_STACKS);
+    }
+}
+
+impl Times {
+    /// None: nothing was timed.
+    fn of(raw: &abi::fg_profile_times) -> Option<Times> {
+        let all: u64 = raw.buckets.iter().sum();
+        if all == 0 {
+            return None;
+        }
+        let max_us = raw.max_ns as f64 / 1e3;
+        let percentile = |share: f64| {
+            let rank = ((all as f64 * share).ceil() as u64).max(1);
+            let mut seen = 0;
+            let bucket = raw.buckets.iter().position(|n| {
+                seen += n;
+                seen >= rank
+            });
+            (middle_ns(bucket.unwrap_or_default()) / 1e3).min(max_us)
+        };
+        Some(Times {
+            total_seconds: raw.ns as f64 / 1e9,
+            p50_us: percentile(0.50),
+            p90_us: percentile(0.90),
+            p99_us: percentile(0.99),
+            max_us,
+        })
+    }
+}
+
+/// The first four buckets hold one number each, then four share each power of two.
+fn middle_ns(bucket: usize) -> f64 {
+    if bucket < 4 {
+        return bucket as f64;
+    }
+    let power = bucket as i32 / 4 + 1;
+    let step = 2f64.powi(power - 2);
+    (4.5 + (bucket % 4) as f64) * step
+}
+
+/// The call sites of each lock. Two entries with the same stack are one: two threads have stored it at once.
+fn sites(raw: &abi::fg_profile, symbols: &Symbols) -> HashMap<u32, Vec<Site>> {
+    let ready = |site: &&abi::fg_profile_site| site.state == abi::FG_PROFILE_READY;
+    let mut sums: HashMap<(u32, &[u64]), [u64; 3]> = HashMap::new();
+    for site in raw.sites.iter().filter(ready) {
+        let stack = &site.stack[..(site.frames as usize).min(site.stack.len())];
+        let sum = sums.entry((site.lock, stack)).or_default();
+        let own = [site.acquisitions, site.wait_ns, site.hold_ns];
+        sum.iter_mut().zip(own).for_each(|(sum, n)| *sum += n);
+    }
+    let mut places = Places::of(raw, symbols);
+    let mut sites: HashMap<u32, Vec<Site>> = HashMap::new();
+    for ((lock, stack), [acquisitions, wait_ns, hold_ns]) in sums {
+        sites.entry(lock).or_default().push(Site {
+            acquisitions,
+            wait_seconds: wait_ns as f64 / 1e9,
+            hold_seconds: hold_ns as f64 / 1e9,
+            stack: stack.iter().map(|&address| places.at(address)).collect(),
+        });
+    }
+    sites
+}
+
+/// What return addresses mean, each found once.
+struct Places<'a> {
+    modules: Vec<(&'a abi::fg_profile_module, String)>,
+    symbols: &'a Symbols,
+    known: HashMap<u64, Place>,
+}
+
+impl<'a> Places<'a> {
+    fn of(raw: &'a abi::fg_profile, symbols: &'a Symbols) -> Places<'a> {
+        let modules = raw.modules.iter();
+        let ready = modules.filter(|module| module.state == abi::FG_PROFILE_READY);
+        Places {
+            modules: ready.map(|module| (module, text(&module.path))).collect(),
+            symbols,
+            known: HashMap::new(),
+        }
+    }
+
+    fn at(&mut self, address: u64) -> Place {
+        if let Some(place) = self.known.get(&address) {
+            return place.clone();
+        }
+        let mut modules = self.modules.iter();
+        let module = modules.find(|(module, _)| (module.start..module.end).contains(&address));
+        let module = module.filter(|(_, path)| !path.is_empty());
+        let in_module = module.map_or(0, |(module, _)| address.wrapping_sub(module.base));
+        let path = module.map(|(_, path)| path.as_str());
+        let place = Place {
+            frame: self.symbols.of_file(path, in_module, address),
+            module: path.map(str::to_owned),
+            in_module,
+        };
+        self.known.insert(address, place.clone());
+        place
+    }
+}
+
+fn text(name: &[std::ffi::c_char]) -> String {
+    let bytes: Vec<u8> = (name.iter().map(|&c| c as u8))
+        .take_while(|&c| c != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(counts: &[(usize, u64)], max_ns: u64) -> Times {
+        let mut raw = abi::fg_profile_times::new_zeroed();
+        raw.max_ns = max_ns;
+        (counts.iter()).for_each(|&(bucket, n)| raw.buckets[bucket] = n);
+        Times::of(&raw).unwrap()
+    }
+
+    #[test]
+    fn percentiles_are_the_middles_of_their_buckets_and_below_the_maximum() {
+        // 1024 ns to 1280 ns are a bucket: the power 10, its first quarter.
+        let at_1024 = (10 - 1) * 4;
+        let spread = times(&[(at_1024, 98), (at_1024 + 8, 2)], 4100);
+        assert_eq!((spread.p50_us, spread.p90_us), (1.152, 1.152));
+        assert_eq!((spread.p99_us, spread.max_us), (4.1, 4.1));
+        assert_eq!(times(&[(2, 1)], 2).p50_us, 0.002);
+        assert_eq!(Times::of(&abi::fg_profile_times::new_zeroed()), None);
+    }
+}

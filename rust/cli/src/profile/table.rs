@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+//! The profile as text.
+
+use std::fmt::Write;
+
+use flexguard_launch::output;
+
+use super::{Lock, Process, Profile, Times, duration};
+
+/// Call sites of a lock that are shown.
+const SITES: usize = 3;
+
+/// Of each process the `most` locks that matter most.
+pub fn table(profile: &Profile, most: usize) -> String {
+    let mut text = String::new();
+    if profile.processes.is_empty() {
+        text += "flexguard: no mutex was locked: the program is statically linked, is setuid, clears its environment, \
+                 or never used a mutex\n";
+    }
+    for process in &profile.processes {
+        of_process(process, most, &mut text);
+    }
+    if let Some(why) = &profile.preemptions_unknown
+        && !profile.processes.is_empty()
+    {
+        let _ = writeln!(text, "preempted while held: unknown ({why})");
+    }
+    text
+}
+
+fn of_process(process: &Process, most: usize, text: &mut String) {
+    let (pid, name, all) = (process.pid, &process.name, process.locks.len());
+    let _ = writeln!(text, "{name} [{pid}]: {all} mutexes");
+    let titles = [
+        "mutex",
+        "acquired",
+        "contended",
+        "waited",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+        "held",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+        "preempted",
+    ];
+    let locks = &process.locks[..all.min(most)];
+    *text += &output::table(&titles, locks.iter().map(row).collect(), 1..titles.len());
+    for lock in locks {
+        let _ = writeln!(text, "{:#x} was acquired by", lock.address);
+        for (site, share) in lock.sites.iter().zip(lock.shares()).take(SITES) {
+            let of = if lock.wait.is_some() {
+                "waiting"
+            } else {
+                "acquisitions"
+            };
+            let _ = writeln!(text, "  {:3.0} % of {of}: {}", share * 100.0, site.text());
+        }
+    }
+    if all > most {
+        let _ = writeln!(text, "{} mutexes more (--top)", all - most);
+    }
+    let lost = &process.lost;
+    if lost.acquisitions + lost.call_sites + lost.holds > 0 {
+        let _ = writeln!(
+            text,
+            "lost, because tables were full: {} acquisitions, {} call sites, {} timed holds",
+            lost.acquisitions, lost.call_sites, lost.holds
+        );
+    }
+}
+
+fn row(lock: &Lock) -> Vec<String> {
+    let mut row = vec![
+        format!("{:#x}", lock.address),
+        lock.acquisitions.to_string(),
+        format!("{:.1} %", lock.contended_share * 100.0),
+    ];
+    row.extend(times(lock.wait.as_ref()));
+    row.extend(times(lock.hold.as_ref()));
+    row.push(lock.preempted.map_or("?".into(), |preempted| {
+        let time = duration(preempted.seconds * 1e6);
+        format!("{} x, {time}", preempted.count)
+    }));
+    row
+}
+
+/// The total, three percentiles and the maximum.
+pub fn times(times: Option<&Times>) -> [String; 5] {
+    let Some(t) = times else {
+        return std::array::from_fn(|_| "-".to_owned());
+    };
+    [
+        t.total_seconds * 1e6,
+        t.p50_us,
+        t.p90_us,
+        t.p99_us,
+        t.max_us,
+    ]
+    .map(duration)
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: MIT
+//! `flexguard profile`. The profiled program is this test itself, so that every lock it takes is known: Rust's own locks
+//! are not pthread's.
+
+mod common;
+
+use std::cell::UnsafeCell;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Output;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::daemon::{check_schema, wait_for};
+use common::*;
+use serde_json::Value;
+
+/// What the program does; unset: it is a test that has nothing to do.
+const ROLE: &str = "FLEXGUARD_TEST_PROFILED";
+const HELD: Duration = Duration::from_millis(20);
+
+struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
+// SAFETY: it is used through pthread's functions alone.
+unsafe impl Sync for Mutex {}
+
+impl Mutex {
+    const fn new() -> Mutex {
+        Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
+    }
+
+    fn recursive() -> Mutex {
+        Mutex(UnsafeCell::new(
+            libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
+        ))
+    }
+
+    fn lock(&self) {
+        // SAFETY: it was initialised.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(self.0.get()) }, 0);
+    }
+
+    fn try_lock(&self) -> bool {
+        // SAFETY: it was initialised.
+        unsafe { libc::pthread_mutex_trylock(self.0.get()) == 0 }
+    }
+
+    fn unlock(&self) {
+        // SAFETY: it was initialised.
+        assert_eq!(unsafe { libc::pthread_mutex_unlock(self.0.get()) }, 0);
+    }
+}
+
+static SHARED: Mutex = Mutex::new();
+static OTHER: Mutex = Mutex::new();
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn the_place_that_locks(times: u32) {
+    for _ in 0..times {
+        SHARED.lock();
+        SHARED.unlock();
+    }
+}
+
+/// 40,000 acquisitions of one mutex by four threads; 8 of another, of which one is by trylock; three that fail.
+fn count() {
+    thread::scope(|scope| {
+        (0..4).for_each(|_| drop(scope.spawn(|| the_place_that_locks(10_000))));
+    });
+    for _ in 0..7 {
+        OTHER.lock();
+        OTHER.unlock();
+    }
+    assert!(OTHER.try_lock());
+    (0..3).for_each(|_| assert!(!OTHER.try_lock()));
+    OTHER.unlock();
+}
+
+/// A thread finds the mutex held, and sleeps for at least HELD.
+fn contend() {
+    static WAITER: AtomicI32 = AtomicI32::new(0);
+    SHARED.lock();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: a query.
+            WAITER.store(unsafe { libc::gettid() }, Ordering::Release);
+            the_place_that_locks(1);
+        });
+        // After it has said its number, it sleeps for the mutex alone.
+        wait_for("the waiter", || {
+            let tid = Some(WAITER.load(Ordering::Acquire)).filter(|&tid| tid != 0)?;
+            let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+            (stat.rsplit(") ").next()?.starts_with('S')).then_some(())
+        });
+        let since = Instant::now();
+        while since.elapsed() < HELD {}
+        SHARED.unlock();
+    });
+}
+
+/// Prints how often a wait on a condition variable has returned.
+fn wait_on_condition() {
+    static GO: AtomicI32 = AtomicI32::new(0);
+    let mut cond = libc::PTHREAD_COND_INITIALIZER;
+    let cond = &raw mut cond as usize;
+    let mut returns = 0;
+    SHARED.lock();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            SHARED.lock();
+            GO.store(1, Ordering::Relaxed);
+            // SAFETY: the waiter's frame outlives this thread.
+            unsafe { libc::pthread_cond_signal(cond as *mut libc::pthread_cond_t) };
+            SHARED.unlock();
+        });
+        while GO.load(Ordering::Relaxed) == 0 {
+            // SAFETY: this thread holds the mutex.
+            unsafe { libc::pthread_cond_wait(cond as *mut _, SHARED.0.get()) };
+            returns += 1;
+        }
+        SHARED.unlock();
+    });
+    println!("returns={returns}.");
+}
+
+/// The child of a fork is a process of its own.
+fn fork() {
+    the_place_that_locks(5);
+    // SAFETY: the child calls nothing that another thread could have left locked.
+    match unsafe { libc::fork() } {
+        0 => {
+            the_place_that_locks(3);
+            // SAFETY: it does not return.
+            unsafe { libc::_exit(0) };
+        }
+        child => {
+            // SAFETY: no status is asked for.
+            assert_eq!(unsafe { libc::waitpid(child, null_mut(), 0) }, child);
+        }
+    }
+}
+
+fn nest() {
+    let mutex = Mutex::recursive();
+    for _ in 0..100 {
+        (0..3).for_each(|_| mutex.lock());
+        (0..3).for_each(|_| mutex.unlock());
+    }
+}
+
+/// More mutexes than the tables have entries.
+fn lock_many() {
+    let mutexes: Vec<Mutex> = (0..20_000).map(|_| Mutex::new()).collect();
+    for _ in 0..2 {
+        for mutex in &mutexes {
+            mutex.lock();
+            mutex.unlock();
+        }
+    }
+}
+
+/// Each thread's block is free for the next one.
+fn start_many_threads() {
+    for _ in 0..2_000 {
+        thread::spawn(|| the_place_that_locks(1)).join().unwrap();
+    }
+}
+
+#[test]
+fn the_profiled_program() {
+    match std::env::var(ROLE).as_deref() {
+        Err(_) => return,
+        Ok("count") => count(),
+        Ok("die") => {
+            count();
+            // SAFETY: no pointers are passed.
+            unsafe { libc::raise(libc::SIGKILL) };
+        }
+        Ok("contend") => contend(),
+        Ok("wait") => wait_on_condition(),
+        Ok("fork") => fork(),
+        Ok("nest") => nest(),
+        Ok("many") => lock_many(),
+        Ok("threads") => start_many_threads(),
+        Ok(role) => panic!("{role}"),
+    }
+    std::process::exit(23);
+}
+
+fn profile(role: &str, options: &[&str]) -> Output {
+    let mut command = flexguard();
+    command.env(ROLE, role).arg("profile").args(options);
+    command.arg("--").arg(std::env::current_exe().unwrap());
+    command.args(["the_profiled_program", "--exact", "--nocapture"]);
+    command.output().expect("the command starts")
+}
+
+/// The result, which the schema describes. The program's exit status is the command's.
+fn result(role: &str, lock: &str) -> (Value, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--monitor", "off", "--lock", lock, "-o"];
+    let output = profile(
+        role,
+        &[&options[..], &[dir.path().to_str().unwrap()]].concat(),
+    );
+    let expected = if role == "die" { None } else { Some(23) };
+    assert_eq!(output.status.code(), expected, "{}", stderr(&output));
+    let result = json(&fs::read_to_string(dir.path().join("profile.json")).unwrap());
+    check_schema("profile", std::slice::from_ref(&result));
+    assert_eq!(result["lock"], lock);
+    (result, stdout(&output))
+}
+
+fn number(of: &Value) -> f64 {
+    of.as_f64().unwrap_or_else(|| panic!("{of} is no number"))
+}
+
+fn locks(process: &Value) -> &Vec<Value> {
+    process["locks"].as_array().unwrap()
+}
+
+fn only(array: &Value) -> &Value {
+    let array = array.as_array().unwrap();
+    assert_eq!(array.len(), 1, "{array:?}");
+    &array[0]
+}
+
+fn assert_ordered(times: &Value) {
+    let of = |name: &str| number(&times[name]);
+    assert!(of("p50_us") <= of("p90_us"), "{times}");
+    assert!(of("p90_us") <= of("p99_us"), "{times}");
+    assert!(of("p99_us") <= of("max_us"), "{times}");
+    assert!(of("total_seconds") > 0.0, "{times}");
+}
+
+fn assert_counted(result: &Value) {
+    let process = only(&result["processes"]);
+    assert_eq!(locks(process).len(), 2, "{process}");
+    let of = |acquisitions: u64| {
+        let mut locks = locks(process).iter();
+        let found = locks.find(|lock| lock["acquisitions"] == acquisitions);
+        found.unwrap_or_else(|| panic!("{acquisitions}: {process}"))
+    };
+    let (shared, other) = (of(40_000), of(8));
+    assert_eq!(
+        (&shared["failed"], &other["failed"]),
+        (&0.into(), &3.into())
+    );
+    assert_eq!(other["contended"], 0);
+    assert!(other["wait"].is_null());
+    assert_ordered(&shared["hold"]);
+    let place = &shared["sites"][0]["stack"][0];
+    assert_eq!(place["symbol"], "the_place_that_locks", "{shared}");
+    assert_eq!(process["lost"]["acquisitions"], 0);
+}
+
+#[test]
+fn all_acquisitions_are_counted_and_their_place_is_named() {
+    for lock in ["posix", "flexguard", "mcs"] {
+        assert_counted(&result("count", lock).0);
+    }
+}
+
+#[test]
+fn nothing_is_lost_if_a_signal_ends_the_program() {
+    assert_counted(&result("die", "posix").0);
+    let output = profile("die", &[]);
+    assert_eq!(output.status.signal(), Some(libc::SIGKILL));
+    let text = stderr(&output);
+    assert!(text.contains("the_place_that_locks"), "{text}");
+}
+
+#[test]
+fn waits_and_holds_are_timed() {
+    let (result, _) = result("contend", "posix");
+    let lock = only(&only(&result["processes"])["locks"]);
+    assert_eq!(
+        (&lock["acquisitions"], &lock["contended"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(lock["contended_share"], 0.5);
+    let least = HELD.as_secs_f64();
+    for times in [&lock["wait"], &lock["hold"]] {
+        assert_ordered(times);
+        assert!(number(&times["max_us"]) >= least * 1e6, "{times}");
+        assert!(number(&times["total_seconds"]) >= least, "{times}");
+    }
+    // The waiter's place comes first.
+    let site = &lock["sites"][0];
+    assert_eq!(site["stack"][0]["symbol"], "the_place_that_locks", "{lock}");
+    assert!(number(&site["wait_seconds"]) >= least, "{lock}");
+}
+
+#[test]
+fn waits_on_condition_variables_are_counted_apart() {
+    for lock in ["posix", "flexguard"] {
+        let (result, said) = result("wait", lock);
+        let lock = only(&only(&result["processes"])["locks"]);
+        assert_eq!(lock["acquisitions"], 2);
+        let (_, returns) = said.split_once("returns=").unwrap();
+        let returns: u64 = returns.split_once('.').unwrap().0.parse().unwrap();
+        assert_eq!(lock["cond_waits"], returns);
+    }
+}
+
+#[test]
+fn the_child_of_a_fork_is_counted_apart() {
+    let (result, _) = result("fork", "posix");
+    let processes = result["processes"].as_array().unwrap();
+    let counts = processes.iter().map(|p| &only(&p["locks"])["acquisitions"]);
+    let mut counts: Vec<u64> = counts.map(|n| n.as_u64().unwrap()).collect();
+    counts.sort();
+    assert_eq!(counts, [3, 5]);
+}
+
+#[test]
+fn each_level_of_a_recursive_mutex_is_an_acquisition() {
+    let (result, _) = result("nest", "posix");
+    let lock = only(&only(&result["processes"])["locks"]);
+    assert_eq!(
+        (&lock["acquisitions"], &lock["contended"]),
+        (&300.into(), &0.into())
+    );
+    assert_ordered(&lock["hold"]);
+}
+
+#[test]
+fn what_the_tables_cannot_hold_is_said() {
+    let (result, _) = result("many", "posix");
+    let process = only(&result["processes"]);
+    let counted: u64 = (locks(process).iter())
+        .map(|lock| lock["acquisitions"].as_u64().unwrap())
+        .sum();
+    let lost = process["lost"]["acquisitions"].as_u64().unwrap();
+    assert!(counted >= 10_000 && lost >= 10_000, "{counted} {lost}");
+    assert_eq!(counted + lost, 40_000);
+}
+
+#[test]
+fn threads_that_end_leave_their_memory_to_others() {
+    let (result, _) = result("threads", "posix");
+    let lock = only(&only(&result["processes"])["locks"]);
+    assert_eq!(lock["acquisitions"], 2_000);
+    assert_eq!(lock["contended"], 0);
+    // The one block that they share times 32 acquisitions, then some that stand for 256 each.
+    let timed: u64 = (lock["sites"].as_array().unwrap().iter())
+        .map(|site| site["acquisitions"].as_u64().unwrap())
+        .sum();
+    assert_eq!(timed % 256, 32, "{lock}");
+}
+
+#[test]
+fn the_report_has_graphs_and_a_page_that_fetches_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("new/report");
+    let output = profile("contend", &["-o", report.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(23), "{}", stderr(&output));
+    let read = |name: &str| fs::read_to_string(report.join(name)).unwrap();
+    for graph in ["wait.svg", "hold.svg"] {
+        let svg = read(graph);
+        assert!(svg.contains("<svg ") && svg.trim_end().ends_with("</svg>"));
+        assert!(svg.contains("lock 0x"), "{graph}");
+    }
+    assert!(read("wait.svg").contains("the_place_that_locks"));
+    let page = read("index.html");
+    for part in [
+        "<!DOCTYPE html>",
+        "the_place_that_locks",
+        "srcdoc=",
+        "50.0 %",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    for fetched in [" src=", "@import", "url(http", "<link", "href=\"http"] {
+        assert!(!page.contains(fetched), "{fetched}");
+    }
+    // Another run in the same directory, in which no thread waits.
+    let output = profile("nest", &["-o", report.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(23), "{}", stderr(&output));
+    assert!(!report.join("wait.svg").exists() && report.join("hold.svg").exists());
+}
+
+#[test]
+fn json_and_table_go_to_stderr() {
+    let output = profile("contend", &["--json"]);
+    check_schema("profile", &[json(&stderr(&output))]);
+    assert!(!stdout(&output).contains("flexguard-profile"));
+    let text = stderr(&profile("contend", &[]));
+    for part in [
+        "contended",
+        "50.0 %",
+        "of waiting: the_place_that_locks",
+        "preempted while held: unknown",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = stderr(&run(["profile", "true"]));
+    assert!(text.contains("no mutex was locked"), "{text}");
+}
+
+#[test]
+fn preempted_holders_are_told() {
+    if !as_root() {
+        return skipped("preempted_holders_are_told", "needs root");
+    }
+    if !bpf("preempted_holders_are_told") {
+        return;
+    }
+    let worker = prefix().join("libexec/flexguard/fg-bench");
+    let mut command = flexguard();
+    command.env("FLEXGUARD_SOCKET", "/nonexistent/monitor.sock");
+    command.args([
+        "profile",
+        "--lock",
+        "flexguard",
+        "--monitor",
+        "require",
+        "--json",
+        "--",
+    ]);
+    let args = "shm --lock posix --threads 8 --seconds 2 --warmup 0 --section-cycles 300000";
+    let output = command.arg(worker).args(args.split(' ')).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let result = json(&stderr(&output));
+    check_schema("profile", std::slice::from_ref(&result));
+    assert!(result["preemptions_unknown"].is_null(), "{result}");
+    let processes = result["processes"].as_array().unwrap();
+    let preempted = processes
+        .iter()
+        .flat_map(locks)
+        .map(|lock| &lock["preempted"]);
+    let seconds: f64 = preempted
+        .map(|preempted| number(&preempted["seconds"]))
+        .sum();
+    assert!(seconds > 0.0, "{result}");
+}
+
+#[test]
+fn what_cannot_be_profiled_is_refused_before_the_program_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let started = dir.path().join("started");
+    let refused = |options: &[&str], why: &str| {
+        let program = ["--", "touch", started.to_str().unwrap()];
+        let output = run([&["profile"], options, &program].concat());
+        assert_eq!(output.status.code(), Some(125), "{options:?}");
+        let said = stderr(&output);
+        assert!(said.contains(why), "{said}");
+        assert!(!started.exists(), "{options:?}");
+    };
+    refused(&["--lock", "nonesuch"], "nonesuch");
+    refused(
+        &["-o", "/dev/null/report"],
+        "cannot write the profile to /dev/null/report",
+    );
+    assert_eq!(run(["profile"]).status.code(), Some(2));
+    assert_eq!(
+        run(["profile", "/no/such/program"]).status.code(),
+        Some(127)
+    );
+}
