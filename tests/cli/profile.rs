@@ -7,7 +7,7 @@ mod common;
 use std::cell::UnsafeCell;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
@@ -435,6 +435,29 @@ fn preempted_holders_are_told() {
         .map(|preempted| number(&preempted["seconds"]))
         .sum();
     assert!(seconds > 0.0, "{result}");
+}
+
+/// There the tracer's process ids would be compared with others.
+#[test]
+fn in_another_pid_namespace_preemptions_are_unknown() {
+    let name = "in_another_pid_namespace_preemptions_are_unknown";
+    if !as_root() {
+        return skipped(name, "needs root");
+    }
+    if !bpf(name) {
+        return;
+    }
+    let mut command = Command::new("unshare");
+    clean(&mut command);
+    command.args(["--pid", "--fork", "--mount-proc", FLEXGUARD, "profile"]);
+    command.args("--lock flexguard --monitor require --json true".split(' '));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let why = &json(&stderr(&output))["preemptions_unknown"];
+    assert!(
+        why.as_str().unwrap().contains("initial PID namespace"),
+        "{why}"
+    );
 }
 
 #[test]

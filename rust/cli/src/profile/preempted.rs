@@ -2,6 +2,7 @@
 //! How often and how long holders were preempted, from the monitor's tracer.
 
 use std::collections::HashMap;
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +17,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The bytes of a pthread_mutex_t, in which a lock's word is.
 const MUTEX: u64 = 40;
 
+/// The initial PID namespace, as the kernel has numbered it since 3.8 (include/linux/proc_ns.h).
+const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
+
 /// A tracer that is attached.
 pub struct Watch(Tracer);
 
@@ -25,6 +29,12 @@ pub struct Seen(HashMap<(u32, Option<u64>), Preempted>);
 
 impl Watch {
     pub fn attach(socket: &SocketName) -> Result<Watch> {
+        let own = fs::read_link("/proc/self/ns/pid").context("cannot read the PID namespace")?;
+        if own.as_os_str() != INITIAL_NAMESPACE {
+            return Err(Failure::new(
+                "the tracer's process ids are those of the initial PID namespace, and the program is in another",
+            ));
+        }
         let tracer = Tracer::attach(socket, None).context("cannot trace")?;
         Ok(Watch(tracer))
     }
