@@ -29,6 +29,9 @@ pub const START_SECONDS: f64 = 0.05;
 /// The worker's name for the kind of lock that is not ours.
 const PEER: &str = "peer";
 
+/// Of locks of ours with other constants: nothing but their names stands for them.
+const VARIANT: &str = "variant";
+
 pub fn find(prefix: &Prefix) -> Result<PathBuf> {
     let worker = prefix.worker();
     if worker.is_file() {
@@ -67,7 +70,7 @@ pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
     let mut chosen: Vec<String> = Vec::new();
     for name in names {
         let picked: Vec<&str> = match name.as_str() {
-            "all" => by_class(known, |class| class != PEER)
+            "all" => by_class(known, |class| ![PEER, VARIANT].contains(&class))
                 .into_iter()
                 .filter(|name| usable(known, name))
                 .collect(),
@@ -202,12 +205,24 @@ pub fn measures() -> Vec<Measure> {
         measure("preempted_per_s", "preempted sections", PerSecond, Lower),
         measure("transitions_per_s", "mode transitions", PerSecond, None),
         measure("runnable_mean", "runnable threads", Plain, None),
+        measure(RUNNABLE[0], "none is runnable", Plain, None),
+        measure(RUNNABLE[1], "one is runnable", Plain, None),
+        measure(RUNNABLE[2], "two are runnable", Plain, None),
+        measure(RUNNABLE[3], "three or more are runnable", Plain, None),
         measure("lock_bytes", "lock object", Bytes, Lower),
         measure("per_lock_bytes", "memory per lock", Bytes, Lower),
         measure("per_thread_bytes", "memory per thread", Bytes, Lower),
         measure("rss_growth_bytes", "resident growth", Bytes, None),
     ]
 }
+
+/// The share of the time in which so many threads are runnable; the last: so many or more.
+pub const RUNNABLE: [&str; 4] = [
+    "runnable_none",
+    "runnable_one",
+    "runnable_two",
+    "runnable_more",
+];
 
 /// What the share of a nice level in all operations is called.
 pub fn share(level: i32) -> String {
@@ -284,6 +299,11 @@ fn values(object: &Value) -> BTreeMap<String, f64> {
             "runnable_mean",
             Some(samples.iter().sum::<f64>() / samples.len() as f64),
         );
+        for (i, name) in RUNNABLE.iter().enumerate() {
+            let is = |n: f64| (n as usize).min(RUNNABLE.len() - 1) == i;
+            let found = samples.iter().filter(|n| is(**n)).count();
+            derive(name, Some(found as f64 / samples.len() as f64));
+        }
     }
     values.extend(shares(object));
     values
@@ -299,13 +319,17 @@ mod tests {
         let read = values(
             &json!({"throughput_ops_per_ms": 2.0, "ops": 1000, "seconds": 0.5, "cpu_seconds": 1.0,
             "spins": 500, "monitor": true, "preempted_holders": 3, "preempted_next_waiters": 1, "mode_transitions": 2,
-            "runnable": {"interval_us": 100, "samples": [1, 2, 3]}}),
+            "runnable": {"interval_us": 100, "samples": [1, 2, 1, 4]}}),
         );
         let expected = [
             ("cpu_seconds", 1.0),
             ("cpu_us_per_op", 1000.0),
             ("preempted_per_s", 8.0),
             ("runnable_mean", 2.0),
+            ("runnable_more", 0.25),
+            ("runnable_none", 0.0),
+            ("runnable_one", 0.5),
+            ("runnable_two", 0.25),
             ("spins_per_op", 0.5),
             ("spins_per_s", 1000.0),
             ("throughput_ops_per_ms", 2.0),
@@ -360,6 +384,7 @@ mod tests {
             lock("posix", "libc"),
             lock("a", "spin"),
             lock("absl", "peer"),
+            lock("a-30", "variant"),
         ];
         let resolve = |names: &[&str]| {
             resolve(
@@ -369,6 +394,7 @@ mod tests {
         };
         assert_eq!(resolve(&["a", "all"]).unwrap(), ["a", "posix"]);
         assert_eq!(resolve(&["peers", "a"]).unwrap(), ["absl", "a"]);
+        assert_eq!(resolve(&["a-30"]).unwrap(), ["a-30"]);
         assert!(resolve(&["b"]).is_err());
     }
 }
