@@ -123,9 +123,11 @@ static void sleep_in(uint32_t *slot)
 {
 	struct timespec end = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + LONGEST_SLEEP_NS);
 
-	fg_thread.parks++;
-	while (fg_load_relaxed(slot) == TAKEN && fgi_futex_wait(slot, TAKEN, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
-		;
+	while (fg_load_relaxed(slot) == TAKEN) {
+		fg_thread.parks++;
+		if (fgi_futex_wait(slot, TAKEN, CLOCK_MONOTONIC, &end) == ETIMEDOUT)
+			break;
+	}
 	fg_store_relaxed(slot, EMPTY);
 	fg_fetch_sub_release(&buffer.sleepers, 1); /* after the slot is empty, see take_slot */
 }
