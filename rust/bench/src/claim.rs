@@ -14,6 +14,8 @@
 //! of = { at = { threads = "1x" } }    # times that; what is not said is as above. Without it: the number itself
 //! ```
 //!
+//! `at = { threads = ["1x", "2x"] }` is a claim for each value: a lock may keep it at one and not at the other.
+//!
 //! Medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse for it, it
 //! holds within the noise.
 
@@ -107,7 +109,7 @@ impl std::fmt::Display for Judged {
 }
 
 impl Verdict {
-    fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::WithinNoise => "holds within the noise",
@@ -154,6 +156,17 @@ fn is_at(point: &Point, at: &BTreeMap<String, Value>) -> bool {
         .all(|(name, value)| point.get(name) == number(value) && number(value).is_some())
 }
 
+/// The value of a variable, as a reader has it.
+fn told(name: &str, value: &Value) -> String {
+    let factor = value.as_str().and_then(|v| v.strip_suffix('x'));
+    match (factor, number(value)) {
+        (Some("1"), _) => format!("a {} a context", name.trim_end_matches('s')),
+        (Some(factor), _) => format!("{factor} {name} a context"),
+        (None, Some(n)) => Point::default().with(name, n).to_string(),
+        (None, None) => format!("{name} {value:?}"),
+    }
+}
+
 impl Claim {
     #[cfg(test)]
     pub fn place(&self) -> &str {
@@ -190,6 +203,37 @@ impl Claim {
             Some(lock) => Err(format!("{} does not measure {lock}", self.scene)),
             None => Ok(()),
         }
+    }
+
+    /// One claim for each of the values that a variable has several of.
+    pub fn each(self) -> Vec<Self> {
+        let mut claims = vec![self.clone()];
+        for (name, value) in &self.at {
+            let Value::Array(values) = value else {
+                continue;
+            };
+            let at = |claim: &Self, value: &Value| {
+                let mut one = claim.clone();
+                one.at.insert(name.clone(), value.clone());
+                one.says = format!("{}: {}", claim.says, told(name, value));
+                one
+            };
+            claims = claims
+                .iter()
+                .flat_map(|c| values.iter().map(|v| at(c, v)))
+                .collect();
+        }
+        claims
+    }
+
+    /// Of the locks that are measured; None: what it is about is not measured.
+    pub fn narrowed(mut self, experiments: &[Experiment]) -> Option<Self> {
+        let scene = experiments.iter().find(|e| e.id == self.scene)?;
+        let subjects = scene.workload.subjects();
+        self.locks
+            .retain(|l| subjects.iter().any(|s| s == l || s == "all"));
+        let judged = !self.locks.is_empty() && self.check(experiments).is_ok();
+        judged.then_some(self)
     }
 
     /// One verdict a lock.
@@ -340,6 +384,29 @@ mod tests {
                 "{least} {factor}"
             );
         }
+    }
+
+    #[test]
+    fn several_values_are_a_claim_each() {
+        let text = "locks = [\"mcs\"]\nsays = \"wins\"\nscene = \"s\"\nleast = 1\n\
+                    at = { threads = [\"1x\", \"4x\", 3], hogs = 0, cycles_between = [100, 1000] }";
+        let claim: Claim = toml::from_str(text).unwrap();
+        let claims = claim.each();
+        let says: Vec<&str> = claims.iter().map(|c| c.says.as_str()).collect();
+        assert_eq!(
+            says,
+            [
+                "wins: 100 cycles between: a thread a context",
+                "wins: 100 cycles between: 4 threads a context",
+                "wins: 100 cycles between: 3 threads",
+                "wins: 1000 cycles between: a thread a context",
+                "wins: 1000 cycles between: 4 threads a context",
+                "wins: 1000 cycles between: 3 threads",
+            ]
+        );
+        assert_eq!(claims[4].at["threads"].as_str(), Some("4x"));
+        assert_eq!(claims[4].at["cycles_between"].as_integer(), Some(1000));
+        assert_eq!(claims[4].at["hogs"].as_integer(), Some(0));
     }
 
     #[test]

@@ -8,8 +8,9 @@ use crate::machine;
 use crate::micro::Micro;
 use crate::options::{Plan, distinct};
 use crate::overhead::Overhead;
-use crate::plot::{FigureSpec, Shape};
+use crate::plot::{FigureSpec, Part, Shape};
 use crate::presets::Preset;
+use crate::scene::{self, Sizes};
 use crate::suite::{self, Experiment, Suite, Wanted};
 use crate::worker;
 use crate::workload::Workload;
@@ -34,9 +35,12 @@ const PAPERS_LOCKS: [&str; 11] = [
     "flexguard",
 ];
 
+/// The installed file with the applications, and with what the paper claims.
+const SCENES: &str = "papers";
+
 #[derive(Debug)]
 pub struct Paper {
-    /// Small: at most ten minutes on two hardware contexts.
+    /// Small: at most 15 minutes on two hardware contexts.
     pub quick: bool,
     pub wanted: Wanted,
     /// These locks instead of the paper's.
@@ -55,12 +59,20 @@ pub fn run(args: Paper) -> Result<Status> {
         [] => papers_locks(&known),
         names => (worker::resolve(&known, names)?, Vec::new()),
     };
-    let (experiments, more) = experiments(&size, &locks, &Catalogue::read(&prefix)?)?;
+    let catalogue = Catalogue::read(&prefix)?;
+    let mut scenes = scene::read(
+        &scene::find(&prefix, SCENES)?,
+        &catalogue,
+        &size.of_scenes(&args.locks),
+    )?;
+    left_out.extend(scenes.leave_out());
+    let (mut experiments, more) = experiments(&size, &locks, &catalogue)?;
+    experiments.extend(scenes.experiments);
     left_out.extend(more);
     let suite = Suite {
         title: "The figures of the paper".into(),
         experiments,
-        claims: Vec::new(),
+        claims: scenes.claims,
         left_out,
     };
     suite::run(&prefix, suite, &args.wanted)
@@ -73,12 +85,15 @@ pub struct Size {
     seconds: f64,
     warmup: f64,
     rounds: u32,
+    given_seconds: Option<f64>,
+    given_rounds: Option<u32>,
 }
 
 impl Size {
     pub fn here(quick: bool, seconds: Option<f64>, rounds: Option<u32>) -> Self {
         let mut size = Self::of(quick, machine::contexts() as u32);
         size.rounds = rounds.unwrap_or(size.rounds);
+        (size.given_seconds, size.given_rounds) = (seconds, rounds);
         if let Some(seconds) = seconds {
             (size.seconds, size.warmup) = (seconds, 0.0);
         }
@@ -99,6 +114,19 @@ impl Size {
             seconds,
             warmup,
             rounds,
+            given_seconds: None,
+            given_rounds: None,
+        }
+    }
+
+    /// Of the scenes, whose file says how long and how often they run.
+    fn of_scenes(&self, locks: &[String]) -> Sizes {
+        Sizes {
+            rounds: self.given_rounds,
+            seconds: self.given_seconds,
+            warmup: self.given_seconds.map(|_| 0.0),
+            locks: locks.to_vec(),
+            quick: self.quick,
         }
     }
 
@@ -109,6 +137,12 @@ impl Size {
             .map(|f| ((f64::from(self.contexts) * f).round() as u32).clamp(1, 4096));
         let mut counts: Vec<u32> = counts.collect();
         counts.sort_unstable();
+        distinct(&counts)
+    }
+
+    /// The same where threads are to contend: at least two.
+    fn contending(&self, factors: &[f64]) -> Vec<u32> {
+        let counts: Vec<u32> = self.threads(factors).iter().map(|n| (*n).max(2)).collect();
         distinct(&counts)
     }
 
@@ -159,11 +193,8 @@ pub fn experiments(
         hash_table(size, locks, table),
         hash_table_beside_hogs(size, locks, table),
         runnable(size, locks, shm),
-        fairness(size, locks, shm, 1.0)?,
+        fairness(size, locks, shm)?,
     ];
-    if !size.quick {
-        experiments.push(fairness(size, locks, shm, 10.0)?);
-    }
     let mut left_out = Vec::new();
     for preset in Preset::ALL {
         match preset.missing() {
@@ -255,13 +286,13 @@ fn hash_table(size: &Size, locks: &[String], table: &catalogue::Workload) -> Exp
     }
 }
 
-/// The benchmark's threads take half of the machine, others more and more of it.
+/// The benchmark's threads take half of the machine, at least two contexts; others take more and more of it.
 fn hash_table_beside_hogs(
     size: &Size,
     locks: &[String],
     table: &catalogue::Workload,
 ) -> Experiment {
-    let mut contention = size.contention(locks, size.threads(&[0.5]));
+    let mut contention = size.contention(locks, size.contending(&[0.5]));
     let factors: &[f64] = if size.quick {
         &[0.5, 1.0, 2.0]
     } else {
@@ -287,7 +318,7 @@ fn hash_table_beside_hogs(
 fn runnable(size: &Size, locks: &[String], shm: &catalogue::Workload) -> Experiment {
     let shown: Vec<String> = locks
         .iter()
-        .filter(|l| ["futex", "mcs", "flexguard"].contains(&l.as_str()))
+        .filter(|l| ["futex", "mcs", "flexguard-sosp25", "flexguard"].contains(&l.as_str()))
         .cloned()
         .collect();
     let shown = if shown.is_empty() {
@@ -306,14 +337,32 @@ fn runnable(size: &Size, locks: &[String], shm: &catalogue::Workload) -> Experim
         primary: Some("runnable_mean".into()),
         id: "runnable".into(),
         title: "Figure 5a: runnable threads over time".into(),
-        figures: vec![spec(
-            "fig5a-runnable",
-            "Fig. 5a: runnable threads over time",
-            "runnable_mean",
-            Shape::Trace,
-        )],
+        figures: vec![
+            spec(
+                "fig5a-runnable",
+                "Fig. 5a: runnable threads over time",
+                "runnable_mean",
+                Shape::Trace,
+            ),
+            FigureSpec {
+                parts: worker::RUNNABLE
+                    .iter()
+                    .zip(["none", "one", "two", "three or more"])
+                    .map(|(measure, title)| Part {
+                        title: title.into(),
+                        measure: (*measure).into(),
+                    })
+                    .collect(),
+                ..spec(
+                    "fig5a-histogram",
+                    "Fig. 5a: share of the time with so many runnable threads (paper: futex has one 49 % of the time)",
+                    "runnable_one",
+                    Shape::Bars,
+                )
+            },
+        ],
         plan: Plan {
-            rounds: 1,
+            rounds: size.rounds.min(3),
             warmup_rounds: 0,
             noise: false,
         },
@@ -321,40 +370,25 @@ fn runnable(size: &Size, locks: &[String], shm: &catalogue::Workload) -> Experim
     }
 }
 
-fn fairness(
-    size: &Size,
-    locks: &[String],
-    shm: &catalogue::Workload,
-    seconds: f64,
-) -> Result<Experiment> {
-    let mut contention = size.contention(locks, size.threads(&[0.5, 1.0, 2.0]));
+fn fairness(size: &Size, locks: &[String], shm: &catalogue::Workload) -> Result<Experiment> {
+    let mut contention = size.contention(locks, size.contending(&[0.5, 1.0, 2.0]));
     // Fairness is a matter of the run's length: this one is never shortened, unless everything is.
     if size.seconds >= 0.1 {
-        contention.seconds = vec![seconds];
+        contention.seconds = vec![1.0];
     }
     let mut workload = Micro::new(shm, contention);
-    if !size.quick && seconds < 10.0 {
+    if !size.quick {
         workload = workload.set("cycles_between", vec![100.0, 1000.0, 10_000.0])?;
     }
-    let rounds = if size.quick || seconds >= 10.0 { 3 } else { 7 };
-    let (id, figure) = if seconds < 10.0 {
-        ("fairness", "fig5b-fairness")
-    } else {
-        ("fairness-10s", "fig5b-fairness-10s")
-    };
-    let title = format!("fairness over {seconds} s (0.5 fair, 1 unfair)");
+    let rounds = if size.quick { 3 } else { 7 };
+    let title = "Fig. 5b: fairness over 1 s (0.5 fair, 1 unfair)";
     Ok(Experiment {
         primary: Some("fairness_normalised".into()),
-        id: id.into(),
-        title: format!("Figure 5b: {title}"),
+        id: "fairness".into(),
+        title: title.replace("Fig.", "Figure"),
         figures: vec![FigureSpec {
             base: 0.5,
-            ..spec(
-                figure,
-                &format!("Fig. 5b: {title}"),
-                "fairness_normalised",
-                Shape::Bars,
-            )
+            ..spec("fig5b-fairness", title, "fairness_normalised", Shape::Bars)
         }],
         plan: Plan {
             rounds: rounds.min(size.rounds),

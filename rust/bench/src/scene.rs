@@ -19,9 +19,16 @@
 //! lock = "flexguard"
 //! environment = { FLEXGUARD_SOCKET = "" }
 //! interposed = true
+//!
+//! [quick]                             # of the short version: these values only, where a scene lists several
+//! threads = [2, 8]                    # likewise hogs and locks
+//! rounds = 6
+//! seconds = 0.1
 //! ```
 //!
 //! Every value is checked before anything runs; an error names the file, the line, and what is allowed there.
+
+mod sizes;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,10 +49,13 @@ use crate::exec::Exec;
 use crate::machine;
 use crate::micro::Micro;
 use crate::options::{self, Plan};
+use crate::plot::FigureSpec;
 use crate::presets::Preset;
 use crate::subject::Subject;
 use crate::suite::{self, Experiment, Suite, Wanted};
 use crate::workload::Workload;
+use sizes::Quick;
+pub use sizes::Sizes;
 
 /// The format of scene files that this crate understands.
 const VERSION: i64 = 1;
@@ -55,13 +65,15 @@ const VERSION: i64 = 1;
 struct File {
     version: Spanned<i64>,
     title: String,
+    #[serde(default)]
+    quick: Quick,
     #[serde(default, rename = "scene")]
     scenes: Vec<Spanned<Scene>>,
     #[serde(default, rename = "claim")]
     claims: Vec<Spanned<Claim>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scene {
     name: Spanned<String>,
@@ -83,6 +95,9 @@ struct Scene {
     seconds: Option<Spanned<Value>>,
     warmup: Option<Spanned<Value>>,
     nice: Option<Spanned<Value>>,
+    /// How often the number of runnable threads is looked at.
+    #[serde(rename = "trace-us")]
+    trace_us: Option<Spanned<Value>>,
     #[serde(default)]
     options: BTreeMap<String, Spanned<Value>>,
     rounds: Option<Spanned<i64>>,
@@ -92,6 +107,9 @@ struct Scene {
     primary: Option<String>,
     /// How much work a preset does.
     scale: Option<f64>,
+    /// Not in the short version.
+    #[serde(default)]
+    full: bool,
     /// Of a program: seconds after which a run is given up.
     timeout: Option<f64>,
 }
@@ -122,15 +140,10 @@ pub fn run(request: Request) -> Result<Status> {
     let sizes = Sizes {
         rounds: request.rounds,
         seconds: request.seconds,
+        ..Sizes::default()
     };
     let mut scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
-    let missing = scenes.missing;
-    let is_missing = |id: &str| missing.iter().any(|(scene, _)| scene == id);
-    scenes.experiments.retain(|e| !is_missing(&e.id));
-    let told = missing
-        .iter()
-        .map(|(scene, program)| format!("{scene}: {program} is not installed"));
-    let left_out: Vec<String> = told.collect();
+    let left_out = scenes.leave_out();
     if scenes.experiments.is_empty() && !left_out.is_empty() {
         return Err(Failure::new("no scene can be measured").advice(left_out.join(", ")));
     }
@@ -143,11 +156,15 @@ pub fn run(request: Request) -> Result<Status> {
     suite::run(&prefix, suite, &request.wanted)
 }
 
-/// Instead of what a file says.
-#[derive(Debug, Default)]
-pub struct Sizes {
-    rounds: Option<u32>,
-    seconds: Option<f64>,
+impl Scenes {
+    /// Takes away the scenes whose program is not installed, and says which.
+    pub fn leave_out(&mut self) -> Vec<String> {
+        let missing = std::mem::take(&mut self.missing);
+        self.experiments
+            .retain(|e| !missing.iter().any(|(scene, _)| *scene == e.id));
+        let told = |(scene, program)| format!("{scene}: {program} is not installed");
+        missing.into_iter().map(told).collect()
+    }
 }
 
 /// The file that `name` stands for: a path, or the name of a file of share/flexguard/scenes.
@@ -229,7 +246,8 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
         ));
     }
     let mut experiments: Vec<Experiment> = Vec::new();
-    let mut missing = Vec::new();
+    let (mut small, mut missing) = (Vec::new(), Vec::new());
+    let sizes = sizes.or(&file.quick);
     for scene in &file.scenes {
         let name = &scene.get_ref().name;
         let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -247,21 +265,32 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
                 "",
             ));
         }
-        experiments.push(experiment(scene, catalogue, sizes)?);
+        experiments.push(experiment(scene, catalogue, &Sizes::default())?);
+        if sizes.quick && scene.get_ref().full {
+            continue;
+        }
+        let wanted = sizes.applied(scene, &file.quick);
+        small.push(experiment(&wanted, catalogue, &sizes)?);
         let program = absent(scene.get_ref());
         missing.extend(program.map(|program| (name.get_ref().clone(), program)));
     }
-    let known: Vec<String> = experiments.iter().map(|e| e.id.clone()).collect();
+    let known: Vec<&str> = experiments.iter().map(|e| e.id.as_str()).collect();
+    let mut claims = Vec::new();
     for claim in &file.claims {
-        claim
-            .get_ref()
-            .check(&experiments)
-            .map_err(|what| Wrong::at(claim, what, format!("scenes here: {}", known.join(", "))))?;
+        for one in claim.get_ref().clone().each() {
+            let told = || format!("scenes here: {}", known.join(", "));
+            one.check(&experiments)
+                .map_err(|what| Wrong::at(claim, what, told()))?;
+            claims.push(one);
+        }
     }
     Ok(Scenes {
         title: file.title,
-        experiments,
-        claims: file.claims.into_iter().map(Spanned::into_inner).collect(),
+        claims: claims
+            .into_iter()
+            .filter_map(|c| c.narrowed(&small))
+            .collect(),
+        experiments: small,
         missing,
     })
 }
@@ -312,10 +341,19 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
             ));
         }
     }
+    let name = s.name.get_ref();
     Ok(Experiment {
-        id: s.name.get_ref().clone(),
-        title: s.title.clone().unwrap_or_else(|| s.name.get_ref().clone()),
-        figures: workload.figures(),
+        id: name.clone(),
+        title: s.title.clone().unwrap_or_else(|| name.clone()),
+        // Their names are those of files, which all scenes share a directory for.
+        figures: workload
+            .figures()
+            .into_iter()
+            .map(|f| FigureSpec {
+                id: format!("{name}-{}", f.id),
+                ..f
+            })
+            .collect(),
         workload,
         plan: Plan {
             rounds: sizes.rounds.unwrap_or(rounds),
@@ -351,11 +389,15 @@ fn micro(
     contention.demanding = false;
     contention.interposed = s.interposed;
     contention.seconds = of_round("seconds", &s.seconds, 1.0)?;
-    contention.warmup = of_round("warmup", &s.warmup, 0.1)?[0];
+    contention.warmup = match sizes.warmup {
+        Some(warmup) => warmup,
+        None => of_round("warmup", &s.warmup, 0.1)?[0],
+    };
     if let Some(seconds) = sizes.seconds {
         contention.seconds = vec![seconds];
     }
     contention.hogs = whole(of_round("hogs", &s.hogs, 0.0)?);
+    contention.trace_us = of_round("trace-us", &s.trace_us, 0.0)?[0] as u64;
     if s.nice.is_some() {
         let levels = of_round("nice", &s.nice, 0.0)?;
         contention.nice = levels.into_iter().map(|l| l as i32).collect();

@@ -59,6 +59,12 @@ pub struct Suite {
 
 pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status> {
     choose(&mut suite.experiments, &wanted.only)?;
+    if !wanted.only.is_empty() {
+        suite.claims = std::mem::take(&mut suite.claims)
+            .into_iter()
+            .filter_map(|c| c.narrowed(&suite.experiments))
+            .collect();
+    }
     for experiment in &mut suite.experiments {
         experiment.workload.prepare(prefix)?;
     }
@@ -74,8 +80,8 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
     }
     signals::hold()?;
     let (documents, interrupted) = measure(dir, prefix, &suite.experiments)?;
-    publish(dir, &documents)?;
     let judged = judge(dir, &suite, &documents)?;
+    publish(dir, &documents, &judged)?;
     output::print(&conclusion(dir, &documents, &suite.left_out, &judged))?;
     documents.iter().for_each(pipeline::tell_failures);
     if interrupted.is_some() {
@@ -262,14 +268,14 @@ fn fits(old: &Document, new: &Document, path: &Path) -> Result<()> {
     }
 }
 
-fn publish(dir: &Path, documents: &[Document]) -> Result<()> {
+fn publish(dir: &Path, documents: &[Document], judged: &[Judged]) -> Result<()> {
     let plots = dir.join("plots");
     sink::directory(&plots)?;
     for document in documents {
         write_plots(document, &plots, "")?;
     }
     let all: Vec<&Document> = documents.iter().collect();
-    Sink::open(&dir.join("report.html"))?.write(&html::page(&all)?)
+    Sink::open(&dir.join("report.html"))?.write(&html::page(&all, judged)?)
 }
 
 fn conclusion(

@@ -2,7 +2,7 @@
 //! An installation whose fg-bench is a shell script: a run takes no time, and the test decides what it measures.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -27,6 +27,8 @@ impl Fake {
             "a\tspin\tA\nb\tblock\tB\n",
         )
         .unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+        symlink(source, dir.path().join("share/flexguard/scenes")).unwrap();
         let fake = Self(dir);
         fake.change(script);
         fake

@@ -6,6 +6,7 @@ mod machine;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::claim::Judged;
 use super::document::{Document, Entry, Verdict};
 use super::plot;
 use super::stats::Difference;
@@ -15,7 +16,7 @@ use flexguard_launch::failure::{Failure, Result};
 pub const STYLE: &str = include_str!("style.css");
 
 /// The whole page. There is at least one document.
-pub fn page(documents: &[&Document]) -> Result<String> {
+pub fn page(documents: &[&Document], judged: &[Judged]) -> Result<String> {
     let first = documents
         .first()
         .ok_or_else(|| Failure::new("a report needs a result"))?;
@@ -41,6 +42,7 @@ pub fn page(documents: &[&Document]) -> Result<String> {
                 @if documents.len() > 1 { (contents(documents)) }
                 main #main {
                     (summary(documents))
+                    (claims(judged))
                     @for part in &parts { (part) }
                     (machine::section(first))
                     (method())
@@ -113,6 +115,40 @@ fn summary(documents: &[&Document]) -> Markup {
                 @for (i, document) in judged {
                     @if documents.len() > 1 { h3 { a href={ "#part-" (i + 1) } { (document.title) } } }
                     ul.verdicts { @for verdict in &document.verdicts { (line(verdict)) } }
+                }
+            }
+        }
+    }
+}
+
+/// What is claimed of the locks, beside what was measured.
+fn claims(judged: &[Judged]) -> Markup {
+    html! {
+        @if !judged.is_empty() {
+            section #claims aria-labelledby="claims-title" {
+                h2 #claims-title { "What the papers claim" }
+                p.lead { "Medians of this run, with their intervals. A claim holds within the noise if the intervals overlap." }
+                div.scroll tabindex="0" role="region" aria-label="Claims" {
+                    table {
+                        thead {
+                            tr {
+                                @for title in ["lock", "place", "claim", "published", "measured", "verdict"] {
+                                    th.name scope="col" { (title) }
+                                }
+                            }
+                        }
+                        tbody {
+                            @for j in judged {
+                                tr {
+                                    th.name scope="row" { (j.lock) }
+                                    @for cell in [&j.place, &j.claim, &j.published, &j.measured] {
+                                        td.name { (cell) }
+                                    }
+                                    td.name.verdict { (j.verdict.text().replace('*', "")) }
+                                }
+                            }
+                        }
+                    }
                 }
             }
         }

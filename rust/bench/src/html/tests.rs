@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
+use super::super::claim::Verdict;
 use super::super::document::testing;
 use super::*;
 
 #[test]
 fn the_page_is_complete_in_itself() {
     let document = testing::document();
-    let page = page(&[&document, &document]).unwrap();
+    let page = page(&[&document, &document], &[]).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     // The namespace of SVG is a name, not an address that is fetched.
     let rest = page.replace("http://www.w3.org/2000/svg", "");
@@ -32,7 +33,7 @@ fn what_others_call_themselves_is_not_markup() {
         }
     }
     document.analyse();
-    let page = page(&[&document]).unwrap();
+    let page = page(&[&document], &[]).unwrap();
     assert!(!page.contains("<script>") && !page.contains("<b>"));
     assert!(page.contains("&lt;b&gt;"));
 }
@@ -41,7 +42,7 @@ fn what_others_call_themselves_is_not_markup() {
 fn verdicts_cautions_and_commands_are_told() {
     let mut document = testing::document();
     document.command = vec!["/opt/x/flexguard".into(), "bench".into(), "it's".into()];
-    let page = page(&[&document]).unwrap();
+    let page = page(&[&document], &[]).unwrap();
     for part in [
         "wins",
         "cannot be told apart",
@@ -52,4 +53,28 @@ fn verdicts_cautions_and_commands_are_told() {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("/opt/x"));
+}
+
+#[test]
+fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
+    let judged = Judged {
+        lock: "mcs".into(),
+        place: "Fig. 3a".into(),
+        claim: "collapses <here>".into(),
+        published: "a tenth".into(),
+        measured: "1 against 20".into(),
+        verdict: Verdict::Fails,
+    };
+    let page = page(&[&testing::document()], &[judged]).unwrap();
+    for part in [
+        "What the papers claim",
+        "Fig. 3a",
+        "collapses &lt;here&gt;",
+        "a tenth",
+        "1 against 20",
+        "does not hold",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("**does not hold**"));
 }

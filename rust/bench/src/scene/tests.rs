@@ -99,7 +99,10 @@ fn a_program_takes_lists_and_names_of_its_own() {
 fn installed_claims_about_papers_name_their_place() {
     let scenes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
     for (name, places) in [
-        ("papers.toml", &["Fig. "][..]),
+        (
+            "papers.toml",
+            &["Fig. ", "section", "footnote", "poster"][..],
+        ),
         (
             "published-locks.toml",
             &["section", "poster", "VEE'13", "EuroSys'20", "ours"],
@@ -128,4 +131,57 @@ fn another_version_is_refused() {
     .err()
     .unwrap();
     assert!(wrong.what.contains("version 2") && wrong.allowed.contains("version 1"));
+}
+
+/// Without the points that it leaves out there is nothing to claim about them.
+#[test]
+fn the_short_version_has_some_of_the_locks_and_values_and_their_claims() {
+    let scene = |name: &str, more: &str| {
+        format!(
+            "[[scene]]\nname = \"{name}\"\nworkload = \"shm\"\nlocks = [\"posix\", \"mcs\", \"futex\"]\n\
+             threads = [2, 8, 16]\n{more}"
+        )
+    };
+    let claim = |lock: &str, scene: &str| {
+        format!(
+            "[[claim]]\nlocks = [\"futex\", \"{lock}\"]\nsays = \"wins\"\nscene = \"{scene}\"\n\
+             measure = \"throughput_ops_per_ms\"\nat = {{ threads = [8, 16] }}\nleast = 1\nof = {{ lock = \"posix\" }}\n"
+        )
+    };
+    let text = format!(
+        "{HEAD}[quick]\nlocks = [\"posix\", \"mcs\"]\nthreads = [2, 16]\nrounds = 3\nseconds = 0.1\n{}{}{}{}",
+        scene("a", "rounds = 5\n"),
+        scene("b", "full = true\n"),
+        claim("mcs", "a"),
+        claim("mcs", "b"),
+    );
+    let of = |sizes: &Sizes| {
+        let scenes = parse(&text, &catalogue(), sizes).unwrap();
+        let counts = (scenes.experiments.len(), scenes.claims.len());
+        let first = scenes.experiments.into_iter().next().unwrap();
+        let points = first.workload.points();
+        let run = first.workload.run_seconds(&points[0]).unwrap();
+        (
+            counts,
+            first.workload.subjects(),
+            points.len(),
+            first.plan.rounds,
+            run < 1.0,
+        )
+    };
+    let names = |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
+    let all = names(&["posix", "mcs", "futex"]);
+    assert_eq!(of(&Sizes::default()), ((2, 4), all, 3, 5, false));
+    let quick = Sizes {
+        quick: true,
+        ..Sizes::default()
+    };
+    assert_eq!(of(&quick), ((1, 1), names(&["posix", "mcs"]), 2, 3, true));
+    let other = Sizes {
+        quick: true,
+        rounds: Some(1),
+        locks: names(&["posix", "futex"]),
+        ..Sizes::default()
+    };
+    assert_eq!(of(&other), ((1, 1), names(&["posix", "futex"]), 2, 1, true));
 }

@@ -80,7 +80,7 @@ impl Subcommand for Bench {
                 ),
                 (
                     "flexguard bench paper --quick",
-                    "Every figure of the paper, in ten minutes.",
+                    "Every figure of the paper, in 15 minutes.",
                 ),
             ],
         },

@@ -19,7 +19,7 @@ use crate::manual::Section;
 /// A call continues where an earlier call in the same directory was interrupted.
 #[derive(Debug, Args)]
 pub struct Paper {
-    /// Run a short version: at most ten minutes on two hardware contexts
+    /// Run a short version: at most 15 minutes on two hardware contexts
     #[arg(long)]
     quick: bool,
 
@@ -81,7 +81,7 @@ impl Subcommand for Paper {
                 ),
                 (
                     "flexguard bench paper --quick -o results",
-                    "At most ten minutes on two hardware contexts.",
+                    "At most 15 minutes on two hardware contexts.",
                 ),
                 (
                     "flexguard bench paper --quick -o results --only shm,overhead",

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+//! How much of a file of scenes is measured: its own sizes, others, or its short version.
+
+use serde::Deserialize;
+use toml::{Spanned, Value};
+
+use super::Scene;
+
+/// What the short version measures.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Quick {
+    #[serde(default)]
+    locks: Vec<String>,
+    #[serde(default)]
+    threads: Vec<Value>,
+    #[serde(default)]
+    hogs: Vec<Value>,
+    rounds: Option<u32>,
+    seconds: Option<f64>,
+}
+
+/// Instead of what a file says.
+#[derive(Debug, Clone, Default)]
+pub struct Sizes {
+    pub rounds: Option<u32>,
+    pub seconds: Option<f64>,
+    pub warmup: Option<f64>,
+    /// Empty: the file's.
+    pub locks: Vec<String>,
+    /// The short version.
+    pub quick: bool,
+}
+
+impl Sizes {
+    /// With those of the short version, where no others are asked for.
+    pub(super) fn or(&self, quick: &Quick) -> Self {
+        let mut sizes = self.clone();
+        if self.quick {
+            sizes.rounds = sizes.rounds.or(quick.rounds);
+            sizes.seconds = sizes.seconds.or(quick.seconds);
+        }
+        sizes
+    }
+
+    /// The scene with the locks and at the points that are measured.
+    pub(super) fn applied(&self, scene: &Spanned<Scene>, quick: &Quick) -> Spanned<Scene> {
+        let mut scene = scene.clone();
+        let s = scene.get_mut();
+        if self.quick {
+            keep(&mut s.locks, &quick.locks);
+            keep_values(&mut s.threads, &quick.threads);
+            keep_values(&mut s.hogs, &quick.hogs);
+        }
+        if !self.locks.is_empty() {
+            s.locks = self.locks.clone();
+            s.subjects.clear();
+        }
+        scene
+    }
+}
+
+/// Those that are chosen; all, if none is.
+fn keep<T: PartialEq>(all: &mut Vec<T>, chosen: &[T]) {
+    if all.iter().any(|v| chosen.contains(v)) {
+        all.retain(|v| chosen.contains(v));
+    }
+}
+
+fn keep_values(values: &mut Option<Spanned<Value>>, chosen: &[Value]) {
+    if let Some(Value::Array(all)) = values.as_mut().map(Spanned::get_mut) {
+        keep(all, chosen);
+    }
+}
