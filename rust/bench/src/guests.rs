@@ -31,7 +31,7 @@ pub enum Load {
     Locks,
     /// Processes that send messages through pipes.
     Hackbench,
-    /// Processes that make, rename and remove files of one directory in memory.
+    /// Processes that make and remove files of one directory in memory.
     Files,
     /// Compilations, one process a virtual CPU: kernbench in small.
     Compile,

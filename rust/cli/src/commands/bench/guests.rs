@@ -36,7 +36,7 @@ pub struct Guests {
     locks: Vec<String>,
 
     /// Guests at once
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2", value_parser = |s: &str| count(s, 1, 8))]
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,3", value_parser = |s: &str| count(s, 1, 8))]
     guests: Vec<u32>,
 
     /// Virtual CPUs of each guest
