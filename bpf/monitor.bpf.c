@@ -24,8 +24,9 @@
  * How the counter stays right (I5: equal to the number of runnable critical threads that are off CPU, but for those
  * that fg_age took out of it; never negative, 0 when all is quiet). Whether a thread is counted stands in its own
  * storage, where no user can reach it; it is set when the thread is switched out and cleared when it is switched in,
- * both on the CPU that does it, under its run-queue lock. kill -9 needs no special case: a runnable thread is switched in to die. Out and in of one switch are added up
- * before the counter is touched, so that one critical thread replacing another never shows the waiters a false 0.
+ * both on the CPU that does it, under its run-queue lock. kill -9 needs no special case: a runnable thread is switched
+ * in to die. Out and in of one switch are added up before the counter is touched, so that one critical thread
+ * replacing another never shows the waiters a false 0.
  * A switch-in can go unseen: kernels have been watched leaving out the tracepoint, for every tracer, once in a
  * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So each
  * thread that is switched out, for whatever reason, is uncounted first: an error lasts until the thread's next switch
@@ -448,9 +449,9 @@ int fg_list(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Run by the user half over all threads of the machine while the counter stays above 0. A thread that does not get a CPU
- * for so long (a control group that is throttled, a priority that is starved) stalls its own lock's users. All other
- * locks must not wait for it as well, so the counter forgets it. Its name stays published. */
+/* Run by the user half over all threads of the machine while the counter stays above 0. A thread that does not get a
+ * CPU for so long (a control group that is throttled, a priority that is starved) stalls its own lock's users. All
+ * other locks must not wait for it as well, so the counter forgets it. Its name stays published. */
 SEC("iter/task")
 int fg_age(struct bpf_iter__task *ctx)
 {

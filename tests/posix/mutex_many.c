@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* 266,000 mutexes, as many as a large program was seen to have, take no memory but their own, under glibc and under every
- * lock, also when threads have met at many of them. */
+/* 266,000 mutexes, as many as a large program was seen to have, take no memory but their own, under glibc and under
+ * every lock, also when threads have met at many of them. */
 #include "tests/posix/posix.h"
 
 #define MUTEXES 266000u

@@ -216,7 +216,10 @@ impl Report {
             text += "preempted now:\n";
             text += &output::table(
                 &PREEMPTED_HEADINGS,
-                self.preempted_now.iter().map(|p| p.row().to_vec()).collect(),
+                self.preempted_now
+                    .iter()
+                    .map(|p| p.row().to_vec())
+                    .collect(),
                 0..3,
             );
         }
