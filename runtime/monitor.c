@@ -141,11 +141,29 @@ static int request(void)
 	return fd;
 }
 
+/* The descriptor that came with a message; -1: none, or several, which are closed. */
+static int descriptor_of(struct msghdr *m)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(m);
+	size_t n;
+	int fd = -1;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return -1;
+	n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(fd);
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+		if (n > 1)
+			close(fd);
+	}
+	return n == 1 ? fd : -1;
+}
+
 /* Takes the reply and the descriptor that comes with it; -1 if there is none. Does not wait. */
 static int receive(int fd)
 {
 	union {
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(sizeof(int))]; /* aligned, and so large enough for two */
 		struct cmsghdr align;
 	} control;
 	struct fg_reply reply = {0};
@@ -154,15 +172,14 @@ static int receive(int fd)
 			   .msg_iovlen = 1,
 			   .msg_control = control.space,
 			   .msg_controllen = sizeof(control.space)};
-	struct cmsghdr *c;
-	int page = -1;
+	ssize_t size = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+	int page;
 
-	if (recvmsg(fd, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(reply))
+	if (size < 0)
 		return -1;
-	c = CMSG_FIRSTHDR(&m);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&page, CMSG_DATA(c), sizeof(page));
-	if (page >= 0 && (reply.magic != FG_ABI_MAGIC || reply.version != FG_ABI_VERSION || reply.status != 0)) {
+	page = descriptor_of(&m);
+	if (page >= 0 && (size != (ssize_t)sizeof(reply) || reply.magic != FG_ABI_MAGIC ||
+			  reply.version != FG_ABI_VERSION || reply.status != 0)) {
 		close(page);
 		page = -1;
 	}

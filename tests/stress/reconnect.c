@@ -148,25 +148,37 @@ static void forked(void)
 	CHECK(descriptors() == before);
 }
 
-static void answer(int fd, int page)
+/* What a monitor answers: its first `size` bytes, with the page's descriptor `copies` times. */
+struct answer {
+	struct fg_reply reply;
+	size_t size;
+	int copies;
+};
+#define GOOD_REPLY                                                                                                     \
+	{                                                                                                              \
+		.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION                                                       \
+	}
+static const struct answer good = {GOOD_REPLY, sizeof(struct fg_reply), 1};
+
+static void answer(int fd, struct answer what, int page)
 {
-	struct fg_reply reply = {.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION};
+	int pages[] = {page, page};
 	union {
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(sizeof(pages))];
 		struct cmsghdr align;
 	} control = {0};
-	struct iovec iov = {&reply, sizeof(reply)};
+	struct iovec iov = {&what.reply, what.size};
 	struct msghdr m = {.msg_iov = &iov,
 			   .msg_iovlen = 1,
 			   .msg_control = control.space,
-			   .msg_controllen = sizeof(control.space)};
+			   .msg_controllen = CMSG_SPACE((size_t)what.copies * sizeof(int))};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &page, sizeof(page));
-	CHECK(sendmsg(fd, &m, 0) == sizeof(reply));
+	c->cmsg_len = CMSG_LEN((size_t)what.copies * sizeof(int));
+	memcpy(CMSG_DATA(c), pages, (size_t)what.copies * sizeof(int));
+	CHECK(sendmsg(fd, &m, 0) == (ssize_t)what.size);
 }
 
 /* A page as a monitor's, of `size` bytes and with these seals. */
@@ -181,17 +193,22 @@ static int make_page(off_t size, int seals, uint32_t version, uint64_t heartbeat
 	return page;
 }
 
-/* An attempt that is answered with this page. */
-static void answered_with(int page)
+/* An attempt that is answered so. */
+static void answered_as(struct answer what, int page)
 {
 	int fd;
 
 	CHECK(!after(ATTEMPT));
 	fd = accepted();
-	answer(fd, page);
+	answer(fd, what, page);
 	after(LOOK);
 	hung_up(fd);
 	close(page);
+}
+
+static void answered_with(int page)
+{
+	answered_as(good, page);
 }
 
 /* A monitor, then its death, then another one. */
@@ -223,6 +240,25 @@ static void answered_badly(void)
 		CHECK(!fgi_preempted_cs(), "attached to bad page %zu", i);
 	}
 	CHECK(descriptors() == before);
+}
+
+/* A good page comes with an answer that is none: it is not mapped, and nothing stays open. */
+static void answered_with_nonsense(void)
+{
+	const struct answer bad[] = {
+		{GOOD_REPLY, sizeof(struct fg_reply) / 2, 1},
+		{GOOD_REPLY, sizeof(struct fg_reply), 2},
+		{{.magic = 1, .version = FG_ABI_VERSION}, sizeof(struct fg_reply), 1},
+		{{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION + 1}, sizeof(struct fg_reply), 1},
+		{{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .status = EPERM}, sizeof(struct fg_reply), 1},
+	};
+	int before = descriptors();
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		answered_as(bad[i], make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now + 2 * ATTEMPT, 1));
+		CHECK(!fgi_preempted_cs(), "attached after bad answer %zu", i);
+		CHECK(descriptors() == before, "bad answer %zu leaves a descriptor open", i);
+	}
 }
 
 /* In a time namespace this process's clock is ahead of the monitor's, or behind. */
@@ -272,6 +308,7 @@ int main(int argc, char **argv)
 		forked();
 		answered();
 		answered_badly();
+		answered_with_nonsense();
 		in_a_time_namespace();
 		another_user();
 		return 0;
