@@ -71,6 +71,6 @@ mod table;
 mod worker;
 pub mod workload;
 
-pub use html::STYLE;
+pub use html::head as page_head;
 pub use pipeline::run;
 pub use workload::Workload;

@@ -19,6 +19,24 @@ pub const OWN_EXIT: [(&str, &str); 2] = [
     ("2", "The command line is wrong."),
 ];
 
+/// Of a subcommand that runs one program.
+pub const PROGRAM_EXIT: Section = Section {
+    title: "EXIT STATUS",
+    items: &[
+        (
+            "as the program",
+            "The program's exit status. If a signal ended the program, the command ends by the same signal.",
+        ),
+        OWN_EXIT[0],
+        (
+            "126",
+            "The program cannot be executed, or is linked to musl.",
+        ),
+        ("127", "There is no such program."),
+        OWN_EXIT[1],
+    ],
+};
+
 pub const PREFIX_ITEM: (&str, &str) = (
     "FLEXGUARD_PREFIX",
     "The installation to use; by default the one that this command is in.",

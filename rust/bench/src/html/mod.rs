@@ -13,7 +13,20 @@ use super::stats::Difference;
 use super::{prose, table};
 use flexguard_launch::failure::{Failure, Result};
 
-pub const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("style.css");
+
+/// The head of a page that fetches nothing: the styles of all our pages, and `style` besides.
+pub fn head(title: &str, style: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) }
+            style { (PreEscaped(STYLE)) (PreEscaped(style)) }
+        }
+    }
+}
 
 /// The whole page. There is at least one document.
 pub fn page(documents: &[&Document], judged: &[Judged]) -> Result<String> {
@@ -29,13 +42,7 @@ pub fn page(documents: &[&Document], judged: &[Judged]) -> Result<String> {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " - FlexGuard" }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head(&format!("{title} - FlexGuard"), ""))
             body {
                 a.skip href="#main" { "Skip to the results" }
                 (header(first, &title, documents))

@@ -17,7 +17,7 @@ use flexguard_launch::{Preload, locks, musl, output, signals};
 use tempfile::TempDir;
 
 use super::Subcommand;
-use crate::manual::{FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_ITEM, Section};
+use crate::manual::{FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section};
 use crate::monitor_choice::MonitorChoice;
 use crate::profile::{self, Measure, Process, Watch, flame_graph};
 use crate::symbols::Symbols;
@@ -116,22 +116,7 @@ impl Subcommand for Profile {
                 "flexguard-profile/1; docs/design/schemas/profile.json of the source tree describes it.",
             )],
         },
-        Section {
-            title: "EXIT STATUS",
-            items: &[
-                (
-                    "as the program",
-                    "The program's exit status. If a signal ended the program, the command ends by the same signal.",
-                ),
-                OWN_EXIT[0],
-                (
-                    "126",
-                    "The program cannot be executed, or is linked to musl.",
-                ),
-                ("127", "There is no such program."),
-                OWN_EXIT[1],
-            ],
-        },
+        PROGRAM_EXIT,
         Section {
             title: "ENVIRONMENT",
             items: &[

@@ -20,7 +20,7 @@ use flexguard_launch::{Preload, locks, musl, output, signals};
 
 use super::Subcommand;
 use crate::manual::{
-    FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE,
+    FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE,
     SOCKET_ITEM, Section,
 };
 use crate::monitor_choice::MonitorChoice;
@@ -129,22 +129,7 @@ impl Subcommand for Run {
                 ),
             ],
         },
-        Section {
-            title: "EXIT STATUS",
-            items: &[
-                (
-                    "as the program",
-                    "The program's exit status. If a signal ended the program, the command ends by the same signal.",
-                ),
-                OWN_EXIT[0],
-                (
-                    "126",
-                    "The program cannot be executed, or is linked to musl.",
-                ),
-                ("127", "There is no such program."),
-                OWN_EXIT[1],
-            ],
-        },
+        PROGRAM_EXIT,
         Section {
             title: "ENVIRONMENT",
             items: &[

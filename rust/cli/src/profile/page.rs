@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! The profile as one page that fetches nothing.
 
-use flexguard_bench::STYLE;
+use flexguard_bench::page_head;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::table::times;
@@ -17,13 +17,7 @@ pub fn page(profile: &Profile, graphs: &[(Measure, String)]) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (command) " - FlexGuard profile" }
-                style { (PreEscaped(STYLE)) "iframe { width: 100%; border: 0; background: #fff; }" }
-            }
+            (page_head(&format!("{command} - FlexGuard profile"), "iframe { width: 100%; border: 0; background: #fff; }"))
             body {
                 a.skip href="#main" { "Skip to the locks" }
                 header {
