@@ -6,6 +6,7 @@
 #include "runtime/arch/arch.h"
 #include "runtime/clock.h"
 #include "runtime/monitor.h"
+#include "runtime/policy.h"
 #include "runtime/spin_budget.h"
 #include "runtime/thread.h"
 
@@ -58,6 +59,10 @@ bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void
 			return true;
 		if (fgi_preempted_cs() || fgi_past_deadline(&deadline))
 			return false;
+		if (looks == LOOKS_BEFORE_YIELD && fgi_real_time()) {
+			a->stayed = false;
+			break;
+		}
 		if (looks >= LOOKS_BEFORE_YIELD)
 			sched_yield();
 		now = fgi_now_ns(CLOCK_MONOTONIC);

@@ -8,6 +8,7 @@
  *   while nothing critical is preempted, as the monitor knows: then it gets out of the way at once;
  *   for FGI_AWAKE_NS of its own CPU time, about what sleeping costs. It offers its CPU to others all the time, and what
  *     they use of it is theirs. FGI_AWAKE_UNMONITORED_NS without a monitor;
+ *   if its policy is not real-time: then a yield offers nothing to most threads, and under SCHED_DEADLINE too much;
  *   while no other thread takes its CPU for long (FGI_AWAKE_TAKEN_NS): then there is better use for it;
  *   where its own history says that the event comes soon. */
 #ifndef FGI_SYNC_AWAKE_H

@@ -4,13 +4,12 @@
 #ifndef FGI_DEFAULT_SCHEDULER_H
 #define FGI_DEFAULT_SCHEDULER_H
 
-#include <errno.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "locks/parts/slice_forecast.h"
 #include "runtime/monitor.h"
+#include "runtime/policy.h"
 #include "runtime/spin.h"
 
 #define FGI_SLICE_US 600u     /* another process that had the CPU for longer is no passer-by, but competes for it */
@@ -51,17 +50,6 @@ static inline void fgi_yield(uint64_t now)
 	if (fgi_cpu() == cpu && fg_load_relaxed(&page->process_switch[cpu].number) != before &&
 	    fg_load_relaxed(&page->process_switch[cpu].stay_us) > FGI_SLICE_US)
 		fg_store_relaxed(&fgi_shy_until, now + FGI_SHY_NS);
-}
-
-/* Has this thread a real-time policy? Then a yield lets no thread of lower priority run, and under SCHED_DEADLINE it
- * gives the rest of the period away. */
-static inline bool fgi_real_time(void)
-{
-	int saved = errno, policy = sched_getscheduler(0);
-
-	errno = saved;
-	return policy > 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
-	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_BATCH && (policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE;
 }
 
 #endif
