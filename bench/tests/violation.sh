@@ -10,7 +10,7 @@ shm) options=(--cycles-between 0 --section-cycles 1000000) ;;
 hashtable | hotlock) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
 server | phases) options=(--section-us 500) ;;
 yielding) options=(--lock-count 1) ;;
-pipeline) options=(--capacity 1000) ;;
+pipeline) options=(--capacity 100000) ;; # long enough for slices to end in a section
 pool | broadcast) options=(--think-us 0 --section-us 500) ;;
 *) options=() ;;
 esac
