@@ -36,8 +36,8 @@ struct Program {
 const PROGRAMS: [Program; 5] = [
     Program {
         title: "sysbench threads",
-        command: "sysbench threads --threads=8 --thread-locks=1 --events=250 --time=0 run",
-        shows: "Eight threads share one mutex and yield the CPU while they hold it.",
+        command: "sysbench threads --threads=8 --thread-locks=2 --events=250 --time=0 run",
+        shows: "Eight threads share two mutexes and yield the CPU while they hold one.",
     },
     Program {
         title: "RocksDB, writes",
