@@ -2,7 +2,7 @@
 //! The profile as one page that fetches nothing.
 
 use flexguard_bench::page_head;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 
 use super::table::times;
 use super::{Lock, Measure, Process, Profile, duration};
