@@ -164,7 +164,7 @@ struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *l
 		return NULL;
 	do {
 		word = fg_load_relaxed(&l->word);
-		/* Whoever holds the lock, or is on its way to it, sees to the writer. */
+		/* The thread that holds the lock, or is about to take it, lets the writer in. */
 		if (fgi_rw_written(word) || (writer && (!fgi_rw_writable(word) || (word & FGI_RW_WOKEN))))
 			return NULL;
 		if (writer) {

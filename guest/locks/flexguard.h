@@ -13,9 +13,9 @@
  *                        monitor's word, or when n * tau have passed, as in preemptable.h
  * So those that run are served in order, and neither a preempted holder nor a preempted waiter holds them up.
  *
- * A release that finds HALTED kicks one virtual CPU. Whoever was halted leaves HALTED in the word when it takes the
- * lock, since others may halt still: so there is a kick for each (I2). A waiter publishes that it is critical, as the
- * holder does: a ticket that is not served stops others, too (EuroSys'17, section 4.1). */
+ * A release that finds HALTED kicks one virtual CPU. One that was halted leaves HALTED in the word when it takes the
+ * lock, since others may be halted still: so each of them is kicked in the end (I2). A waiter publishes that it is
+ * critical, as the holder does: a ticket that is not served stops others, too (EuroSys'17, section 4.1). */
 #include "lock.h"
 
 struct lock {

@@ -95,6 +95,20 @@ says() # extended regular expression
 	grep -Eq -- "$1" "$scratch/out" || wrong "did not say $1"
 }
 
+# RocksDB's and LevelDB's programs take the same options and print the same lines.
+bench_database() # program, one more benchmark
+{
+	local threads benchmark benchmarks=(fillrandom readrandom readwhilewriting) all
+	all=$(IFS=, && echo "${benchmarks[*]}${2:+,$2}")
+	for threads in 8 32; do
+		under_lock "$1" --benchmarks="$all" --num=4000 --reads=4000 --threads=$threads --db="$scratch/db$threads"
+		for benchmark in "${benchmarks[@]}"; do
+			says "^$benchmark +: .* micros/op"
+		done
+		says '[1-9][0-9]* of [0-9]+ found'
+	done
+}
+
 is_same() # two files
 {
 	cmp "$1" "$2" >>"$scratch/err" 2>&1 || wrong "${1##*/} and ${2##*/} differ"

@@ -22,16 +22,13 @@ static inline void counted_nap(uint32_t ns)
 #undef fgi_nap
 
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "tests/check.h"
+#include "tests/unit/forbid.h"
 
 #define WAITERS 3
 #define TURNS 50
@@ -101,19 +98,11 @@ static void contend(void)
 
 static void traced_main(int go)
 {
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
 	char byte;
 
 	check_watchdog(100);
 	CHECK_IS(read(go, &byte, 1), 1);
-	ok(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-	ok(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0));
+	filter_call(SYS_futex, SECCOMP_RET_TRACE, 0); /* of this thread and those that it starts */
 	contend();
 	_exit(0);
 }

@@ -77,7 +77,7 @@ static void a_reader_parks_again(void)
 	check_join(reader);
 }
 
-/* A thread that was woken gives up: whoever is parked is let in, unless the lock is held or another one is coming. */
+/* A woken thread gives up: the parked writer is let in, unless the lock is held or another woken thread is coming. */
 static void a_writer_is_let_in(void)
 {
 	const struct {
