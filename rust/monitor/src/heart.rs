@@ -4,15 +4,14 @@
 
 use std::os::fd::AsFd;
 use std::thread;
-use std::time::Duration;
 
 use flexguard_abi::FG_HEARTBEAT_NS;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::time::{ClockId, clock_gettime};
 
 use crate::error::os;
 use crate::kernel::Kernel;
+use crate::monitor::blocking_for_ns;
 use crate::records::FG_AGED_NS;
 use crate::{Error, Stop};
 
@@ -62,20 +61,15 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
 
 /// Forgets the threads that are preempted for too long, and says which.
 fn age(kernel: &Kernel) -> Result<(), Error> {
-    let page = kernel.shared_page()?;
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_err(os("reading the clock"))
-        .map(|now| Duration::from(now).as_nanos() as u64)?;
     // While the counter falls to 0 now and then there may be old threads, too; but they do little harm.
-    if page.blocking_since_ns == 0
-        || now.saturating_sub(page.blocking_since_ns) < u64::from(FG_AGED_NS)
-    {
+    if blocking_for_ns(&kernel.shared_page()?) < u64::from(FG_AGED_NS) {
         return Ok(());
     }
-    let aged = kernel
-        .age()
-        .map_err(os("looking for threads that are preempted for too long"))?;
-    for thread in aged {
+    // The kernel may be out of memory for the iterator: then the next beat tries again.
+    let aged = kernel.age().inspect_err(
+        |errno| tracing::warn!(%errno, "cannot look for threads that are preempted for too long"),
+    );
+    for thread in aged.unwrap_or_default() {
         tracing::warn!(
             pid = thread.tgid,
             tid = thread.tid,

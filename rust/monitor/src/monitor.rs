@@ -153,13 +153,18 @@ impl Monitor {
 
 /// The time so far, with that since the counter last rose from 0.
 fn blocking_ns(page: &fg_shared) -> u64 {
+    page.blocking_ns + blocking_for_ns(page)
+}
+
+/// Since the counter last rose from 0; 0 while it is 0.
+pub(crate) fn blocking_for_ns(page: &fg_shared) -> u64 {
     let since = match page.blocking_since_ns {
-        0 => return page.blocking_ns,
+        0 => return 0,
         since => since,
     };
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(since, |now| Duration::from(now).as_nanos() as u64);
-    page.blocking_ns + now.saturating_sub(since)
+    now.saturating_sub(since)
 }
 
 impl Drop for Monitor {
