@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What both informed spinlocks share (Teabe and others, "The lock holder and the lock waiter pre-emption problems: nip
+/* What the informed spinlocks share (Teabe and others, "The lock holder and the lock waiter pre-emption problems: nip
  * them in the bud using informed spinlocks (I-Spinlock)", EuroSys'17, section 4, Fig. 5): a ticket lock at which a
  * thread draws a ticket only if it can be through before its time slice ends.
  *
  *   capable  iff  end of the slice - now  >=  (tickets drawn and not yet served + 1) * csd      (equations 1 and 2)
  *
  * A thread that is not capable waits for its next time slice, then draws a ticket whether it is capable or not (Fig. 5,
- * line 39): so a queue too long for any slice keeps no thread out for ever (I4). The two forms differ only in how it
- * waits for the next slice.
+ * line 39): so a queue too long for any slice keeps no thread out for ever (I4). The two forms (HVM and PV) differ only
+ * in how it waits for the next slice.
+ *
+ * As published, a queue can stall: once a wake-up has taken the CPU from a thread with a ticket, all behind it spin
+ * through their slices, and each draws another ticket at once after it was served: a convoy
+ * (docs/results/slice-forecast.md). A file that defines INFORMED_STALL_TURNS has a rule against it, which the paper
+ * does not have: a waiter that has waited for so many turns declares the tickets drawn so far stalled, and no thread
+ * draws another until those are served. They are served: each of their threads gets a slice.
  *
  * Deviations from the paper:
  * - In a guest the end of the slice is exact and comes from the hypervisor. Here it is the monitor's forecast of when
@@ -16,16 +22,12 @@
  * - Without a forecast (no monitor, or a kernel or thread for which it has none) every thread is capable, and a waiter
  *   yields after YIELD_TURNS: then this is a ticket lock that hands the CPU on (I7).
  * - The time is read by clock_gettime (some 10 ns more), where Fig. 5 reads the cycle counter.
- * - A rule for a stalled queue, which the paper does not have. Once a wake-up has taken the CPU from a thread with a
- *   ticket, all behind it spin through their slices, and since each draws another ticket at once after it was served,
- *   that never ends (9,600 acquisitions a second with 8 threads on two contexts, 638,000 with the rule;
- *   docs/results/slice-forecast.md). So a waiter that has waited for STALL_TURNS declares the tickets drawn so far
- *   stalled, and no thread draws another until those are served. They are served: each of their threads gets a slice.
  * - trylock ignores the slice, since it may fail only if the lock is held. A timed wait polls, as if alone in the
  *   queue.
  *
  *   next, serving, forks   as in locks/published/ticket.c
- *   stalled                the tickets before this one are stalled; it means nothing outside of ]serving, next]
+ *   stalled                with INFORMED_STALL_TURNS: the tickets before this one are stalled; it means nothing outside
+ *                          of ]serving, next]. Without: 0
  *
  * I1, I5, memory: as locks/published/ticket.c. */
 #ifndef FGI_PARTS_INFORMED_H
@@ -47,8 +49,11 @@ FGI_WANT_SLICE_FORECAST;
  * 2^15.) Section 5 finds that the value is not delicate. */
 #define CSD_NS 6000u
 
-#define YIELD_TURNS 256u   /* ours: some 10 us, as FGI_SPIN_UNMONITORED_NS */
-#define STALL_TURNS 16384u /* ours: some 0.5 ms, longer than a queue of running threads takes, shorter than a slice */
+#define YIELD_TURNS 256u /* ours: some 10 us, as FGI_SPIN_UNMONITORED_NS */
+
+#ifndef INFORMED_STALL_TURNS
+#define INFORMED_STALL_TURNS 0u /* as published: no rule */
+#endif
 
 static inline void await_next_slice(uint64_t published, uint64_t end);
 
@@ -60,8 +65,11 @@ static inline void check_fork(struct fg_lock *l)
 
 static inline bool is_stalled(const struct fg_lock *l)
 {
-	uint32_t serving = fg_load_relaxed(&l->serving);
+	uint32_t serving;
 
+	if (!INFORMED_STALL_TURNS)
+		return false;
+	serving = fg_load_relaxed(&l->serving);
 	return fg_load_relaxed(&l->stalled) - serving - 1 < fg_load_relaxed(&l->next) - serving;
 }
 
@@ -89,7 +97,7 @@ __attribute__((noinline, cold)) static void yield_if_uninformed(void)
 
 __attribute__((noinline)) static void await_capability(const struct fg_lock *l, uint64_t published, uint64_t end)
 {
-	do {
+	do { /* once, as published */
 		await_next_slice(published, end);
 		published = fgi_slice_published();
 	} while (is_stalled(l) && (end = incapable_until(l, published)));
@@ -111,7 +119,7 @@ static inline void fgi_lock(struct fg_lock *l)
 		fgi_spin_turn();
 		if (fg_unlikely(turn % YIELD_TURNS == 0))
 			yield_if_uninformed();
-		if (fg_unlikely(turn == STALL_TURNS))
+		if (fg_unlikely(INFORMED_STALL_TURNS && turn == INFORMED_STALL_TURNS))
 			fg_store_relaxed(&l->stalled, fg_load_relaxed(&l->next));
 	}
 	FGI_TICKET_SERVED();
