@@ -6,7 +6,7 @@ mod machine;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::claim::Judged;
+use super::claim::{self, Judged};
 use super::document::{Document, Entry, Verdict};
 use super::plot;
 use super::stats::Difference;
@@ -134,12 +134,15 @@ fn claims(judged: &[Judged]) -> Markup {
         @if !judged.is_empty() {
             section #claims aria-labelledby="claims-title" {
                 h2 #claims-title { "What the papers claim" }
-                p.lead { "Medians of this run, with their intervals. A claim holds within the noise if the intervals overlap." }
+                p.lead {
+                    "Medians of this run, with their intervals. A claim holds within the noise if the intervals overlap. "
+                    (claim::summary(judged))
+                }
                 div.scroll tabindex="0" role="region" aria-label="Claims" {
                     table {
                         thead {
                             tr {
-                                @for title in ["lock", "place", "claim", "published", "measured", "verdict"] {
+                                @for title in ["lock", "place", "claim", "at", "published", "measured", "verdict"] {
                                     th.name scope="col" { (title) }
                                 }
                             }
@@ -148,10 +151,13 @@ fn claims(judged: &[Judged]) -> Markup {
                             @for j in judged {
                                 tr {
                                     th.name scope="row" { (j.lock) }
-                                    @for cell in [&j.place, &j.claim, &j.published, &j.measured] {
+                                    @for cell in [&j.place, &j.claim, &j.at, &j.published, &j.measured] {
                                         td.name { (cell) }
                                     }
-                                    td.name.verdict { (j.verdict.text().replace('*', "")) }
+                                    td.name.verdict {
+                                        (j.verdict.text().replace('*', ""))
+                                        @if !j.reason.is_empty() { ": " (j.reason) }
+                                    }
                                 }
                             }
                         }

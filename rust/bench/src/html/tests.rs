@@ -61,9 +61,11 @@ fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
         lock: "mcs".into(),
         place: "Fig. 3a".into(),
         claim: "collapses <here>".into(),
+        at: "8 threads".into(),
         published: "a tenth".into(),
         measured: "1 against 20".into(),
         verdict: Verdict::Fails,
+        reason: "one waiter".into(),
     };
     let page = page(&[&testing::document()], &[judged]).unwrap();
     for part in [
@@ -72,7 +74,9 @@ fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
         "collapses &lt;here&gt;",
         "a tenth",
         "1 against 20",
-        "does not hold",
+        "8 threads",
+        "does not hold: one waiter",
+        "1 does not hold",
     ] {
         assert!(page.contains(part), "{part}");
     }
