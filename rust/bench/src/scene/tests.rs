@@ -105,7 +105,14 @@ fn installed_claims_about_papers_name_their_place() {
         ),
         (
             "published-locks.toml",
-            &["section", "poster", "VEE'13", "EuroSys'20", "ours"],
+            &[
+                "section",
+                "poster",
+                "VEE'13",
+                "EuroSys'17",
+                "EuroSys'20",
+                "ours",
+            ],
         ),
     ] {
         let text = fs::read_to_string(scenes.join(name)).unwrap();
