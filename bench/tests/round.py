@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Short rounds of one lock: the JSON parses, and its numbers agree with one another.
 
-round.py FG_BENCH shm|hashtable|variables|arrivals|conditions|applications LOCK"""
+round.py FG_BENCH shm|hashtable|ramp|variables|arrivals|conditions|applications LOCK"""
 import json
 import os
 import subprocess
@@ -38,7 +38,7 @@ def round_of(workload, threads, seconds, warmup=0.02, **options):
     r = run(*arguments)
     ops = r["per_thread_ops"]
     check(r["workload"] == workload and r["lock"] == lock and r["threads"] == threads == len(ops), r)
-    check(all(r[name] == value for name, value in options.items() if name in r and name != "nice"), r)
+    check(all(r[name] == value for name, value in options.items() if name in r and name not in ("nice", "ramp")), r)
     check(r["checksum_ok"] is True and sum(ops) == r["ops"], r)
     check(seconds <= r["seconds"] < seconds + 10, r)
     check(abs(r["throughput_ops_per_ms"] * r["seconds"] * 1000 - r["ops"]) <= 1 + r["ops"] / 1000, r)
@@ -87,6 +87,20 @@ def check_hashtable():
     check(shifted["buckets"] == 100 and 0 < shifted["hottest_share"] < 0.5, shifted)
     steady = round_of("hotlock", 1, 0.1, shift_ms=0)
     check(steady["hottest_share"] > 0.98, steady)
+
+
+def check_ramp():
+    def ramp(workload, threads):
+        r = round_of(workload, threads, 0.3, ramp=True)
+        steps = r["ramp"]
+        check(sum(step["ops"] for step in steps) <= r["ops"], r)
+        check(sum(step["seconds"] for step in steps) <= r["seconds"] + 0.001, r)
+        return [step["threads"] for step in steps]
+
+    check(ramp("shm", 4) == [1, 2, 3, 4, 3, 2, 1], "4 threads")
+    check(ramp("hashtable", 1) == [1], "1 thread")
+    many = ramp("shm", 40)
+    check(len(many) == 31 and many[0] == many[-1] == 1 and many[15] == 40 and many == many[::-1], many)
 
 
 def in_group(group):
@@ -216,6 +230,7 @@ def check_conditions():
 
 CHECKS = {
     "shm": check_shm,
+    "ramp": check_ramp,
     "hashtable": check_hashtable,
     "variables": check_variables,
     "arrivals": check_arrivals,

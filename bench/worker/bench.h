@@ -28,7 +28,7 @@ struct fgb_line { /* one cache line of the data that a lock protects */
 	uint64_t value;
 } __attribute__((aligned(64)));
 
-enum fgb_phase { FGB_WARMUP, FGB_MEASURE, FGB_STOP };
+enum fgb_phase { FGB_WARMUP, FGB_MEASURE, FGB_STOP, FGB_PAUSE };
 
 struct fgb_run { /* one round; the main thread writes it, `phase` alone changes while the threads run */
 	uint32_t phase;
@@ -68,7 +68,8 @@ struct fgb_workload {
 	bool own_loop;                    /* without fgb_operate: --cycles-between and --hold-sleep-us mean nothing */
 	const struct fgb_option *options; /* its own, beside those of every round; NULL-named end */
 	int (*prepare)(const struct fgb_run *run); /* the options are read: allocates. 0, or a status after a message */
-	void (*loop)(const struct fgb_run *run, uint32_t phase, struct fgb_thread *self); /* until the phase changes */
+	/* Until the phase changes. A ramp calls it again in the same phase. */
+	void (*loop)(const struct fgb_run *run, uint32_t phase, struct fgb_thread *self);
 	bool (*adds_up)(uint64_t ops); /* after `ops` operations in all: is what the locks protect still whole? */
 	uint64_t (*locks)(void);       /* how many there are */
 	void (*describe)(void);        /* prints its settings as members of a JSON object, each followed by a comma */

@@ -65,7 +65,8 @@ static inline __attribute__((always_inline)) void fgb_operate(const struct fgb_r
 							      fgb_lock_of *lock_of, fgb_section *section)
 {
 	struct fgb_counts *counts = &self->counts[phase];
-	uint64_t choice = choose(self, fg_cycles()), asked = fg_cycles(), acquired = 0, released, ops = 0, longest = 0;
+	uint64_t choice = choose(self, fg_cycles()), asked = fg_cycles(), acquired = 0, released;
+	uint64_t ops = counts->ops, longest = counts->longest_cs;
 	uint32_t gap = 1, left = 1, awake = run->hold_sleep_every;
 
 	while (fg_load_relaxed(&run->phase) == phase) {

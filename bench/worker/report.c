@@ -158,6 +158,7 @@ int fgb_report(const struct fgb_round *round)
 	print_monitor(&round->begin, &round->end, seconds);
 	print_memory(round);
 	fgb_trace_print(&round->trace);
+	fgb_ramp_print(&round->ramp);
 	printf("\"checksum_ok\":%s}\n", ok ? "true" : "false");
 	if (fflush(stdout) != 0) {
 		perror("fg-bench: standard output");

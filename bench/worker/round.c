@@ -91,6 +91,10 @@ static void *work(void *argument)
 	if (round->nice.count && setpriority(PRIO_PROCESS, (id_t)w->tid, w->nice))
 		w->error = errno;
 	sem_post(&w->round->started);
+	if (round->ramps) {
+		fgb_ramp_work(w);
+		return NULL;
+	}
 	for (uint32_t phase = FGB_WARMUP; phase < FGB_STOP; phase++) {
 		uint64_t spins = fg_thread.spins, parks = fg_thread.parks;
 
@@ -101,7 +105,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-static void sleep_until(uint64_t ns)
+void fgb_sleep_until(uint64_t ns)
 {
 	struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 
@@ -196,30 +200,38 @@ static uint64_t ops_so_far(const void *argument, uint32_t i)
 static void measure(struct fgb_round *round)
 {
 	for (uint64_t second = 1; (double)second <= round->seconds; second++) {
-		sleep_until(round->begin.at.ns + second * 1000000000u);
+		fgb_sleep_until(round->begin.at.ns + second * 1000000000u);
 		fgb_windows_second(&round->windows[0], second, ops_so_far, round);
 		fgb_windows_second(&round->windows[1], second, ops_so_far, round);
 	}
-	sleep_until(round->begin.at.ns + (uint64_t)(round->seconds * 1e9));
+	fgb_sleep_until(round->begin.at.ns + (uint64_t)(round->seconds * 1e9));
 }
 
 static int run_threads(struct fgb_round *round)
 {
 	uint64_t started;
-	int status = start_threads(round, &started);
+	int status;
+
+	if (round->ramps)
+		fgb_ramp_begin(round);
+	status = start_threads(round, &started);
 
 	if (!status)
 		status = open_samplers(round);
 	if (!status) {
-		sleep_until(fgb_ns() + (uint64_t)(round->warmup * 1e9));
+		fgb_sleep_until(fgb_ns() + (uint64_t)(round->warmup * 1e9));
 		round->begin = mark();
 		status = fgb_trace_start(&round->trace);
 	}
-	if (!status) {
+	if (!status && round->ramps) {
+		fgb_ramp_measure(round);
+	} else if (!status) {
 		fg_store_relaxed(&round->run.phase, FGB_MEASURE);
 		measure(round);
 	}
 	fg_store_relaxed(&round->run.phase, FGB_STOP);
+	if (round->ramps)
+		fgb_ramp_stop(round);
 	round->end = mark();
 	if (round->workload->stop)
 		round->workload->stop();
@@ -289,6 +301,7 @@ static const struct fgb_option every_operation[] = {
 	FGB_OPTION_NUMBER("--hold-sleep-us", "us that the holder sleeps in its section", 0, 1e6, &given.hold_sleep_us),
 	FGB_OPTION_NUMBER("--hold-sleep-every", "in every how many of a thread's sections", 1, 1e9,
 			  &given.hold_sleep_every),
+	FGB_OPTION_FLAG("--ramp", "threads go from one to --threads and back within the round", &round.ramps),
 	FGB_OPTIONS_END,
 };
 
@@ -375,6 +388,8 @@ static int parse(int argc, char **argv)
 	}
 	round.run.sample = (uint32_t)given.sample;
 	round.run.threads = round.threads;
+	if (round.ramps)
+		fgb_ramp_plan(&round.ramp, round.threads);
 	round.run.hold_sleep_ns = (uint32_t)given.hold_sleep_us * 1000;
 	round.run.hold_sleep_every = (uint32_t)given.hold_sleep_every;
 	return 0;

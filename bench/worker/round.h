@@ -11,6 +11,7 @@
 #include "bench/worker/clock.h"
 #include "bench/worker/hogs.h"
 #include "bench/worker/options.h"
+#include "bench/worker/ramp.h"
 #include "bench/worker/trace.h"
 #include "bench/worker/windows.h"
 
@@ -22,7 +23,9 @@ struct fgb_worker { /* one thread; the main thread reads what it has written aft
 	pthread_t thread;
 	pid_t tid; /* these three are written before `started` is posted */
 	int nice;
-	int error; /* of setting `nice` */
+	int error;          /* of setting `nice` */
+	struct fgb_run run; /* of a ramp: this thread's own */
+	sem_t resume;       /* of a ramp: posted when `run.phase` is no longer FGB_PAUSE */
 };
 
 struct fgb_mark { /* the state of the world at one end of the measured interval */
@@ -51,8 +54,12 @@ struct fgb_round {
 	struct fgb_hogs hogs;
 	struct fgb_trace trace;
 	struct fgb_windows windows[2];
+	bool ramps;
+	struct fgb_ramp ramp;
 	struct fgb_worker *workers;
 };
+
+void fgb_sleep_until(uint64_t ns); /* of CLOCK_MONOTONIC */
 
 /* Prints the JSON object. Returns 0, FGB_FAILED (no memory, or stdout refuses), or FGB_VIOLATED if what the locks
  * protect does not add up. */
