@@ -12,10 +12,12 @@
 //! at = { threads = "4x" }
 //! most = 0.1                          # or least
 //! of = { at = { threads = "1x" } }    # times that; what is not said is as above. Without it: the number itself
+//! # With neither least nor most it is only shown, beside what was published.
 //! reason = "a spinner has one waiter" # why it does not hold, found by experiment; shown only where it does not
 //! ```
 //!
-//! `at = { threads = ["1x", "2x"] }` is judged at each value: a lock may keep it at one and not at the other.
+//! `at = { threads = ["1x", "2x"] }` is judged at each value: a lock may keep it at one and not at the other. Then
+//! `published` may have a number for each.
 //!
 //! Medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse for it, it
 //! holds within the noise.
@@ -41,7 +43,7 @@ pub struct Claim {
     #[serde(default)]
     place: String,
     #[serde(default)]
-    published: String,
+    published: Published,
     says: String,
     scene: String,
     /// Of what is refused nothing is measured.
@@ -60,6 +62,21 @@ pub struct Claim {
     /// Which of the values that `at` has several of, as a reader has it.
     #[serde(skip)]
     point: String,
+}
+
+/// What the paper measured.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Published {
+    Once(String),
+    /// At each of the values that `at` has several of.
+    Each(Vec<String>),
+}
+
+impl Default for Published {
+    fn default() -> Self {
+        Self::Once(String::new())
+    }
 }
 
 /// What a claim compares with.
@@ -95,6 +112,9 @@ pub enum Verdict {
     Fails,
     #[serde(rename = "not measured")]
     NotMeasured,
+    /// It says nothing that could fail.
+    #[serde(rename = "shown")]
+    Shown,
 }
 
 impl std::fmt::Display for Judged {
@@ -133,6 +153,7 @@ impl Verdict {
             Self::WithinNoise => "holds within the noise",
             Self::Fails => "**does not hold**",
             Self::NotMeasured => "not measured",
+            Self::Shown => "shown",
         }
     }
 
@@ -199,8 +220,11 @@ impl Claim {
         if self.refused {
             return Ok(());
         }
-        if self.least.is_some() == self.most.is_some() {
+        if self.least.is_some() && self.most.is_some() {
             return Err("a claim has either least or most".into());
+        }
+        if matches!(self.published, Published::Each(_)) {
+            return Err("`published` has not as many numbers as `at` has values".into());
         }
         let measures = scene.workload.measures();
         let of = self.of.clone().unwrap_or_default();
@@ -230,8 +254,14 @@ impl Claim {
             let Value::Array(values) = value else {
                 continue;
             };
-            let at = |claim: &Self, value: &Value| {
+            let at = |claim: &Self, i: usize, value: &Value| {
                 let mut one = claim.clone();
+                match &claim.published {
+                    Published::Each(all) if all.len() == values.len() => {
+                        one.published = Published::Once(all[i].clone());
+                    }
+                    _ => {}
+                }
                 one.at.insert(name.clone(), value.clone());
                 let told = told(name, value);
                 one.point = match claim.point.as_str() {
@@ -242,7 +272,7 @@ impl Claim {
             };
             claims = claims
                 .iter()
-                .flat_map(|c| values.iter().map(|v| at(c, v)))
+                .flat_map(|c| values.iter().enumerate().map(|(i, v)| at(c, i, v)))
                 .collect();
         }
         claims
@@ -273,7 +303,10 @@ impl Claim {
                 place: self.place.clone(),
                 claim: self.says.clone(),
                 at: self.point.clone(),
-                published: self.published.clone(),
+                published: match &self.published {
+                    Published::Once(text) => text.clone(),
+                    Published::Each(all) => all.join(", "),
+                },
                 measured,
                 verdict,
                 reason: match verdict {
@@ -323,16 +356,14 @@ impl Claim {
         let Some(a) = find(lock, &self.measure, &self.at) else {
             return (String::new(), Verdict::NotMeasured);
         };
-        let (least, factor) = match (self.least, self.most) {
-            (Some(factor), _) => (true, factor),
-            (None, most) => (false, most.unwrap_or(0.0)),
+        let verdict = |b: &Estimate| match (self.least, self.most) {
+            (Some(factor), _) => Verdict::of(&a, b, true, factor),
+            (None, Some(factor)) => Verdict::of(&a, b, false, factor),
+            (None, None) => Verdict::Shown,
         };
         let Some(of) = &self.of else {
             let one = Estimate::of([(0, 1.0)]).unwrap_or_else(|| a.clone());
-            return (
-                write(&self.measure, &a),
-                Verdict::of(&a, &one, least, factor),
-            );
+            return (write(&self.measure, &a), verdict(&one));
         };
         let measure = of.measure.as_ref().unwrap_or(&self.measure);
         let other = of.lock.as_deref().unwrap_or(lock);
@@ -344,7 +375,7 @@ impl Claim {
             write(&self.measure, &a),
             write(measure, &b)
         );
-        (text, Verdict::of(&a, &b, least, factor))
+        (text, verdict(&b))
     }
 }
 
@@ -366,6 +397,7 @@ pub fn summary(judged: &[Judged]) -> String {
         Verdict::WithinNoise,
         Verdict::Fails,
         Verdict::NotMeasured,
+        Verdict::Shown,
     ];
     let told = |verdict: Verdict| {
         let n = judged.iter().filter(|j| j.verdict == verdict).count();
@@ -374,7 +406,7 @@ pub fn summary(judged: &[Judged]) -> String {
     format!(
         "Of {} verdicts, one for each lock and point: {}.",
         judged.len(),
-        all.map(told).join(", ")
+        all.map(told).join("; ")
     )
 }
 
@@ -409,124 +441,4 @@ pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> Stri
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(values: [f64; 7]) -> Estimate {
-        Estimate::of((0..).zip(values)).unwrap()
-    }
-
-    #[test]
-    fn verdicts_heed_the_noise() {
-        let (a, b) = (
-            of([10.0, 11.0, 12.0, 12.0, 12.0, 13.0, 14.0]),
-            of([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 3.0]),
-        );
-        for (x, y, least, factor, expected) in [
-            (&a, &b, true, 3.0, Verdict::Holds),
-            (&a, &b, true, 5.0, Verdict::WithinNoise),
-            (&a, &b, true, 7.0, Verdict::Fails),
-            (&b, &a, false, 0.5, Verdict::Holds),
-            (&b, &a, false, 0.2, Verdict::WithinNoise),
-            (&b, &a, false, 0.1, Verdict::Fails),
-        ] {
-            assert_eq!(
-                Verdict::of(x, y, least, factor),
-                expected,
-                "{least} {factor}"
-            );
-        }
-    }
-
-    #[test]
-    fn several_values_are_a_claim_each() {
-        let text = "locks = [\"mcs\"]\nsays = \"wins\"\nscene = \"s\"\nleast = 1\n\
-                    at = { threads = [\"1x\", \"4x\", 3], hogs = 0, cycles_between = [100, 1000] }";
-        let claim: Claim = toml::from_str(text).unwrap();
-        let claims = claim.each();
-        let points: Vec<&str> = claims.iter().map(|c| c.point.as_str()).collect();
-        assert_eq!(
-            points,
-            [
-                "100 cycles between, a thread a context",
-                "100 cycles between, 4 threads a context",
-                "100 cycles between, 3 threads",
-                "1000 cycles between, a thread a context",
-                "1000 cycles between, 4 threads a context",
-                "1000 cycles between, 3 threads",
-            ]
-        );
-        assert!(claims.iter().all(|c| c.says == "wins"));
-        assert_eq!(claims[4].at["threads"].as_str(), Some("4x"));
-        assert_eq!(claims[4].at["cycles_between"].as_integer(), Some(1000));
-        assert_eq!(claims[4].at["hogs"].as_integer(), Some(0));
-    }
-
-    #[test]
-    fn a_place_is_numbers_or_factors() {
-        let contexts = machine::contexts() as f64;
-        let point = Point::default()
-            .with("threads", 4.0 * contexts)
-            .with("hogs", 0.0);
-        let at = |text: &str| toml::from_str(text).unwrap();
-        assert!(is_at(&point, &at("threads = \"4x\"")) && is_at(&point, &at("hogs = 0")));
-        assert!(
-            !is_at(&point, &at("threads = \"4x\"\nhogs = 1")) && !is_at(&point, &at("nice = 0"))
-        );
-    }
-
-    /// The recorded rounds say: at 1 thread all are equal, at 8 mcs collapses, and nothing ran at 4.
-    #[test]
-    fn recorded_rounds_are_judged_at_each_point() {
-        let recorded = crate::document::testing::document();
-        let claim = |text: &str| -> Vec<Judged> {
-            let head = "scene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\nsays = \"is so\"\n";
-            let claim: Claim = toml::from_str(&format!("{head}{text}")).unwrap();
-            judge(&claim.each(), &[("s".into(), &recorded)])
-        };
-        let verdicts = |judged: &[Judged]| -> Vec<(String, String, Verdict)> {
-            let row = |j: &Judged| (j.lock.clone(), j.at.clone(), j.verdict);
-            judged.iter().map(row).collect()
-        };
-        let row = |lock: &str, at: &str, verdict| (lock.to_owned(), at.to_owned(), verdict);
-        let against_posix = claim(
-            "locks = [\"mcs\", \"flexguard\"]\nat = { threads = [2, 4, 8] }\nleast = 1\n\
-             of = { lock = \"posix\" }\nreason = \"it spins\"",
-        );
-        assert_eq!(
-            verdicts(&against_posix),
-            [
-                row("mcs", "2 threads", Verdict::Holds),
-                row("flexguard", "2 threads", Verdict::Holds),
-                row("mcs", "4 threads", Verdict::NotMeasured),
-                row("flexguard", "4 threads", Verdict::NotMeasured),
-                row("mcs", "8 threads", Verdict::Fails),
-                row("flexguard", "8 threads", Verdict::Holds),
-            ]
-        );
-        let reasons: Vec<&str> = against_posix.iter().map(|j| j.reason.as_str()).collect();
-        assert_eq!(reasons, ["", "", "", "", "it spins", ""]);
-        assert!(
-            against_posix[4]
-                .to_string()
-                .starts_with("mcs: is so, 8 threads: does not hold: ")
-        );
-        assert_eq!(
-            summary(&against_posix),
-            "Of 6 verdicts, one for each lock and point: 3 holds, 0 holds within the noise, 1 does not hold, 2 not measured."
-        );
-        let against_itself = claim(
-            "locks = [\"mcs\"]\nat = { threads = [2, 8] }\nmost = 0.5\nof = { at = { threads = 1 } }",
-        );
-        assert_eq!(
-            verdicts(&against_itself),
-            [
-                row("mcs", "2 threads", Verdict::Fails),
-                row("mcs", "8 threads", Verdict::Holds),
-            ]
-        );
-        let table = table("T", &recorded.machine, &against_posix);
-        assert!(table.contains("| mcs |  | is so | 8 threads |  | "));
-        assert!(table.contains("**does not hold**: it spins |"), "{table}");
-    }
-}
+mod tests;

@@ -89,6 +89,13 @@ impl Micro {
         }
     }
 
+    /// Threads come and go within each run.
+    fn ramps(&self) -> bool {
+        self.variables
+            .iter()
+            .any(|v| v.name == "ramp" && v.values.contains(&1.0))
+    }
+
     /// Other values for one of its variables.
     pub fn set(mut self, name: &str, values: Vec<f64>) -> Result<Self> {
         let names: Vec<&str> = self.variables.iter().map(|v| v.name.as_str()).collect();
@@ -102,6 +109,39 @@ impl Micro {
         }
         Ok(self)
     }
+}
+
+/// In the manner of the FlexGuard paper's figures 1 and 2 and the poster's figure 1.
+fn ramp_figures() -> Vec<FigureSpec> {
+    let spec =
+        |id: &str, title: &str, measure: &str, log: bool, normalise_to: &[&str]| FigureSpec {
+            id: id.into(),
+            title: format!("{title}, as threads come and go"),
+            measure: measure.into(),
+            shape: Shape::Ramp,
+            log,
+            normalise_to: normalise_to.iter().map(ToString::to_string).collect(),
+            ..FigureSpec::default()
+        };
+    let time = worker::OPERATION_NS;
+    vec![
+        spec(
+            "normalised",
+            "Time of an operation, against the blocking lock",
+            time,
+            true,
+            &["futex"],
+        ),
+        spec("raw", "Time of an operation", time, true, &[]),
+        spec("throughput", "Throughput", worker::THROUGHPUT, false, &[]),
+        spec(
+            "transitions",
+            "Mode transitions a second",
+            "transitions_per_s",
+            false,
+            &[],
+        ),
+    ]
 }
 
 impl Workload for Micro {
@@ -173,6 +213,9 @@ impl Workload for Micro {
                 shape: Shape::Bars,
                 ..FigureSpec::default()
             }];
+        }
+        if self.ramps() {
+            return ramp_figures();
         }
         self.contention.figures(&self.name)
     }

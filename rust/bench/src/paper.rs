@@ -35,8 +35,9 @@ const PAPERS_LOCKS: [&str; 11] = [
     "flexguard",
 ];
 
-/// The installed file with the applications, and with what the paper claims.
-const SCENES: &str = "papers";
+/// The installed files with the applications and with what the paper claims, and with what is said of each lock. The
+/// short version has the first only.
+const SCENES: [&str; 2] = ["papers", "published-locks"];
 
 #[derive(Debug)]
 pub struct Paper {
@@ -60,19 +61,20 @@ pub fn run(args: Paper) -> Result<Status> {
         names => (worker::resolve(&known, names)?, Vec::new()),
     };
     let catalogue = Catalogue::read(&prefix)?;
-    let mut scenes = scene::read(
-        &scene::find(&prefix, SCENES)?,
-        &catalogue,
-        &size.of_scenes(&args.locks),
-    )?;
-    left_out.extend(scenes.leave_out());
     let (mut experiments, more) = experiments(&size, &locks, &catalogue)?;
-    experiments.extend(scenes.experiments);
+    let mut claims = Vec::new();
+    for name in &SCENES[..if args.quick { 1 } else { SCENES.len() }] {
+        let path = scene::find(&prefix, name)?;
+        let mut scenes = scene::read(&path, &catalogue, &size.of_scenes(&args.locks))?;
+        left_out.extend(scenes.leave_out());
+        experiments.extend(scenes.experiments);
+        claims.extend(scenes.claims);
+    }
     left_out.extend(more);
     let suite = Suite {
         title: "The figures of the paper".into(),
         experiments,
-        claims: scenes.claims,
+        claims,
         left_out,
     };
     suite::run(&prefix, suite, &args.wanted)
@@ -496,6 +498,23 @@ mod tests {
             .flat_map(|e| e.figures.iter().map(|f| f.id.clone()))
             .collect();
         names.extend(experiments.iter().map(|e| e.id.clone()));
+        let distinct: std::collections::HashSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+
+    /// Each experiment of `bench paper` has a file of its own.
+    #[test]
+    fn the_scenes_have_names_of_their_own() {
+        let (experiments, _) = experiments(&Size::of(false, 2), &locks(), &catalogue()).unwrap();
+        let mut names: Vec<String> = experiments.into_iter().map(|e| e.id).collect();
+        for name in SCENES {
+            let file = format!("../../bench/scenes/{name}.toml");
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+            let text = std::fs::read_to_string(path).unwrap();
+            let file: toml::Table = toml::from_str(&text).unwrap();
+            let scenes = file["scene"].as_array().unwrap().iter();
+            names.extend(scenes.map(|s| s["name"].as_str().unwrap().to_owned()));
+        }
         let distinct: std::collections::HashSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }

@@ -110,6 +110,9 @@ struct Scene {
     /// Not in the short version.
     #[serde(default)]
     full: bool,
+    /// Of the short version, where its seconds are too few for this scene.
+    #[serde(rename = "quick-seconds")]
+    quick_seconds: Option<f64>,
     /// Of a program: seconds after which a run is given up.
     timeout: Option<f64>,
 }
@@ -247,6 +250,7 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     }
     let mut experiments: Vec<Experiment> = Vec::new();
     let (mut small, mut missing) = (Vec::new(), Vec::new());
+    let given = sizes.seconds;
     let sizes = sizes.or(&file.quick);
     for scene in &file.scenes {
         let name = &scene.get_ref().name;
@@ -270,7 +274,11 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
             continue;
         }
         let wanted = sizes.applied(scene, &file.quick);
-        small.push(experiment(&wanted, catalogue, &sizes)?);
+        small.push(experiment(
+            &wanted,
+            catalogue,
+            &sizes.of(scene.get_ref(), given),
+        )?);
         let program = absent(scene.get_ref());
         missing.extend(program.map(|program| (name.get_ref().clone(), program)));
     }

@@ -204,6 +204,8 @@ pub fn measures() -> Vec<Measure> {
         measure("parks_per_s", "parks", PerSecond, None),
         measure("preempted_per_s", "preempted sections", PerSecond, Lower),
         measure("transitions_per_s", "mode transitions", PerSecond, None),
+        measure(RAMP_BACK, "throughput, going over coming", Plain, Higher),
+        measure(OPERATION_NS, "time of an operation", Nanoseconds, Lower),
         measure("runnable_mean", "runnable threads", Plain, None),
         measure(RUNNABLE[0], "none is runnable", Plain, None),
         measure(RUNNABLE[1], "one is runnable", Plain, None),
@@ -223,6 +225,23 @@ pub const RUNNABLE: [&str; 4] = [
     "runnable_two",
     "runnable_more",
 ];
+
+/// Of a ramp: the throughput while threads go, over that while they come.
+const RAMP_BACK: &str = "ramp_back";
+
+/// Of a step of a ramp: what a thread takes for an operation, and for what is between two.
+pub const OPERATION_NS: &str = "operation_ns";
+
+/// A ramp's steps up to the peak and from it, mirrored: without the peak itself.
+fn ramp_back(object: &Value) -> Option<f64> {
+    let steps = object.get("ramp")?.as_array()?;
+    let throughput = |steps: &[Value]| -> Option<f64> {
+        let sum = |key: &str| steps.iter().map(|s| s[key].as_f64()).sum::<Option<f64>>();
+        Some(sum("ops")? / sum("seconds")?)
+    };
+    let peak = steps.len() / 2;
+    Some(throughput(&steps[peak + 1..])? / throughput(&steps[..peak])?)
+}
 
 /// What the share of a nice level in all operations is called.
 pub fn share(level: i32) -> String {
@@ -305,6 +324,7 @@ fn values(object: &Value) -> BTreeMap<String, f64> {
             derive(name, Some(found as f64 / samples.len() as f64));
         }
     }
+    derive(RAMP_BACK, ramp_back(object));
     values.extend(shares(object));
     values
 }
@@ -337,6 +357,16 @@ mod tests {
         ];
         let read: Vec<(&str, f64)> = read.iter().map(|(k, v)| (k.as_str(), *v)).collect();
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn a_ramp_is_compared_with_its_way_back() {
+        let step = |threads: u32, ops: u32| json!({"threads": threads, "seconds": 0.5, "ops": ops});
+        let read = values(
+            &json!({"ramp": [step(1, 60), step(2, 20), step(3, 7), step(2, 10), step(1, 30)]}),
+        );
+        assert_eq!(read, BTreeMap::from([("ramp_back".into(), 0.5)]));
+        assert!(values(&json!({"ramp": [step(1, 60)]})).is_empty());
     }
 
     #[test]

@@ -99,7 +99,7 @@ where
     for (place, series) in order {
         match figure.shape {
             Shape::Trace => trace(&mut chart, series)?,
-            Shape::Lines => line(&mut chart, series, y_is_log)?,
+            Shape::Lines | Shape::Ramp => line(&mut chart, series, y_is_log)?,
             Shape::Bars => bars(&mut chart, series, figure, place)?,
         }
     }

@@ -4,6 +4,7 @@
 mod axis;
 mod draw;
 mod image;
+mod ramp;
 mod style;
 
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,8 @@ pub enum Shape {
     Bars,
     /// What was sampled during one run, over its time.
     Trace,
+    /// The steps of a ramp: threads come at the left, and go at the right.
+    Ramp,
 }
 
 /// A figure with its data.
@@ -109,6 +112,7 @@ pub fn figures(document: &Document) -> Vec<Figure> {
         .iter()
         .flat_map(|spec| match spec.shape {
             Shape::Trace => traces(document, spec),
+            Shape::Ramp => ramp::figures(document, spec),
             Shape::Lines => lines(document, spec),
             Shape::Bars if !spec.parts.is_empty() => parts(document, spec),
             Shape::Bars => vec![bars(document, spec)],

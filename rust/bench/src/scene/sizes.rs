@@ -43,6 +43,15 @@ impl Sizes {
         sizes
     }
 
+    /// The seconds of the short version where a scene has its own.
+    pub(super) fn of(&self, scene: &Scene, given: Option<f64>) -> Self {
+        let mut sizes = self.clone();
+        if self.quick && given.is_none() && scene.quick_seconds.is_some() {
+            sizes.seconds = scene.quick_seconds;
+        }
+        sizes
+    }
+
     /// The scene with the locks and at the points that are measured.
     pub(super) fn applied(&self, scene: &Spanned<Scene>, quick: &Quick) -> Spanned<Scene> {
         let mut scene = scene.clone();

@@ -157,7 +157,7 @@ fn the_short_version_has_some_of_the_locks_and_values_and_their_claims() {
     };
     let text = format!(
         "{HEAD}[quick]\nlocks = [\"posix\", \"mcs\"]\nthreads = [2, 16]\nrounds = 3\nseconds = 0.1\n{}{}{}{}",
-        scene("a", "rounds = 5\n"),
+        scene("a", "rounds = 5\nquick-seconds = 0.5\n"),
         scene("b", "full = true\n"),
         claim("mcs", "a"),
         claim("mcs", "b"),
@@ -173,22 +173,23 @@ fn the_short_version_has_some_of_the_locks_and_values_and_their_claims() {
             first.workload.subjects(),
             points.len(),
             first.plan.rounds,
-            run < 1.0,
+            (run * 10.0).round() / 10.0,
         )
     };
     let names = |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
     let all = names(&["posix", "mcs", "futex"]);
-    assert_eq!(of(&Sizes::default()), ((2, 4), all, 3, 5, false));
+    assert_eq!(of(&Sizes::default()), ((2, 4), all, 3, 5, 1.2));
     let quick = Sizes {
         quick: true,
         ..Sizes::default()
     };
-    assert_eq!(of(&quick), ((1, 1), names(&["posix", "mcs"]), 2, 3, true));
+    assert_eq!(of(&quick), ((1, 1), names(&["posix", "mcs"]), 2, 3, 0.7));
     let other = Sizes {
         quick: true,
         rounds: Some(1),
+        seconds: Some(0.1),
         locks: names(&["posix", "futex"]),
         ..Sizes::default()
     };
-    assert_eq!(of(&other), ((1, 1), names(&["posix", "futex"]), 2, 1, true));
+    assert_eq!(of(&other), ((1, 1), names(&["posix", "futex"]), 2, 1, 0.3));
 }

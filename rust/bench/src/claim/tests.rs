@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+use super::*;
+
+fn of(values: [f64; 7]) -> Estimate {
+    Estimate::of((0..).zip(values)).unwrap()
+}
+
+#[test]
+fn verdicts_heed_the_noise() {
+    let (a, b) = (
+        of([10.0, 11.0, 12.0, 12.0, 12.0, 13.0, 14.0]),
+        of([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 3.0]),
+    );
+    for (x, y, least, factor, expected) in [
+        (&a, &b, true, 3.0, Verdict::Holds),
+        (&a, &b, true, 5.0, Verdict::WithinNoise),
+        (&a, &b, true, 7.0, Verdict::Fails),
+        (&b, &a, false, 0.5, Verdict::Holds),
+        (&b, &a, false, 0.2, Verdict::WithinNoise),
+        (&b, &a, false, 0.1, Verdict::Fails),
+    ] {
+        assert_eq!(
+            Verdict::of(x, y, least, factor),
+            expected,
+            "{least} {factor}"
+        );
+    }
+}
+
+#[test]
+fn several_values_are_a_claim_each() {
+    let text = "locks = [\"mcs\"]\nsays = \"wins\"\nscene = \"s\"\nleast = 1\n\
+                at = { threads = [\"1x\", \"4x\", 3], hogs = 0, cycles_between = [100, 1000] }";
+    let claim: Claim = toml::from_str(text).unwrap();
+    let claims = claim.each();
+    let points: Vec<&str> = claims.iter().map(|c| c.point.as_str()).collect();
+    assert_eq!(
+        points,
+        [
+            "100 cycles between, a thread a context",
+            "100 cycles between, 4 threads a context",
+            "100 cycles between, 3 threads",
+            "1000 cycles between, a thread a context",
+            "1000 cycles between, 4 threads a context",
+            "1000 cycles between, 3 threads",
+        ]
+    );
+    assert!(claims.iter().all(|c| c.says == "wins"));
+    assert_eq!(claims[4].at["threads"].as_str(), Some("4x"));
+    assert_eq!(claims[4].at["cycles_between"].as_integer(), Some(1000));
+    assert_eq!(claims[4].at["hogs"].as_integer(), Some(0));
+}
+
+#[test]
+fn a_place_is_numbers_or_factors() {
+    let contexts = machine::contexts() as f64;
+    let point = Point::default()
+        .with("threads", 4.0 * contexts)
+        .with("hogs", 0.0);
+    let at = |text: &str| toml::from_str(text).unwrap();
+    assert!(is_at(&point, &at("threads = \"4x\"")) && is_at(&point, &at("hogs = 0")));
+    assert!(!is_at(&point, &at("threads = \"4x\"\nhogs = 1")) && !is_at(&point, &at("nice = 0")));
+}
+
+/// The recorded rounds say: at 1 thread all are equal, at 8 mcs collapses, and nothing ran at 4.
+#[test]
+fn recorded_rounds_are_judged_at_each_point() {
+    let recorded = crate::document::testing::document();
+    let claim = |text: &str| -> Vec<Judged> {
+        let head = "scene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\nsays = \"is so\"\n";
+        let claim: Claim = toml::from_str(&format!("{head}{text}")).unwrap();
+        judge(&claim.each(), &[("s".into(), &recorded)])
+    };
+    let verdicts = |judged: &[Judged]| -> Vec<(String, String, Verdict)> {
+        let row = |j: &Judged| (j.lock.clone(), j.at.clone(), j.verdict);
+        judged.iter().map(row).collect()
+    };
+    let row = |lock: &str, at: &str, verdict| (lock.to_owned(), at.to_owned(), verdict);
+    let against_posix = claim(
+        "locks = [\"mcs\", \"flexguard\"]\nat = { threads = [2, 4, 8] }\nleast = 1\n\
+         of = { lock = \"posix\" }\nreason = \"it spins\"",
+    );
+    assert_eq!(
+        verdicts(&against_posix),
+        [
+            row("mcs", "2 threads", Verdict::Holds),
+            row("flexguard", "2 threads", Verdict::Holds),
+            row("mcs", "4 threads", Verdict::NotMeasured),
+            row("flexguard", "4 threads", Verdict::NotMeasured),
+            row("mcs", "8 threads", Verdict::Fails),
+            row("flexguard", "8 threads", Verdict::Holds),
+        ]
+    );
+    let reasons: Vec<&str> = against_posix.iter().map(|j| j.reason.as_str()).collect();
+    assert_eq!(reasons, ["", "", "", "", "it spins", ""]);
+    assert!(
+        against_posix[4]
+            .to_string()
+            .starts_with("mcs: is so, 8 threads: does not hold: ")
+    );
+    assert_eq!(
+        summary(&against_posix),
+        "Of 6 verdicts, one for each lock and point: \
+         3 holds; 0 holds within the noise; 1 does not hold; 2 not measured; 0 shown."
+    );
+    let against_itself = claim(
+        "locks = [\"mcs\"]\nat = { threads = [2, 8] }\nmost = 0.5\nof = { at = { threads = 1 } }",
+    );
+    assert_eq!(
+        verdicts(&against_itself),
+        [
+            row("mcs", "2 threads", Verdict::Fails),
+            row("mcs", "8 threads", Verdict::Holds),
+        ]
+    );
+    let table = table("T", &recorded.machine, &against_posix);
+    assert!(table.contains("| mcs |  | is so | 8 threads |  | "));
+    assert!(table.contains("**does not hold**: it spins |"), "{table}");
+}
+
+/// The paper printed a number for each point, and claims nothing of ours.
+#[test]
+fn numbers_of_the_paper_stand_beside_ours_point_by_point() {
+    let recorded = crate::document::testing::document();
+    let text = "locks = [\"mcs\"]\nsays = \"runs\"\nscene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\n\
+                at = { threads = [2, 8] }\npublished = [\"7\", \"9\"]\n";
+    let of = |text: &str| -> Vec<(String, Verdict, bool)> {
+        let claim: Claim = toml::from_str(text).unwrap();
+        let judged = judge(&claim.each(), &[("s".into(), &recorded)]);
+        let row = |j: &Judged| (j.published.clone(), j.verdict, j.measured.is_empty());
+        judged.iter().map(row).collect()
+    };
+    let shown = |published: &str| (published.to_owned(), Verdict::Shown, false);
+    assert_eq!(of(text), [shown("7"), shown("9")]);
+    assert_eq!(
+        of(&text.replace("[\"7\", \"9\"]", "\"7 to 9\"")),
+        [shown("7 to 9"), shown("7 to 9")]
+    );
+}
