@@ -318,10 +318,11 @@ fn the_papers_claims_are_judged_and_shown() {
     let output = fake.bench(&args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let judged = json(&fs::read_to_string(dir.join("claims.json")).unwrap());
-    let verdict = |lock: &str, claim: &str| {
+    let verdict = |lock: &str, claim: &str, at: &str| {
         let all = judged.as_array().unwrap().iter();
-        let mut found =
-            all.filter(|j| j["lock"] == lock && j["claim"].as_str().unwrap().ends_with(claim));
+        let mut found = all.filter(|j| {
+            j["lock"] == lock && j["claim"].as_str().unwrap().ends_with(claim) && j["at"] == at
+        });
         let one = found
             .next()
             .unwrap_or_else(|| panic!("{lock}, {claim}: {judged}"));
@@ -329,11 +330,11 @@ fn the_papers_claims_are_judged_and_shown() {
         one["verdict"].as_str().unwrap().to_owned()
     };
     assert_eq!(
-        verdict("flexguard", "outperforms POSIX: 2 threads"),
+        verdict("flexguard", "outperforms POSIX", "2 threads"),
         "holds"
     );
     assert_eq!(
-        verdict("mcs", "a tenth of POSIX or less: 16 threads"),
+        verdict("mcs", "a tenth of POSIX or less", "16 threads"),
         "holds"
     );
     let page = fs::read_to_string(dir.join("report.html")).unwrap();
