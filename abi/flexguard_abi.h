@@ -7,6 +7,7 @@
  * Glossary
  *   thread block    what a thread publishes about itself: TLS, one cache line, written by its thread alone
  *   shared page     what the monitor publishes: mapped read-only by every client
+ *   domain          the processes that poll one counter of preempted critical sections: those of a user, say
  *   window          a range of instructions in which a thread holds a lock although `held` does not say so
  *   intent          the other way to say the same: "look whether this word names me"
  *   image           one shared object or executable that carries lock code: its windows and its thread block
@@ -32,7 +33,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 4u
+#define FG_ABI_VERSION 5u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -111,7 +112,7 @@ enum fg_reg {
 
 /* ---- registration: client -> monitor over a Unix stream socket, once per image ---------------------------------
  * One fg_registration, followed by `windows` times struct fg_window. The monitor answers with one fg_reply; if
- * status is 0 a descriptor of the shared page (read-only) comes with it by SCM_RIGHTS. Then both sides close.
+ * status is 0 a descriptor of struct fg_published (read-only) comes with it by SCM_RIGHTS. Then both sides close.
  * A flag that one image of a process sets counts for the whole process. */
 struct fg_registration {
 	fg_u32 magic;   /* FG_ABI_MAGIC */
@@ -128,7 +129,7 @@ struct fg_reply {
 	fg_u32 magic;
 	fg_u32 version;
 	fg_u32 status; /* 0 or an errno value: EPROTO not our magic, EPROTONOSUPPORT other version, EINVAL ... */
-	fg_u32 values; /* how many fg_u64 follow: 0 after a registration, the counters after a request for statistics */
+	fg_u32 number; /* to a registration: the process's domain; to a request for statistics: how many fg_u64 follow */
 };
 
 #define FG_SOCKET_DEFAULT "/run/flexguard/monitor.sock"
@@ -141,7 +142,7 @@ struct fg_reply {
 #define FG_OFF_CPU 512u /* places for the names of critical threads that are off their CPU */
 
 struct fg_shared {
-	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide */
+	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide: domain 0 polls it */
 	fg_u32 pad0[15];
 
 	fg_u32 magic; /* with each beat, the first before any client is served; like version, always the same */
@@ -171,9 +172,11 @@ struct fg_shared {
 		fg_u16 number;
 		fg_u16 stay_us; /* at most 65535 */
 	} process_switch[FG_CPUS];
-	fg_u64 unused[20];
+	fg_u64 unused[19];
 
 	/* The kernel half's own notes, which live as long as the page. They mean nothing to a client. */
+	fg_u32 domain_kind;       /* enum fg_domain_kind of those that register; with each beat */
+	fg_u32 domain_search;     /* the number of the latest search for domains that no process is in */
 	fg_u32 any_process;       /* some process has registered: until then every hook returns at once */
 	fg_u32 slices_wanted;     /* some process has asked for the slice forecasts: until then none are computed */
 	fg_u32 cpus;              /* that the machine may have */
@@ -190,6 +193,32 @@ struct fg_shared {
 };
 
 #define FG_RUNNABLE 0x80000000u
+
+/* ---- domains ---------------------------------------------------------------------------------------------------
+ * A program that never gets a CPU in its critical section keeps the counter above 0. So that it harms its own user (or
+ * control group) only, each domain has a counter besides, and a process polls that of its domain. A process is in the
+ * domain that it had when it registered; its children are in it, too. Domain 0 is the whole machine. */
+enum fg_domain_kind {
+	FG_DOMAIN_MACHINE = 0, /* all processes are in domain 0 */
+	FG_DOMAIN_USER = 1,    /* by real user id */
+	FG_DOMAIN_CGROUP = 2,  /* by control group (of version 2) */
+};
+
+#define FG_DOMAINS 128u
+
+struct fg_domain {
+	fg_u32 num_preempted_cs; /* as that of the page, of this domain alone */
+	fg_u32 searched;         /* the latest search that found a process in it */
+	fg_u64 key;              /* kind << 56 | user id or control group's id; 0: free */
+	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1 */
+	fg_u64 pad[5];
+};
+
+/* What a client maps: of domain 0, the page alone will do. */
+struct fg_published {
+	struct fg_shared page;
+	struct fg_domain domains[FG_DOMAINS]; /* the first is not used */
+};
 
 #define FG_HEARTBEAT_NS 500000000ull
 #define FG_HEARTBEAT_DEAD_NS 3000000000ull /* older than this: the monitor is gone, its counter means nothing */
@@ -226,9 +255,13 @@ FG_ABI_AT(fg_shared, tick_ns, 160);
 FG_ABI_AT(fg_shared, slice_end_ns, 192);
 FG_ABI_AT(fg_shared, cpu_idle, 1216);
 FG_ABI_AT(fg_shared, process_switch, 1344);
+FG_ABI_AT(fg_shared, domain_kind, 2008);
 FG_ABI_AT(fg_shared, any_process, 2016);
 FG_ABI_AT(fg_shared, blocking_ns, 2040);
 FG_ABI_AT(fg_shared, off_cpu, 2048);
 FG_ABI_ASSERT(sizeof(struct fg_shared) == FG_PAGE);
+FG_ABI_ASSERT(sizeof(struct fg_domain) == FG_CACHE_LINE);
+FG_ABI_AT(fg_domain, key, 8);
+FG_ABI_AT(fg_published, domains, FG_PAGE);
 
 #endif

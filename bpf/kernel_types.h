@@ -46,6 +46,26 @@ struct thread_struct {
 	unsigned long fsbase; /* x86-64: the thread pointer */
 };
 
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp; /* in the hierarchy of version 2 */
+};
+
 struct task_struct {
 	unsigned int flags; /* PF_* */
 	unsigned int on_rq; /* unsigned, so that the loader may fit it to the byte it is since 7.3 */
@@ -57,6 +77,8 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct thread_struct thread;
+	const struct cred *real_cred;
+	struct css_set *cgroups;
 	__u64 self_exec_id; /* grows with each exec, inherited by threads and children */
 };
 

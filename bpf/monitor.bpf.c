@@ -37,6 +37,10 @@
  * registered processes, and by a task iterator (fg_adopt) for the threads that are older than the registration. A
  * critical thread without a record is `missed`, and not counted, because it could not be uncounted.
  *
+ * Whom a thread concerns. The page's counter has all that are counted. A process of a domain polls the domain's own
+ * counter, which has the threads of that domain alone (struct fg_domain). A thread leaves the counter that it joined,
+ * since its record says which.
+ *
  * The state that outlives a monitor is in the maps `shared`, `processes`, `threads` and `counts`: a monitor that is
  * started again takes them over (rust/monitor/src/keep.rs), and attaches its programs before it detaches its
  * predecessor's. While both are attached each switch is judged twice, which changes no count: the second uncounts first
@@ -54,24 +58,13 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "domains.h"
 #include "judge.h"
 #include "kernel_types.h"
 #include "monitor.h"
 #include "slice.h"
 
 char dual_license[] SEC("license") = "Dual MIT/GPL";
-
-/* Frozen by the user half once it is loaded (BPF_MAP_FREEZE): from then on no process can write it or map it writable,
- * through whatever descriptor, so the descriptor can be handed to any client; BPF programs still can write. So every
- * word on the page is written below, the heartbeat included. (A BPF_F_RDONLY descriptor would not do: the kernel
- * refuses MAP_SHARED on it, for reading too.) */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct fg_shared);
-} shared SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -87,13 +80,9 @@ struct {
 	__type(value, struct fg_cpu_counts);
 } counts SEC(".maps");
 
-#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
-
 static __always_inline struct fg_shared *shared_page(void)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&shared, &zero);
+	return (struct fg_shared *)published();
 }
 
 static __always_inline struct fg_cpu_counts *cpu_counts(void)
@@ -141,28 +130,28 @@ static __always_inline void note_duration(struct task_struct *task, const struct
 		__sync_fetch_and_add(&process->preempted_ns, ns);
 }
 
-/* Returns 1 if the counter has the thread; it no longer is counted, nor is its name published. While no thread is, none
- * is looked up; `named` has the aged ones, too. */
-static __always_inline int uncount(struct task_struct *task, struct fg_shared *page, struct fg_cpu_counts *count)
+/* Returns the domain whose counter has the thread; it no longer is counted, nor is its name published. While no thread
+ * is, none is looked up; `named` has the aged ones, too. */
+static __always_inline __u32 uncount(struct task_struct *task, struct fg_shared *page, struct fg_cpu_counts *count)
 {
 	struct fg_thread_record *thread;
 	__u32 was;
 
 	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(page->named)) || (task->flags & PF_KTHREAD))
-		return 0;
+		return NOT_COUNTED;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread)
-		return 0;
+		return NOT_COUNTED;
 	if (thread->named_as)
 		forget_name(thread, page);
 	if (READ_ONCE(thread->counted_as) == FG_KIND_NONE)
-		return 0;
+		return NOT_COUNTED;
 	was = __sync_lock_test_and_set(&thread->counted_as, FG_KIND_NONE);
 	note_duration(task, thread, count);
 	if (!(was & FG_AGED))
-		return 1;
+		return thread->domain;
 	__sync_fetch_and_add(&page->named, -1);
-	return 0;
+	return NOT_COUNTED;
 }
 
 static __always_inline void publish_sleep(struct task_struct *task, __u32 name, struct fg_shared *page)
@@ -173,15 +162,15 @@ static __always_inline void publish_sleep(struct task_struct *task, __u32 name, 
 		publish_name(thread, name, page);
 }
 
-/* Returns 1 if the thread, which loses its CPU to `next`, is now counted. */
-static __always_inline int count_as(struct task_struct *task, struct task_struct *next, enum fg_kind kind, __u32 name,
-				    struct fg_process_record *process, struct fg_shared *page)
+/* Returns the domain in whose counter the thread, which loses its CPU to `next`, now is. */
+static __always_inline __u32 count_as(struct task_struct *task, struct task_struct *next, enum fg_kind kind, __u32 name,
+				      struct fg_process_record *process, struct fg_shared *page)
 {
 	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
 
 	if (!thread) {
 		__sync_fetch_and_add(&page->missed, 1);
-		return 0;
+		return NOT_COUNTED;
 	}
 	if (kind == FG_KIND_HOLDER) {
 		__sync_fetch_and_add(&page->preempted_holders, 1);
@@ -195,8 +184,9 @@ static __always_inline int count_as(struct task_struct *task, struct task_struct
 	thread->since_ns = bpf_ktime_get_ns();
 	thread->by_tgid = next->tgid;
 	thread->by_tid = next->pid;
+	thread->domain = process->domain;
 	thread->counted_as = kind;
-	return 1;
+	return thread->domain;
 }
 
 /* The counter has risen from 0: the locks block. Of two CPUs that move it at once, the second may hide the first's
@@ -226,24 +216,24 @@ static __always_inline void adjust(struct fg_shared *page, int delta)
 	}
 }
 
-/* Returns 1 if prev is to be counted. */
-static __always_inline int switched_out(struct task_struct *prev, struct task_struct *next, bool preempt,
-					unsigned int prev_state, struct fg_shared *page, struct fg_cpu_counts *count)
+/* Returns the domain in whose counter prev now is. */
+static __always_inline __u32 switched_out(struct task_struct *prev, struct task_struct *next, bool preempt,
+					  unsigned int prev_state, struct fg_shared *page, struct fg_cpu_counts *count)
 {
 	struct fg_process_record *process = judged_process(prev);
 	enum fg_kind kind;
 	__u32 name = 0;
 
 	if (!process)
-		return 0;
+		return NOT_COUNTED;
 	kind = judge(prev, process, count, &name);
 	if (!still_runnable(prev, preempt, prev_state)) {
 		if (kind == FG_KIND_HOLDER)
 			publish_sleep(prev, name, page);
-		return 0;
+		return NOT_COUNTED;
 	}
 	count->registered_preemptions++;
-	return kind == FG_KIND_NONE ? 0 : count_as(prev, next, kind, name, process, page);
+	return kind == FG_KIND_NONE ? NOT_COUNTED : count_as(prev, next, kind, name, process, page);
 }
 
 static __always_inline void publish_slice(struct task_struct *next, struct fg_shared *page)
@@ -304,18 +294,23 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
 	struct fg_cpu_counts *count = cpu_counts();
-	struct fg_shared *page = shared_page();
-	int delta;
+	struct fg_published *all = published();
+	struct fg_shared *page = &all->page;
+	__u32 joined, left, left_too;
 
-	if (!count || !page)
+	if (!count || !all)
 		return 0;
 	count->switches++;
 	if (!READ_ONCE(page->any_process))
 		return 0;
+	left = uncount(next, page, count);
 	/* prev ran until now: if it is still counted, its switch-in went unseen. */
-	delta = -uncount(next, page, count) - uncount(prev, page, count);
-	delta += switched_out(prev, next, preempt, prev_state, page, count);
-	adjust(page, delta);
+	left_too = uncount(prev, page, count);
+	joined = switched_out(prev, next, preempt, prev_state, page, count);
+	if (joined != NOT_COUNTED || left != NOT_COUNTED || left_too != NOT_COUNTED) {
+		adjust(page, (joined != NOT_COUNTED) - (left != NOT_COUNTED) - (left_too != NOT_COUNTED));
+		adjust_domains(all, joined, left, left_too);
+	}
 	publish_cpu(prev, next, page);
 	if (page->slices_wanted)
 		publish_slice(next, page);
@@ -338,7 +333,7 @@ static __always_inline void forget_counts(struct fg_process_record *process)
 }
 
 static __always_inline void inherit(struct task_struct *child, struct fg_process_record *parent,
-				    struct fg_cpu_counts *count)
+				    struct fg_published *all, struct fg_cpu_counts *count)
 {
 	struct fg_process_record *process =
 		bpf_task_storage_get(&processes, child, parent, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -346,6 +341,7 @@ static __always_inline void inherit(struct task_struct *child, struct fg_process
 	if (process) {
 		count->inherited_processes++;
 		forget_counts(process);
+		mark_domain(all, process->domain);
 	} else {
 		count->lost_records++;
 	}
@@ -357,16 +353,16 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct fg_cpu_counts *count = cpu_counts();
-	struct fg_shared *page = shared_page();
+	struct fg_published *all = published();
 	struct fg_process_record *process;
 
-	if (!count || !page || !page->any_process)
+	if (!count || !all || !all->page.any_process)
 		return 0;
 	process = bpf_task_storage_get(&processes, parent->group_leader, 0, 0);
 	if (!process)
 		return 0;
 	if (child->pid == child->tgid)
-		inherit(child, process, count);
+		inherit(child, process, all, count);
 	make_thread_record(child, count);
 	return 0;
 }
@@ -384,15 +380,14 @@ int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm
 }
 
 /* The record belongs to the program that the process runs now. What an earlier one has left in it goes. */
-static __always_inline void renew_process_record(struct task_struct *leader)
+static __always_inline void renew_process_record(struct fg_process_record *process, struct task_struct *leader)
 {
-	struct fg_process_record *process = bpf_task_storage_get(&processes, leader, 0, 0);
-
-	if (!process || process->exec_id == leader->self_exec_id)
+	if (process->exec_id == leader->self_exec_id)
 		return;
 	process->n_images = 0;
 	process->n_windows = 0;
 	process->flags = 0;
+	process->domain = 0;
 	forget_counts(process);
 	process->exec_id = leader->self_exec_id;
 }
@@ -404,15 +399,57 @@ SEC("iter/task")
 int fg_adopt(struct bpf_iter__task *ctx)
 {
 	struct fg_cpu_counts *count = cpu_counts();
-	struct fg_shared *page = shared_page();
+	struct fg_published *all = published();
 	struct task_struct *task = ctx->task;
+	struct fg_process_record *process;
 
-	if (!count || !page || !task)
+	if (!count || !all || !task)
 		return 0;
-	page->any_process = 1;
-	if (task->pid == task->tgid)
-		renew_process_record(task);
+	all->page.any_process = 1;
+	process = task->pid == task->tgid ? bpf_task_storage_get(&processes, task, 0, 0) : 0;
+	if (process) {
+		renew_process_record(process, task);
+		if (!process->domain)
+			process->domain = find_domain(task, all);
+		mark_domain(all, process->domain);
+	}
 	make_thread_record(task, count);
+	return 0;
+}
+
+/* Run by the user half before and after fg_mark_domains: a search for domains that no process is in. */
+SEC("syscall")
+int fg_search_domains(struct fg_search_args *args)
+{
+	struct fg_published *all = published();
+	__u32 i;
+
+	if (!all)
+		return 1;
+	if (!args->ends) {
+		__sync_fetch_and_add(&all->page.domain_search, 1);
+		return 0;
+	}
+	for (i = 1; i < FG_DOMAINS; i++) {
+		if (all->domains[i].searched != all->page.domain_search && !all->domains[i].num_preempted_cs)
+			all->domains[i].key = 0;
+	}
+	return 0;
+}
+
+/* Run by the user half over all threads of the machine. A process that is forked meanwhile is seen by fg_fork. */
+SEC("iter/task")
+int fg_mark_domains(struct bpf_iter__task *ctx)
+{
+	struct fg_published *all = published();
+	struct task_struct *task = ctx->task;
+	struct fg_process_record *process;
+
+	if (!all || !task || (task->flags & PF_KTHREAD))
+		return 0;
+	process = bpf_task_storage_get(&processes, task, 0, 0);
+	if (process)
+		mark_domain(all, process->domain);
 	return 0;
 }
 
@@ -423,9 +460,11 @@ int fg_list(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct fg_process_record *process;
 	struct fg_thread_record *thread;
+	struct fg_published *all = published();
 	struct fg_listed listed = {};
+	struct fg_domain *domain;
 
-	if (!task || (task->flags & PF_KTHREAD))
+	if (!all || !task || (task->flags & PF_KTHREAD))
 		return 0;
 	process = bpf_task_storage_get(&processes, task, 0, 0);
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
@@ -438,11 +477,19 @@ int fg_list(struct bpf_iter__task *ctx)
 		listed.since_ns = thread->since_ns;
 		listed.by_tgid = thread->by_tgid;
 		listed.by_tid = thread->by_tid;
+		listed.domain = thread->domain;
 	}
 	if (process && listed.registered) {
+		listed.domain = process->domain;
 		listed.preempted_holders = process->preempted_holders;
 		listed.preempted_next_waiters = process->preempted_next_waiters;
 		listed.preempted_ns = process->preempted_ns;
+	}
+	listed.domain_counter = all->page.num_preempted_cs;
+	domain = domain_at(all, listed.domain);
+	if (domain) {
+		listed.domain_counter = domain->num_preempted_cs;
+		listed.domain_key = domain->key;
 	}
 	if (listed.registered || listed.counted_as)
 		bpf_seq_write(ctx->meta->seq, &listed, sizeof(listed));
@@ -456,13 +503,14 @@ SEC("iter/task")
 int fg_age(struct bpf_iter__task *ctx)
 {
 	struct fg_cpu_counts *count = cpu_counts();
-	struct fg_shared *page = shared_page();
+	struct fg_published *all = published();
+	struct fg_shared *page = &all->page;
 	struct task_struct *task = ctx->task;
 	struct fg_thread_record *thread;
 	struct fg_listed aged = {};
 	__u32 kind;
 
-	if (!count || !page || !task || (task->flags & PF_KTHREAD))
+	if (!count || !all || !task || (task->flags & PF_KTHREAD))
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread)
@@ -476,6 +524,7 @@ int fg_age(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	adjust(page, -1);
+	adjust_domain(all, thread->domain, -1);
 	count->aged++;
 	aged.tgid = task->tgid;
 	aged.tid = task->pid;
@@ -509,6 +558,7 @@ int fg_beat(struct fg_beat_args *args)
 	page->version = FG_ABI_VERSION;
 	page->tick_ns = args->tick_ns;
 	page->cpus = args->cpus;
+	page->domain_kind = args->domain_kind;
 	page->heartbeat_ns = args->alive ? bpf_ktime_get_ns() : 0;
 	return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 3u
+#define FG_RECORDS_VERSION 4u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
@@ -30,7 +30,8 @@ struct fg_process_record {
 	fg_s64 block_offset[FG_MAX_IMAGES]; /* of the image's thread block from the thread pointer */
 	fg_u64 lo;                          /* (lo, hi] covers every window: most instruction pointers lie outside */
 	fg_u64 hi;
-	fg_u64 flags; /* FG_WANT_*, of all images together */
+	fg_u64 flags;  /* FG_WANT_*, of all images together */
+	fg_u64 domain; /* given with its first image, and kept; a child has its parent's */
 
 	/* Written by the sched_switch hook, for who looks at the monitor; a registration may lose a few. */
 	fg_u64 preempted_holders;
@@ -49,6 +50,8 @@ struct fg_thread_record {
 	fg_u64 since_ns;   /* when it was counted, CLOCK_MONOTONIC */
 	fg_u32 by_tgid;    /* who took its CPU then */
 	fg_u32 by_tid;
+	fg_u32 domain; /* in whose counter it is */
+	fg_u32 pad;
 };
 
 /* What fg_list says of a thread: that it leads a registered process, that it is counted, or both. */
@@ -63,6 +66,9 @@ struct fg_listed {
 	fg_u64 preempted_holders; /* as in fg_process_record; of a thread that leads a process */
 	fg_u64 preempted_next_waiters;
 	fg_u64 preempted_ns;
+	fg_u32 domain;         /* of the process, or of a thread that is counted */
+	fg_u32 domain_counter; /* of that domain */
+	fg_u64 domain_key;
 };
 
 /* Entry i counts the critical sections that were preempted for FG_SHORTEST_NS * 2^i at most, and longer than the entry
@@ -87,6 +93,13 @@ struct fg_beat_args {
 	fg_u32 alive; /* 0: goodbye */
 	fg_u32 tick_ns;
 	fg_u32 cpus;
+	fg_u32 domain_kind; /* enum fg_domain_kind */
+};
+
+/* Argument of fg_search_domains. */
+struct fg_search_args {
+	fg_u32 ends; /* 0: the search begins */
+	fg_u32 pad;
 };
 
 #endif

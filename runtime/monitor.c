@@ -21,9 +21,11 @@
 
 const struct fg_shared fgi_no_monitor __attribute__((aligned(FG_CACHE_LINE)));
 const struct fg_shared *fgi_monitor_page = &fgi_no_monitor;
+const uint32_t *fgi_preempted_counter = &fgi_no_monitor.num_preempted_cs;
 
-/* The monitor's page while registered, alive or not. */
+/* The monitor's page while registered, alive or not, and the counter that this process polls then. */
 static const struct fg_shared *attached;
+static const uint32_t *attached_counter;
 
 /* What to take from this process's CLOCK_MONOTONIC to get the one of the heartbeat: 0 but in a time namespace. */
 static int64_t clock_skew_ns;
@@ -160,7 +162,7 @@ static int descriptor_of(struct msghdr *m)
 }
 
 /* Takes the reply and the descriptor that comes with it; -1 if there is none. Does not wait. */
-static int receive(int fd)
+static int receive(int fd, uint32_t *domain)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int))]; /* aligned, and so large enough for two */
@@ -179,16 +181,17 @@ static int receive(int fd)
 		return -1;
 	page = descriptor_of(&m);
 	if (page >= 0 && (size != (ssize_t)sizeof(reply) || reply.magic != FG_ABI_MAGIC ||
-			  reply.version != FG_ABI_VERSION || reply.status != 0)) {
+			  reply.version != FG_ABI_VERSION || reply.status != 0 || reply.number >= FG_DOMAINS)) {
 		close(page);
 		page = -1;
 	}
+	*domain = reply.number;
 	return page;
 }
 
 /* A BPF map is no file: nobody can truncate it, which would turn every look at the page into a SIGBUS. A file must be
  * sealed. */
-static bool cannot_shrink(int fd)
+static bool cannot_shrink(int fd, size_t size)
 {
 	struct stat s;
 	int seals;
@@ -198,45 +201,64 @@ static bool cannot_shrink(int fd)
 	if ((s.st_mode & S_IFMT) == 0)
 		return true;
 	seals = fcntl(fd, F_GET_SEALS);
-	return seals >= 0 && (seals & F_SEAL_SHRINK) && s.st_size >= FG_PAGE;
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && s.st_size >= (off_t)size;
 }
 
-static const struct fg_shared *map_page(int fd)
+static const struct fg_shared *map_page(int fd, size_t size)
 {
 	const struct fg_shared *page;
 
-	if (!cannot_shrink(fd))
+	if (!cannot_shrink(fd, size))
 		return NULL;
-	page = mmap(NULL, FG_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	page = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		return NULL;
 	if (page->magic == FG_ABI_MAGIC && page->version == FG_ABI_VERSION)
 		return page;
-	munmap((void *)page, FG_PAGE);
+	munmap((void *)page, size);
 	return NULL;
 }
 
-static void attach(const struct fg_shared *page, uint64_t now_ns)
+/* From now on this process looks at this page and this counter. Two threads may do so at once, for two pages: the next
+ * look at the heartbeat sets right what they leave. */
+static void look_at(const struct fg_shared *page, const uint32_t *counter)
+{
+	if (fg_load_relaxed(&fgi_monitor_page) == page && fg_load_relaxed(&fgi_preempted_counter) == counter)
+		return;
+	fg_store_release(&fgi_preempted_counter, counter);
+	fg_store_release(&fgi_monitor_page, page);
+}
+
+static void attach_to(const struct fg_shared *page, const uint32_t *counter)
+{
+	fg_store_relaxed(&attached, page);
+	fg_store_relaxed(&attached_counter, counter);
+	look_at(page ? page : &fgi_no_monitor, counter);
+}
+
+static void attach(const struct fg_shared *page, uint32_t domain, uint64_t now_ns)
 {
 	int64_t age = (int64_t)(now_ns - fg_load_relaxed(&page->heartbeat_ns));
 	bool same_clock = age > -(int64_t)FG_HEARTBEAT_DEAD_NS && age < (int64_t)FG_HEARTBEAT_DEAD_NS;
 
 	fg_store_relaxed(&clock_skew_ns, same_clock ? 0 : age);
-	fgi_monitor_attach(page);
+	attach_to(page, domain ? &((const struct fg_published *)page)->domains[domain].num_preempted_cs
+			       : &page->num_preempted_cs);
 }
 
 /* Attaches to the page that came with the reply, if one did. An older page stays mapped: a thread may be reading it. */
 static void take_reply(int fd, uint64_t now_ns)
 {
 	const struct fg_shared *page;
-	int page_fd = receive(fd);
+	uint32_t domain;
+	int page_fd = receive(fd, &domain);
 
 	if (page_fd < 0)
 		return;
-	page = map_page(page_fd);
+	page = map_page(page_fd, domain ? sizeof(struct fg_published) : FG_PAGE);
 	close(page_fd);
 	if (page)
-		attach(page, now_ns);
+		attach(page, domain, now_ns);
 }
 
 static void register_image(void)
@@ -335,8 +357,7 @@ void fgi_monitor_after_fork(void)
 
 void fgi_monitor_attach(const struct fg_shared *page)
 {
-	fg_store_relaxed(&attached, page);
-	fg_store_release(&fgi_monitor_page, page ? page : &fgi_no_monitor);
+	attach_to(page, page ? &page->num_preempted_cs : &fgi_no_monitor.num_preempted_cs);
 }
 
 void fgi_process_init(void)
@@ -369,8 +390,10 @@ bool fgi_monitor_alive(uint64_t now_ns)
 	int64_t age = (int64_t)(now_ns - beat) - fg_load_relaxed(&clock_skew_ns);
 	bool alive = beat != 0 && age < (int64_t)FG_HEARTBEAT_DEAD_NS;
 
-	if (page && alive != (fg_load_relaxed(&fgi_monitor_page) == page))
-		fg_store_release(&fgi_monitor_page, alive ? page : &fgi_no_monitor);
+	if (alive)
+		look_at(page, fg_load_relaxed(&attached_counter));
+	else if (page)
+		look_at(&fgi_no_monitor, &fgi_no_monitor.num_preempted_cs);
 	if (!alive && fg_unlikely(fg_load_acquire(&may_reconnect)) && now_ns >= fg_load_relaxed(&dialogue.due_ns))
 		reconnect(now_ns);
 	return alive;

@@ -9,14 +9,17 @@
 #include "abi/flexguard_abi.h"
 #include "runtime/atomic.h"
 
-/* The page that spinning waiters poll: the monitor's while it lives, otherwise one that always reads 0. Never NULL. */
+/* The counter of the domain that this process is in, or of the machine. Never NULL. */
+extern const uint32_t *fgi_preempted_counter;
+
+/* The monitor's page while it lives, otherwise one that always reads 0. Never NULL. */
 extern const struct fg_shared *fgi_monitor_page;
 extern const struct fg_shared fgi_no_monitor;
 
-/* Is a critical section preempted, anywhere on the machine? The mode switch of every FlexGuard lock. */
+/* Is a critical section preempted, anywhere in the domain? The mode switch of every FlexGuard lock. */
 static inline bool fgi_preempted_cs(void)
 {
-	return fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->num_preempted_cs) != 0;
+	return fg_load_relaxed(fg_load_relaxed(&fgi_preempted_counter)) != 0;
 }
 
 /* Does the monitor know that the thread that a lock word names `owner` sleeps while it holds a lock? */

@@ -20,8 +20,9 @@ extern "C" {
 /* Is this process registered with a living monitor? */
 bool fg_monitor_attached(void);
 
-/* Is a thread preempted inside a critical section now, anywhere on this machine? Always false without a monitor: bound
- * your busy-waiting all the same. */
+/* Is a thread preempted inside a critical section now, anywhere on this machine? If the monitor has a counter for each
+ * user or control group, anywhere in that of this process. Always false without a monitor: bound your busy-waiting all
+ * the same. */
 bool fg_critical_section_preempted(void);
 
 #ifdef __cplusplus

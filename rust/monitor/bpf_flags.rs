@@ -61,5 +61,9 @@ fn kernel_half(root: &str) -> String {
         let path = format!("{root}/bpf/{name}");
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
     };
-    read("monitor.bpf.c").replace("#include \"judge.h\"\n", &read("judge.h"))
+    let mut source = read("monitor.bpf.c");
+    for header in ["judge.h", "domains.h"] {
+        source = source.replace(&format!("#include \"{header}\"\n"), &read(header));
+    }
+    source
 }

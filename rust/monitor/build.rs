@@ -11,7 +11,8 @@ include!("bpf_flags.rs");
 
 /// The monitor's kernel half, and the tracer.
 const SOURCES: [&str; 2] = ["monitor", "trace"];
-const HEADERS: [&str; 6] = [
+const HEADERS: [&str; 7] = [
+    "bpf/domains.h",
     "bpf/judge.h",
     "bpf/kernel_types.h",
     "bpf/monitor.h",

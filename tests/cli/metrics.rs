@@ -102,6 +102,8 @@ fn what_the_monitor_counts_is_served_and_its_absence_too() {
         Some(0.0),
         "{text}"
     );
+    let name = "flexguard_domain_preempted_critical_sections{domain=\"machine\"}";
+    assert!(value(&text, name).is_some(), "{text}");
     drop(worker);
     drop(daemon);
     let text = get(&address);

@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Instant;
 
-use common::daemon::{Daemon, TIMEOUT, check_schema};
+use common::daemon::{Daemon, TIMEOUT, check_schema, wait_for};
 use common::*;
 
 fn status(socket: &str) -> serde_json::Value {
@@ -150,4 +150,32 @@ fn refused_clients_are_shown_with_the_reason() {
         text.contains("3 refused clients (2 malformed, 1 other version)"),
         "{text}"
     );
+}
+
+#[test]
+fn the_domain_of_a_program_is_shown() {
+    if !bpf("the_domain_of_a_program_is_shown") {
+        return;
+    }
+    // SAFETY: no pointers are passed.
+    let uid = unsafe { libc::getuid() };
+    for (kind, domain) in [
+        ("machine", "machine".to_owned()),
+        ("user", format!("user {uid}")),
+    ] {
+        let daemon = Daemon::with(&["--domains", kind]);
+        let worker = daemon.worker("flexguard");
+        let shown = wait_for("a program whose holder is preempted", || {
+            Some(status(&daemon.socket)).filter(|s| {
+                let counter = &s["programs"][0]["domain_counter"];
+                counter.as_u64().is_some_and(|n| n > 0)
+            })
+        });
+        assert_eq!(shown["totals"]["domain_kind"], kind);
+        assert_eq!(shown["programs"][0]["domain"], domain);
+        check_schema("status", &[shown]);
+        let text = stdout(&run(["status", "--socket", &daemon.socket]));
+        assert!(text.contains(&format!("{domain}: ")), "{text}");
+        drop(worker);
+    }
 }

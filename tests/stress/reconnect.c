@@ -227,6 +227,30 @@ static void answered(void)
 	}
 }
 
+/* A monitor with a counter for each user: not the machine's counts, but the one that the answer names. */
+static void answered_with_a_domain(void)
+{
+	const struct answer third = {
+		{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .number = 3}, sizeof(struct fg_reply), 1};
+	const struct fg_domain busy = {.num_preempted_cs = 7};
+	const off_t at = offsetof(struct fg_published, domains[3]);
+	int page, before = descriptors();
+
+	for (uint32_t ours = 0; ours <= 1; ours++) {
+		page = make_page(sizeof(struct fg_published), F_SEAL_SHRINK, FG_ABI_VERSION, now + ATTEMPT, !ours);
+		CHECK(pwrite(page, &busy, sizeof(busy), ours ? at : at + (off_t)sizeof(busy)) == sizeof(busy));
+		answered_as(third, page);
+		CHECK(after(LOOK), "not attached");
+		CHECK(fgi_preempted_cs() == (bool)ours);
+		CHECK(!after(FG_HEARTBEAT_DEAD_NS));
+		CHECK(!fgi_preempted_cs());
+		abandoned();
+	}
+	answered_as(third, make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now + ATTEMPT, 1));
+	CHECK(!fgi_preempted_cs(), "attached to a page without its domain");
+	CHECK(descriptors() == before);
+}
+
 /* Pages that could be truncated, that end too early, or that are none of ours. */
 static void answered_badly(void)
 {
@@ -251,6 +275,7 @@ static void answered_with_nonsense(void)
 		{{.magic = 1, .version = FG_ABI_VERSION}, sizeof(struct fg_reply), 1},
 		{{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION + 1}, sizeof(struct fg_reply), 1},
 		{{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .status = EPERM}, sizeof(struct fg_reply), 1},
+		{{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .number = FG_DOMAINS}, sizeof(struct fg_reply), 1},
 	};
 	int before = descriptors();
 
@@ -307,6 +332,7 @@ int main(int argc, char **argv)
 		taken_away();
 		forked();
 		answered();
+		answered_with_a_domain();
 		answered_badly();
 		answered_with_nonsense();
 		in_a_time_namespace();

@@ -11,6 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -118,6 +119,7 @@ impl Metrics<'_, '_> {
             None,
             programs,
         )?;
+        self.domains(listing)?;
         let uptime = stats.uptime_ns as f64 / 1e9;
         self.gauge(
             "uptime",
@@ -125,6 +127,24 @@ impl Metrics<'_, '_> {
             Some(&Unit::Seconds),
             uptime,
         )
+    }
+
+    /// What the programs of each domain poll; of the domains that have programs.
+    fn domains(&mut self, listing: &Listing) -> fmt::Result {
+        let mut counters = BTreeMap::new();
+        for program in &listing.processes {
+            counters.insert(program.domain.to_string(), i64::from(program.counter));
+        }
+        let help = "Those of a domain, which alone make its programs' locks block";
+        let name = "domain_preempted_critical_sections";
+        let mut encoder = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (domain, counter) in counters {
+            let labels = [("domain", domain.as_str())];
+            ConstGauge::new(counter).encode(encoder.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 
     fn preemptions(&mut self, stats: &Stats) -> fmt::Result {
@@ -195,6 +215,8 @@ impl Metrics<'_, '_> {
         let help =
             "Critical threads that had no CPU for a second, and are not counted any more for that";
         self.counter("aged_preemptions", help, stats.aged)?;
+        let help = "Processes for which no domain was free: their locks go by the whole machine";
+        self.counter("processes_without_domain", help, stats.without_domain)?;
         let help = "Preempted critical sections that could not be counted";
         self.counter("missed_preemptions", help, stats.missed)?;
         self.counter(

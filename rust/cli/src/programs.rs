@@ -22,6 +22,9 @@ pub struct Program {
     pub preempted_holders: u64,
     pub preempted_next_waiters: u64,
     pub preempted_ns: u64,
+    /// By whose counter its locks go, and that counter now.
+    pub domain: String,
+    pub domain_counter: u32,
 }
 
 /// A thread that is preempted in a critical section.
@@ -95,6 +98,8 @@ impl Program {
             preempted_holders: listed.preempted_holders,
             preempted_next_waiters: listed.preempted_next_waiters,
             preempted_ns: listed.preempted_ns,
+            domain: listed.domain.to_string(),
+            domain_counter: listed.counter,
         }
     }
 

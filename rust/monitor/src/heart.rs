@@ -86,7 +86,12 @@ mod tests {
 
     #[test]
     fn the_heart_stops_where_the_server_panics() {
-        let Ok(kernel) = Kernel::load(crate::kernel::OBJECT, false, crate::Keeper::Nobody) else {
+        let Ok(kernel) = Kernel::load(
+            crate::kernel::OBJECT,
+            false,
+            crate::Keeper::Nobody,
+            crate::DomainKind::Machine,
+        ) else {
             return; // no BPF here; the monitor's other tests say so
         };
         let stop = Stop::new().unwrap();

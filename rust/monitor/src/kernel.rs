@@ -8,6 +8,8 @@ use std::io::{self, Read};
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use flexguard_abi::{FG_WANT_SLICE_FORECAST, fg_shared};
 use libbpf_rs::{
@@ -21,13 +23,15 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::keep::{Keeper, Kept};
 use crate::message::Registration;
-use crate::records::{fg_beat_args, fg_cpu_counts, fg_listed, fg_process_record};
-use crate::{Error, probe};
+use crate::records::{fg_beat_args, fg_cpu_counts, fg_listed, fg_process_record, fg_search_args};
+use crate::{DomainKind, Error, probe};
 
 /// The kernel half as this crate was built with it.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/monitor.bpf.o"));
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// Between searches for domains that no process is in.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Names another BTF file than the kernel's own.
 const BTF_ENV: &str = "FLEXGUARD_BTF";
 
@@ -48,7 +52,20 @@ pub struct Kernel {
     counts: MapHandle,
     object: Object,
     tick_ns: u32,
+    domains: DomainKind,
+    /// When domains that no process is in were last looked for.
+    searched: Mutex<Option<Instant>>,
     keeper: Keeper,
+}
+
+/// What came of a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registered {
+    /// It is the first image of its process.
+    pub first: bool,
+    pub domain: u32,
+    /// It is in the machine's domain because no other one was free.
+    pub without_domain: bool,
 }
 
 /// Run time of one program, as far as the kernel kept it.
@@ -66,7 +83,12 @@ pub fn btf_path() -> PathBuf {
 
 impl Kernel {
     /// Loads the object and attaches its hooks, with the state that `keeper` has kept.
-    pub fn load(object: &[u8], keep_run_time: bool, mut keeper: Keeper) -> Result<Kernel, Error> {
+    pub fn load(
+        object: &[u8],
+        keep_run_time: bool,
+        mut keeper: Keeper,
+        domains: DomainKind,
+    ) -> Result<Kernel, Error> {
         let btf = btf_path();
         File::open(&btf).map_err(|source| Error::NoBtf {
             path: btf.clone(),
@@ -98,6 +120,8 @@ impl Kernel {
             counts: map(&object, "counts")?,
             object,
             tick_ns: tick_ns(),
+            domains,
+            searched: Mutex::new(None),
             keeper,
         };
         // Before any client has it: from here on no process, this one included, can write the page.
@@ -155,6 +179,7 @@ impl Kernel {
             alive: alive.into(),
             tick_ns: self.tick_ns,
             cpus: libbpf_rs::num_possible_cpus().map_or(1, |cpus| cpus as u32),
+            domain_kind: self.domains.number(),
         };
         let input = ProgramInput {
             context_in: Some(args.as_mut_bytes()),
@@ -174,7 +199,7 @@ impl Kernel {
             .map_err(errno)
     }
 
-    /// Adds an image to the record of the process behind `pidfd`; true if it is the first one of this process.
+    /// Adds an image to the record of the process behind `pidfd`.
     ///
     /// `check` is asked after the record was tied to the program that the process runs now, and before the image is in
     /// it: if the process runs another program later, the record is void.
@@ -183,7 +208,7 @@ impl Kernel {
         pidfd: BorrowedFd<'_>,
         image: &Registration,
         check: impl FnOnce() -> Result<(), Errno>,
-    ) -> Result<bool, Errno> {
+    ) -> Result<Registered, Errno> {
         if self.record(pidfd)?.is_none() {
             // An empty record first: see fg_adopt.
             let empty = fg_process_record::new_zeroed();
@@ -191,6 +216,7 @@ impl Kernel {
         }
         let added = self
             .adopt_threads(pidfd)
+            .and_then(|()| self.need_domain(pidfd))
             .and_then(|()| check())
             .and_then(|()| self.add_image(pidfd, image));
         if added.is_err() && self.record(pidfd)?.is_some_and(|r| r.n_images == 0) {
@@ -199,20 +225,60 @@ impl Kernel {
         added
     }
 
-    fn add_image(&self, pidfd: BorrowedFd<'_>, image: &Registration) -> Result<bool, Errno> {
+    /// fg_adopt gives the process a domain. If none was free, those that no process is in are freed, and it tries again.
+    fn need_domain(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let without = self.record(pidfd)?.is_some_and(|record| record.domain == 0);
+        if self.domains == DomainKind::Machine || !without || !self.free_domains()? {
+            return Ok(());
+        }
+        self.adopt_threads(pidfd)
+    }
+
+    /// Looks at every thread of the machine, so not too often; false: not now.
+    fn free_domains(&self) -> Result<bool, Errno> {
+        let mut searched = self.searched.lock().expect("nobody panics with it");
+        if searched.is_some_and(|at| at.elapsed() < SEARCH_INTERVAL) {
+            return Ok(false);
+        }
+        *searched = Some(Instant::now());
+        self.search_domains(false)?;
+        self.iterate("fg_mark_domains", Default::default())?;
+        self.search_domains(true)?;
+        Ok(true)
+    }
+
+    fn search_domains(&self, ends: bool) -> Result<(), Errno> {
+        let mut args = fg_search_args {
+            ends: ends.into(),
+            pad: 0,
+        };
+        let input = ProgramInput {
+            context_in: Some(args.as_mut_bytes()),
+            ..Default::default()
+        };
+        let run = self.program("fg_search_domains").test_run(input);
+        run.map(drop).map_err(errno)
+    }
+
+    fn add_image(&self, pidfd: BorrowedFd<'_>, image: &Registration) -> Result<Registered, Errno> {
         // Gone: the process has called exec.
         let old = self.record(pidfd)?.ok_or(Errno::ECONNRESET)?;
         let mut record = old;
         record.add(image)?;
+        let registered = Registered {
+            first: old.n_images == 0,
+            domain: record.domain as u32,
+            without_domain: record.domain == 0 && self.domains != DomainKind::Machine,
+        };
         if record == old {
-            return Ok(false);
+            return Ok(registered);
         }
         if record.flags & u64::from(FG_WANT_SLICE_FORECAST) != 0 {
             self.want_slices()?;
         }
         match self.write_record(pidfd, &record, MapFlags::EXIST) {
             Err(Errno::ENOENT) => Err(Errno::ECONNRESET),
-            written => written.map(|()| old.n_images == 0),
+            written => written.map(|()| registered),
         }
     }
 

@@ -14,6 +14,7 @@
 //! ```
 
 mod clients;
+mod domain;
 mod error;
 mod heart;
 mod keep;
@@ -31,6 +32,7 @@ mod stop;
 mod stream;
 mod trace;
 
+pub use domain::{Domain, DomainKind};
 pub use error::Error;
 pub use keep::Keeper;
 pub use monitor::{Monitor, Options, Registered};

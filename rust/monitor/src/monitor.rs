@@ -13,7 +13,7 @@ use crate::error::os;
 use crate::kernel::{Kernel, OBJECT};
 use crate::server::{Server, Tally};
 use crate::socket::Listener;
-use crate::{Error, Keeper, SocketName, Stats, Stop};
+use crate::{DomainKind, Error, Keeper, SocketName, Stats, Stop};
 
 /// How to run a monitor.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub struct Options {
     pub listener: Option<OwnedFd>,
     /// Who keeps the maps and links for the monitor's successor.
     pub keeper: Keeper,
+    /// Whose preempted critical sections a process polls: those of the machine, of its user, of its control group.
+    pub domains: DomainKind,
     /// Ask the kernel to keep the programs' run time (needs CAP_SYS_ADMIN, costs two clock reads a switch).
     pub run_time_stats: bool,
 }
@@ -64,7 +66,12 @@ impl Monitor {
             Some(passed) => Listener::passed(passed)?,
             None => (options.socket.listen()?, options.socket),
         };
-        let kernel = Kernel::load(object, options.run_time_stats, options.keeper)?;
+        let kernel = Kernel::load(
+            object,
+            options.run_time_stats,
+            options.keeper,
+            options.domains,
+        )?;
         kernel.beat(true)?;
         tracing::info!(%socket, "listening");
         Ok(Monitor {
@@ -118,6 +125,8 @@ impl Monitor {
             recursion_misses: run_time.recursion_misses,
             processes_map: self.kernel.processes_id()?.into(),
             aged: counts.aged,
+            without_domain: self.tally.without_domain.load(Ordering::Relaxed),
+            domain_kind: page.domain_kind.into(),
         })
     }
 

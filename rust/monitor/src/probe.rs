@@ -8,6 +8,7 @@ use caps::{CapSet, Capability};
 use nix::sys::utsname::uname;
 use serde::Serialize;
 
+use crate::domain::DomainKind;
 use crate::keep::Keeper;
 use crate::kernel::{Kernel, OBJECT, btf_path};
 
@@ -74,7 +75,7 @@ pub fn probe() -> Probe {
 }
 
 fn try_hook() -> Hook {
-    match Kernel::load(OBJECT, false, Keeper::Nobody) {
+    match Kernel::load(OBJECT, false, Keeper::Nobody, DomainKind::Machine) {
         Ok(_) => Hook::Loads,
         Err(error) => Hook::Fails {
             why: error.told(),

@@ -26,7 +26,7 @@ use crate::message::{self, Message, Parsed, Registration};
 use crate::peer;
 use crate::refused::Refusals;
 use crate::socket::Listener;
-use crate::stream::{hang_up, hung_up, reply};
+use crate::stream::{Said, hang_up, hung_up, reply};
 use crate::{Error, Stats, Stop};
 
 /// Clients taken in before the others get a turn: a flood of connections must not keep us from stopping.
@@ -44,6 +44,8 @@ const TURN: Duration = Duration::from_secs(1);
 pub struct Tally {
     pub registered: AtomicU64,
     pub refusals: Refusals,
+    /// Processes for which no domain was free.
+    pub without_domain: AtomicU64,
     /// Turns of the server's loop, one a second at least.
     pub turns: AtomicU64,
 }
@@ -162,20 +164,25 @@ impl Server<'_> {
     fn register(&self, client: &Client, image: &Registration) -> Result<(), Errno> {
         let pidfd = peer::pidfd(&client.stream, client.accepted)?;
         peer::check(&client.stream, pidfd.as_fd())?; // before its threads are walked
-        let first = self.kernel.register(pidfd.as_fd(), image, || {
+        let registered = self.kernel.register(pidfd.as_fd(), image, || {
             if hung_up(&client.stream)? {
                 // Perhaps by an exec, which closes sockets before the new program is another one to the kernel half.
                 return Err(Errno::ECONNRESET);
             }
             peer::check(&client.stream, pidfd.as_fd())
         })?;
-        if first {
+        if registered.first {
             self.tally.registered.fetch_add(1, Ordering::Relaxed);
+            let without: u64 = registered.without_domain.into();
+            self.tally
+                .without_domain
+                .fetch_add(without, Ordering::Relaxed);
         }
         tracing::debug!(
             pid = client.pid,
             uid = client.uid,
-            first,
+            first = registered.first,
+            domain = registered.domain,
             windows = image.windows.len(),
             block_offset = image.block_offset,
             "registered an image"
@@ -183,7 +190,7 @@ impl Server<'_> {
         reply(
             &client.stream,
             Errno::from_raw(0),
-            &[],
+            Said::Domain(registered.domain),
             Some(self.kernel.shared_fd()),
         );
         Ok(())
@@ -204,10 +211,15 @@ impl Server<'_> {
 
     fn answer_status(&self, client: &Client, list: Option<BorrowedFd<'_>>) {
         match (self.stats)() {
-            Ok(stats) => reply(&client.stream, Errno::from_raw(0), &stats.to_wire(), list),
+            Ok(stats) => reply(
+                &client.stream,
+                Errno::from_raw(0),
+                Said::Values(&stats.to_wire()),
+                list,
+            ),
             Err(error) => {
                 tracing::warn!(error = %error.told(), "cannot read the statistics");
-                reply(&client.stream, Errno::EIO, &[], None);
+                reply(&client.stream, Errno::EIO, Said::Nothing, None);
             }
         }
     }
@@ -215,7 +227,7 @@ impl Server<'_> {
     fn reject(&self, client: Client, errno: Errno) {
         self.tally.refusals.count(errno);
         tracing::info!(%errno, pid = client.pid, uid = client.uid, "refused a client");
-        reply(&client.stream, errno, &[], None);
+        reply(&client.stream, errno, Said::Nothing, None);
         hang_up(client.stream);
     }
 }

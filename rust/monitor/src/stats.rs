@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::records::{
     FG_AGED, FG_DURATIONS, FG_KIND_HOLDER, FG_KIND_NONE, FG_SHORTEST_NS, fg_listed,
 };
-use crate::{Error, Refused, SocketName, message, stream};
+use crate::{Domain, DomainKind, Error, Refused, SocketName, message, stream};
 
 /// The statistics of the oldest monitor of this ABI version: up to `uptime_ns`.
 const OLDEST_BYTES: usize = 15 * size_of::<u64>();
@@ -79,6 +79,11 @@ pub struct Stats {
     pub processes_map: u64,
     /// Threads that were off CPU for a second and more, and that `num_preempted_cs` has forgotten for that.
     pub aged: u64,
+    /// Processes that found no domain free, and so poll the counter of the whole machine.
+    pub without_domain: u64,
+    /// [`DomainKind`], as a number.
+    #[serde(serialize_with = "DomainKind::write")]
+    pub domain_kind: u64,
 }
 
 impl Stats {
@@ -108,7 +113,11 @@ impl Stats {
         for (now, before) in counted.iter_mut().zip(numbers(before)).skip(1) {
             *now = now.checked_sub(before)?;
         }
-        Some(zerocopy::transmute!(counted))
+        let counted: Stats = zerocopy::transmute!(counted);
+        Some(Stats {
+            domain_kind: self.domain_kind,
+            ..counted
+        })
     }
 
     /// Mean cost of the monitor per context switch; None if the kernel does not keep BPF run times.
@@ -160,6 +169,9 @@ pub struct Listed {
     pub preempted_next_waiters: u64,
     /// How long they were off CPU then, added up.
     pub preempted_ns: u64,
+    pub domain: Domain,
+    /// Of its domain, now.
+    pub counter: u32,
 }
 
 /// A critical thread that is runnable but off CPU.
@@ -203,6 +215,8 @@ impl Listing {
                     preempted_holders: entry.preempted_holders,
                     preempted_next_waiters: entry.preempted_next_waiters,
                     preempted_ns: entry.preempted_ns,
+                    domain: Domain::of_key(entry.domain_key),
+                    counter: entry.domain_counter,
                 });
             }
             if entry.counted_as != FG_KIND_NONE {
@@ -271,7 +285,7 @@ mod tests {
             magic: FG_ABI_MAGIC,
             version: FG_ABI_VERSION,
             status: 0,
-            values: 13,
+            number: 13,
         };
         assert_eq!(reply(good, &stats.to_wire()), Some(stats));
         assert_eq!(

@@ -86,14 +86,28 @@ pub fn hung_up(stream: &UnixStream) -> Result<bool, Errno> {
         .is_some_and(|events| events.contains(PollFlags::POLLHUP)))
 }
 
+/// What is said in the fixed reply's `number` and behind it.
+pub enum Said<'a> {
+    Nothing,
+    /// The domain of a process that is registered now.
+    Domain(u32),
+    /// So many `u64`.
+    Values(&'a [u8]),
+}
+
 /// Sends the fixed reply, what follows it, and a descriptor. A client that does not take it has only itself to blame:
 /// the answer fits the socket's buffer, so this never waits.
-pub fn reply(stream: &UnixStream, status: Errno, more: &[u8], fd: Option<BorrowedFd<'_>>) {
+pub fn reply(stream: &UnixStream, status: Errno, said: Said<'_>, fd: Option<BorrowedFd<'_>>) {
+    let (number, more) = match said {
+        Said::Nothing => (0, &[][..]),
+        Said::Domain(domain) => (domain, &[][..]),
+        Said::Values(bytes) => ((bytes.len() / size_of::<u64>()) as u32, bytes),
+    };
     let head = fg_reply {
         magic: FG_ABI_MAGIC,
         version: FG_ABI_VERSION,
         status: status as u32,
-        values: (more.len() / size_of::<u64>()) as u32,
+        number,
     };
     let parts = [IoSlice::new(head.as_bytes()), IoSlice::new(more)];
     let fds: Vec<RawFd> = fd.iter().map(|fd| fd.as_raw_fd()).collect();

@@ -53,18 +53,25 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start() -> Daemon {
+        Daemon::with(&[])
+    }
+
+    pub fn with(options: &[&str]) -> Daemon {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Daemon::on(&format!(
-            "@flexguard-test-cli-{}-{number}",
-            std::process::id()
-        ))
+        let socket = format!("@flexguard-test-cli-{}-{number}", std::process::id());
+        Daemon::run(&socket, options)
     }
 
     pub fn on(socket: &str) -> Daemon {
+        Daemon::run(socket, &[])
+    }
+
+    fn run(socket: &str, options: &[&str]) -> Daemon {
         let mut command = flexguard();
         command
             .args(["monitor", "--socket", socket])
+            .args(options)
             .stdout(Stdio::piped());
         let mut process = Process::start(&mut command);
         let mut ready = String::new();

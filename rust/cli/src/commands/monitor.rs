@@ -5,13 +5,13 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use flexguard_launch::attach::{SOCKET_ENV, Served};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::output;
 use flexguard_launch::signals;
-use flexguard_monitor::{Keeper, Options, SocketName, Stats};
+use flexguard_monitor::{DomainKind, Keeper, Options, SocketName, Stats};
 use sd_notify::NotifyState;
 use serde::Serialize;
 
@@ -34,6 +34,14 @@ pub struct Monitor {
     #[arg(long)]
     status: bool,
 
+    /// Whose preempted critical sections make a program's locks block
+    ///
+    /// Those of the whole machine, of the programs of the same user, or of the same control group. A program keeps what
+    /// it had when it registered. Of users or control groups there are 127 at a time; the programs of more than that go
+    /// by those of the machine.
+    #[arg(long, value_name = "KIND", value_enum, default_value = "machine", conflicts_with = "status")]
+    domains: Domains,
+
     /// Let the kernel time the monitor's program, for --status; costs two clock reads a context switch
     #[arg(long, conflicts_with = "status")]
     run_time: bool,
@@ -48,6 +56,24 @@ pub struct Monitor {
     /// Print JSON, one object a line: when ready, when ended (with the counters), or the status
     #[arg(long)]
     json: bool,
+}
+
+/// [`DomainKind`], as an option says it.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Domains {
+    Machine,
+    User,
+    Cgroup,
+}
+
+impl From<Domains> for DomainKind {
+    fn from(domains: Domains) -> DomainKind {
+        match domains {
+            Domains::Machine => DomainKind::Machine,
+            Domains::User => DomainKind::User,
+            Domains::Cgroup => DomainKind::Cgroup,
+        }
+    }
 }
 
 impl Subcommand for Monitor {
@@ -168,6 +194,7 @@ fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
         socket,
         listener,
         keeper,
+        domains: args.domains.into(),
         run_time_stats: args.run_time,
     })?;
     let socket = served.monitor.socket().clone();

@@ -56,7 +56,8 @@ impl Subcommand for Status {
                 (
                     "programs",
                     "The processes that have registered, or inherited a registration by fork. The lock is known where \
-                     the program's memory map may be read.",
+                     the program's memory map may be read. The domain is whose counter its locks go by (flexguard monitor \
+                     --domains), with that counter now.",
                 ),
                 (
                     "preempted now",
@@ -195,19 +196,21 @@ impl Report {
             rates.blocking * 100.0
         );
         text += &format!(
-            "totals: {} preempted holders, {} next waiters; {} refused clients{}; {} unreadable, {} missed, {} lost records\n",
+            "totals: {} preempted holders, {} next waiters; {} refused clients{}; {} unreadable, {} missed, {} lost records, \
+             {} without a domain\n",
             totals.preempted_holders,
             totals.preempted_next_waiters,
             totals.rejected_registrations,
             reasons(&totals.refused),
             totals.unreadable,
             totals.missed,
-            totals.lost_records
+            totals.lost_records,
+            totals.without_domain
         );
         text += &format!("programs: {}\n", self.programs.len());
         if !self.programs.is_empty() {
             text += &output::table(
-                &["pid", "threads", "user", "lock", "command", "cgroup"],
+                &["pid", "threads", "user", "lock", "command", "domain", "cgroup"],
                 self.programs.iter().map(program_row).collect(),
                 0..2,
             );
@@ -250,6 +253,7 @@ fn program_row(program: &Program) -> Vec<String> {
         program.user(),
         shown(&program.lock),
         shown(&program.command),
+        format!("{}: {}", program.domain, program.domain_counter),
         shown(&program.cgroup),
     ]
 }

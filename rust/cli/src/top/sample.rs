@@ -113,6 +113,8 @@ pub mod tests {
             preempted_holders: preempted,
             preempted_next_waiters: 0,
             preempted_ns: preempted * 1_000_000,
+            domain: "machine".into(),
+            domain_counter: 0,
         }
     }
 

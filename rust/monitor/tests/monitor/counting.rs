@@ -192,10 +192,13 @@ fn one_holder_replacing_another_is_no_transition() {
 #[test]
 fn a_switch_in_that_goes_unseen_is_made_good() {
     const UNSEEN: (&str, &str) = (
-        "-uncount(next, page, count)",
-        "(count->switches % 11 ? -uncount(next, page, count) : 0)",
+        "left = uncount(next, page, count);",
+        "left = count->switches % 11 ? uncount(next, page, count) : NOT_COUNTED;",
     );
-    const PREV_STAYS: (&str, &str) = (" - uncount(prev, page, count);", ";");
+    const PREV_STAYS: (&str, &str) = (
+        "left_too = uncount(prev, page, count);",
+        "left_too = NOT_COUNTED;",
+    );
     if start().is_none() {
         return;
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use flexguard_abi::*;
-use flexguard_monitor::{Error, Monitor, Options, SocketName, Stats, Stop};
+use flexguard_monitor::{DomainKind, Error, Monitor, Options, SocketName, Stats, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 use nix::unistd::{Pid, Uid};
@@ -53,12 +53,24 @@ pub fn load() -> Option<(Monitor, String)> {
 
 /// The same with the kernel half in that file.
 pub fn load_object(object: Option<&Path>) -> Option<(Monitor, String)> {
+    load_with(object, DomainKind::Machine)
+}
+
+/// Starts a monitor with domains of that kind, or says that the test is skipped.
+pub fn start_with_domains(domains: DomainKind) -> Option<Running> {
+    let object = env::var_os(OBJECT_ENV);
+    let loaded = load_with(object.as_deref().map(Path::new), domains);
+    loaded.map(|(monitor, name)| Running::serve(monitor, name))
+}
+
+fn load_with(object: Option<&Path>, domains: DomainKind) -> Option<(Monitor, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("@flexguard-test-{}-{number}", std::process::id());
     let socket = SocketName::parse(name.as_ref()).unwrap();
     let options = Options {
         socket,
+        domains,
         run_time_stats: false,
         ..Options::default()
     };
@@ -217,15 +229,20 @@ fn registration_asking(block_offset: i64, windows: &[fg_window], flags: u64) -> 
 
 /// Registers this process as a client does; returns the descriptor of the shared page.
 pub fn register(name: &str, block_offset: i64, windows: &[fg_window]) -> OwnedFd {
-    send_registration(name, &registration(block_offset, windows))
+    send_registration(name, &registration(block_offset, windows)).0
 }
 
 /// The same, asking for something besides.
 pub fn register_asking(name: &str, block_offset: i64, flags: u64) -> OwnedFd {
-    send_registration(name, &registration_asking(block_offset, &[], flags))
+    send_registration(name, &registration_asking(block_offset, &[], flags)).0
 }
 
-fn send_registration(name: &str, message: &[u8]) -> OwnedFd {
+/// The same, asking for nothing; also returns the domain.
+pub fn register_in_domain(name: &str, block_offset: i64) -> (OwnedFd, u32) {
+    send_registration(name, &registration(block_offset, &[]))
+}
+
+fn send_registration(name: &str, message: &[u8]) -> (OwnedFd, u32) {
     let mut stream = connect(name);
     stream.write_all(message).unwrap();
     let mut reply = [0; size_of::<fg_reply>()];
@@ -252,7 +269,7 @@ fn send_registration(name: &str, message: &[u8]) -> OwnedFd {
     );
     assert_eq!(fds.len(), 1);
     // SAFETY: the kernel has just installed it for us; nobody else knows it.
-    unsafe { OwnedFd::from_raw_fd(fds[0]) }
+    (unsafe { OwnedFd::from_raw_fd(fds[0]) }, reply.number)
 }
 
 /// A helper process. Dropping it kills it with SIGKILL and reaps it.

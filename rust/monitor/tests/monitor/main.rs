@@ -5,6 +5,7 @@
 //! They need BPF. Where it does not load they say `SKIPPED` on stderr and pass, unless FLEXGUARD_REQUIRE_BPF=1.
 
 mod counting;
+mod domains;
 mod fuzz;
 mod harness;
 mod hostile;

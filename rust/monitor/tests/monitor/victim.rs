@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::{ROLE_ENV, register};
-use crate::{hostile, privileges, sleepers, slices};
+use crate::{domains, hostile, privileges, sleepers, slices};
 
 #[repr(C, align(64))]
 struct Block(UnsafeCell<fg_thread_block>);
@@ -85,13 +85,25 @@ fn play_here(role: &str) {
 }
 
 /// Or a helper would outlive a test that fails.
-fn die_with_parent() {
+pub fn die_with_parent() {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).unwrap();
 }
 
 fn play(role: &str) {
     let socket = env::var("FLEXGUARD_SOCKET").unwrap();
     match role.split_once(' ').unwrap_or((role, "")) {
+        ("user", rest) => {
+            let (uid, role) = rest.split_once(' ').unwrap();
+            domains::become_user(uid.parse().unwrap());
+            die_with_parent(); // the kernel forgets it when the user changes
+            play(role);
+        }
+        ("crowd-of-users", number) => domains::play_crowd(&socket, number.parse().unwrap()),
+        ("wait", role) => {
+            say("waiting");
+            wait_for_go();
+            play(role);
+        }
         ("hog", _) => hog(),
         ("starving", _) => starving_hog(),
         ("starved", kind) => {

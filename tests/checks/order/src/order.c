@@ -33,6 +33,14 @@ const struct fg_shared **fgo_monitor_page(void)
 	return &fgo_says.page;
 }
 
+const uint32_t **fgo_preempted_counter(void)
+{
+	static __thread const uint32_t *counter;
+
+	counter = &fgo_says.page->num_preempted_cs;
+	return &counter;
+}
+
 bool fgi_monitor_alive(uint64_t now_ns)
 {
 	(void)now_ns;

@@ -29,9 +29,10 @@ int fgo_policy(void);
 #define sched_yield() ((void)0)
 #define sched_getscheduler(thread) fgo_policy()
 
-/* What the monitor says is told to each test on its own: the declaration in runtime/monitor.h becomes that of a
- * function. */
+/* What the monitor says is told to each test on its own: the declarations in runtime/monitor.h become those of
+ * functions. */
 #define fgi_monitor_page (*fgo_monitor_page())
+#define fgi_preempted_counter (*fgo_preempted_counter())
 
 #define FGI_ARCH_H
 #include "runtime/arch/aarch64/asymmetric.h"

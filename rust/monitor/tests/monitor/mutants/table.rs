@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c and judge.h dropped or turned round, and what must notice.
+// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c, domains.h and judge.h dropped or turned round, and what must notice.
 // Included by mutants.rs and by the oracle's build script (tests/checks/oracle).
 //
 // Left out are conditions without which the monitor says the same and only costs more: `any_process`, `slices_wanted`,
@@ -18,6 +18,8 @@ pub struct Mutant {
 }
 
 pub const ORACLE: &str = "oracle";
+const OWN_USER: &str = "domains::a_holder_raises_the_counter_of_its_user_and_no_others";
+const CROWD: &str = "domains::where_all_domains_are_taken_the_machines_counter_serves";
 const AGED: &str = "counting::who_gets_no_cpu_is_forgotten_after_a_second";
 
 const fn mutant(
@@ -78,7 +80,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("window-mask-ignored", "counting::windows", " & window->mask) == window->value", ") == window->value"),
     mutant("window-another-register", "counting::windows", "return regs->cx;", "return regs->dx;"),
     // counting
-    mutant("never-uncounted", "counting::held_locks", "-uncount(next, page, count)", "0"),
+    mutant("never-uncounted", "counting::held_locks", "left = uncount(next, page, count);", "left = NOT_COUNTED;"),
     mutant("counter-only-grows", "counting::held_locks", "} else if (delta < 0) {", "} else if (0) {"),
     mutant("holders-as-waiters", "counting::held_locks", "\tif (kind == FG_KIND_HOLDER) {\n\t\t__sync", "\tif (0) {\n\t\t__sync"),
     mutant("transitions-unsaid", "counting::held_locks", "__sync_fetch_and_add(&page->mode_transitions, 1);", ";"),
@@ -91,8 +93,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "out-and-in-apart",
         "counting::one_holder_replacing_another_is_no_transition",
-        "\tdelta += switched_out(",
-        "\tadjust(page, delta);\n\tdelta = switched_out(",
+        "\tjoined = switched_out(",
+        "\tadjust(page, -(left != NOT_COUNTED));\n\tleft = NOT_COUNTED;\n\tjoined = switched_out(",
     ),
     // who is preempted
     mutant(
@@ -163,6 +165,14 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     // fg_age
     mutant("ages-nobody", AGED, "FG_AGED_NS)\n\t\treturn 0;", "FG_AGED_NS || 1)\n\t\treturn 0;"),
-    mutant("aged-stay-counted", AGED, "\tadjust(page, -1);\n\tcount->aged++;", "\tcount->aged++;"),
+    mutant("aged-stay-counted", AGED, "\tadjust(page, -1);\n\tadjust_domain(", "\tadjust_domain("),
+    // domains
+    mutant("joins-no-domain", OWN_USER, "adjust_domain(all, joined, 1);", ";"),
+    mutant("joins-domain-zero", OWN_USER, "thread->domain = process->domain;", "thread->domain = 0;"),
+    mutant("everyone-in-one-domain", OWN_USER, "BPF_CORE_READ(task, real_cred, uid.val)", "7"),
+    mutant("stays-in-its-domain", OWN_USER, "\t\tadjust_domain(all, left, -1);\n\t\tadjust_domain(all, left_too", "\t\tadjust_domain(all, left_too"),
+    mutant("aged-stay-in-their-domain", "domains::who_gets_no_cpu_leaves_its_users_counter_after_a_second", "adjust_domain(all, thread->domain, -1);", ";"),
+    mutant("no-domain-is-freed", CROWD, "all->domains[i].key = 0;", ";"),
+    mutant("used-domains-are-freed", CROWD, "all->domains[i].searched != all->page.domain_search &&", ""),
     mutant("aged-uncounted-twice", AGED, "if (!(was & FG_AGED))", "if (1)"),
 ];

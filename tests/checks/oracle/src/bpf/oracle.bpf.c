@@ -59,7 +59,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__uint(value_size, FG_PAGE);
+	__uint(value_size, sizeof(struct fg_published));
 } shared SEC(".maps");
 
 struct {

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+//! Domains: the processes that poll one counter of preempted critical sections (`struct fg_domain` of the ABI).
+
+use std::fmt;
+
+use flexguard_abi::{FG_DOMAIN_CGROUP, FG_DOMAIN_MACHINE, FG_DOMAIN_USER};
+use serde::{Serialize, Serializer};
+
+/// What the processes of a domain have in common.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DomainKind {
+    /// All processes of the machine poll one counter.
+    #[default]
+    Machine,
+    /// Those of a user, by its real user id, do.
+    User,
+    /// Those of a control group do.
+    Cgroup,
+}
+
+impl DomainKind {
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            DomainKind::Machine => FG_DOMAIN_MACHINE,
+            DomainKind::User => FG_DOMAIN_USER,
+            DomainKind::Cgroup => FG_DOMAIN_CGROUP,
+        }
+    }
+
+    /// Numbers that this build does not know are those of a kind that it does not know: it calls them `Machine`.
+    pub fn of_number(number: u64) -> DomainKind {
+        let kinds = [DomainKind::User, DomainKind::Cgroup];
+        let known = kinds
+            .into_iter()
+            .find(|kind| u64::from(kind.number()) == number);
+        known.unwrap_or_default()
+    }
+
+    pub(crate) fn write<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        DomainKind::of_number(*number).serialize(serializer)
+    }
+}
+
+/// One domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Domain {
+    Machine,
+    User(u32),
+    /// The kernel's number of the control group: the inode of its directory.
+    Cgroup(u64),
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Domain::Machine => f.write_str("machine"),
+            Domain::User(uid) => write!(f, "user {uid}"),
+            Domain::Cgroup(id) => write!(f, "cgroup {id}"),
+        }
+    }
+}
+
+impl Domain {
+    /// As the kernel half writes them.
+    pub(crate) fn of_key(key: u64) -> Domain {
+        let id = key & ((1 << 56) - 1);
+        match DomainKind::of_number(key >> 56) {
+            DomainKind::Machine => Domain::Machine,
+            DomainKind::User => Domain::User(id as u32),
+            DomainKind::Cgroup => Domain::Cgroup(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_name_users_and_control_groups() {
+        assert_eq!(Domain::of_key(0), Domain::Machine);
+        assert_eq!(Domain::of_key((1 << 56) | 1000), Domain::User(1000));
+        assert_eq!(Domain::of_key((2 << 56) | 77), Domain::Cgroup(77));
+        assert_eq!(Domain::of_key(1 << 56), Domain::User(0));
+    }
+
+    #[test]
+    fn kinds_and_numbers_name_each_other() {
+        for kind in [DomainKind::Machine, DomainKind::User, DomainKind::Cgroup] {
+            assert_eq!(DomainKind::of_number(kind.number().into()), kind);
+        }
+        assert_eq!(DomainKind::of_number(99), DomainKind::Machine);
+    }
+}

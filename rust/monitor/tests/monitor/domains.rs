@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+//! Domains: whose counter a preempted critical section raises.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process;
+use std::ptr::NonNull;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flexguard_abi::*;
+use flexguard_monitor::DomainKind;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+use nix::sys::prctl;
+use nix::unistd::{ForkResult, Gid, Uid, fork, pause, setresgid, setresuid};
+use zerocopy::FromBytes;
+
+use crate::harness::{Helper, Running, is_root, register_in_domain, start_with_domains, timeout};
+use crate::victim::{block_offset, die_with_parent, say};
+
+/// Nobody of this machine.
+const STRANGER: u32 = 54321;
+const KIND_SHIFT: u32 = 56;
+
+pub fn become_user(uid: u32) {
+    let gid = Gid::from_raw(uid);
+    setresgid(gid, gid, gid).unwrap();
+    let uid = Uid::from_raw(uid);
+    setresuid(uid, uid, uid).unwrap();
+    prctl::set_dumpable(true).unwrap();
+}
+
+/// So many processes, each registered for a user of its own.
+pub fn play_crowd(socket: &str, number: u32) {
+    for i in 0..number {
+        // SAFETY: this process has one thread.
+        if let ForkResult::Child = unsafe { fork() }.unwrap() {
+            become_user(STRANGER + i);
+            die_with_parent();
+            let (_fd, domain) = register_in_domain(socket, block_offset());
+            say(&format!("domain {domain}"));
+            loop {
+                pause();
+            }
+        }
+    }
+    loop {
+        pause();
+    }
+}
+
+/// What this process maps of a monitor that it has registered with.
+struct View {
+    _fd: OwnedFd,
+    at: NonNull<fg_published>,
+    domain: usize,
+}
+
+impl View {
+    fn of(running: &Running) -> View {
+        let (fd, domain) = register_in_domain(&running.name, block_offset());
+        let size = NonZeroUsize::new(size_of::<fg_published>()).unwrap();
+        let (read, shared) = (ProtFlags::PROT_READ, MapFlags::MAP_SHARED);
+        // SAFETY: a new mapping, which stays to the end of the process.
+        let at = unsafe { mmap(None, size, read, shared, &fd, 0) }.unwrap();
+        View {
+            _fd: fd,
+            at: at.cast(),
+            domain: domain as usize,
+        }
+    }
+
+    fn now(&self) -> fg_published {
+        let size = size_of::<fg_published>();
+        // SAFETY: mapped, and copied as bytes, of which each may change at any time.
+        let bytes: Vec<u8> = (0..size)
+            .map(|i| unsafe { self.at.cast::<u8>().add(i).read_volatile() })
+            .collect();
+        fg_published::read_from_bytes(&bytes).unwrap()
+    }
+
+    fn machine(&self) -> u32 {
+        self.now().page.num_preempted_cs
+    }
+
+    fn own(&self) -> u32 {
+        self.now().domains[self.domain].num_preempted_cs
+    }
+
+    fn of_user(&self, uid: u32) -> u32 {
+        let key = u64::from(FG_DOMAIN_USER) << KIND_SHIFT | u64::from(uid);
+        let domains = self.now().domains;
+        let its = domains.iter().find(|domain| domain.key == key).unwrap();
+        its.num_preempted_cs
+    }
+
+    fn wait_for(&self, what: &str, wanted: impl Fn(&View) -> bool) {
+        let deadline = Instant::now() + timeout();
+        while !wanted(self) {
+            assert!(Instant::now() < deadline, "waited in vain: {what}");
+            thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+fn ready(running: &Running, role: &str) -> Helper {
+    let mut helper = running.helper(role);
+    assert_eq!(helper.hear(), "ready");
+    helper
+}
+
+#[test]
+fn a_holder_raises_the_counter_of_its_user_and_no_others() {
+    let Some(running) = start_with_domains(DomainKind::User) else {
+        return;
+    };
+    if !is_root() {
+        return; // to become another user
+    }
+    let view = View::of(&running);
+    assert_ne!(view.domain, 0);
+    let hog = ready(&running, "hog");
+    let mut stranger = ready(&running, &format!("user {STRANGER} spin held"));
+    for _ in 0..20 {
+        view.wait_for("it rises", |v| v.of_user(STRANGER) == 1);
+        assert_eq!(view.own(), 0);
+        view.wait_for("it falls", |v| v.of_user(STRANGER) == 0);
+    }
+    assert!(running.stats().preempted_holders >= 20);
+    stranger.kill();
+    assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
+
+    let mut ours = ready(&running, "spin held");
+    view.wait_for("our user's counter rises", |v| v.own() == 1);
+    ours.kill();
+    assert_eq!((view.machine(), view.own()), (0, 0));
+    drop(hog);
+}
+
+/// Two holders of two users take the CPU from each other: each replaces the other in the machine's counter, and in
+/// none of the others.
+#[test]
+fn holders_of_two_users_take_turns() {
+    let Some(running) = start_with_domains(DomainKind::User) else {
+        return;
+    };
+    if !is_root() {
+        return;
+    }
+    let view = View::of(&running);
+    let mut both =
+        [STRANGER, STRANGER + 1].map(|uid| ready(&running, &format!("user {uid} spin held")));
+    for _ in 0..20 {
+        view.wait_for("the first waits", |v| v.of_user(STRANGER) == 1);
+        view.wait_for("the second waits", |v| v.of_user(STRANGER + 1) == 1);
+    }
+    for holder in &mut both {
+        holder.kill();
+    }
+    let left = [
+        view.machine(),
+        view.of_user(STRANGER),
+        view.of_user(STRANGER + 1),
+    ];
+    assert_eq!(left, [0, 0, 0]);
+}
+
+#[test]
+fn a_child_is_in_its_parents_domain() {
+    let Some(running) = start_with_domains(DomainKind::User) else {
+        return;
+    };
+    if !is_root() {
+        return;
+    }
+    let view = View::of(&running);
+    let hog = ready(&running, "hog");
+    let mut parent = running.helper(&format!("user {STRANGER} fork"));
+    parent.hear(); // the number of its child
+    view.wait_for("it rises", |v| v.of_user(STRANGER) > 0);
+    assert_eq!(view.own(), 0);
+    parent.kill();
+    drop(hog);
+}
+
+#[test]
+fn who_gets_no_cpu_leaves_its_users_counter_after_a_second() {
+    let Some(running) = start_with_domains(DomainKind::User) else {
+        return;
+    };
+    if !is_root() {
+        return;
+    }
+    let view = View::of(&running);
+    let mut victim = ready(&running, &format!("user {STRANGER} starved held"));
+    for round in 1..=2 {
+        let mut hog = ready(&running, "starving hog");
+        running.wait_until("it ages", |stats| stats.aged >= round);
+        assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
+        hog.kill();
+        running.wait_until("it runs again", |stats| {
+            stats.preempted_ns >= round * 1_000_000_000
+        });
+    }
+    victim.kill();
+    assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
+}
+
+#[test]
+fn where_all_domains_are_taken_the_machines_counter_serves() {
+    let Some(running) = start_with_domains(DomainKind::User) else {
+        return;
+    };
+    if !is_root() {
+        return;
+    }
+    let mut crowd = running.helper(&format!("crowd-of-users {}", FG_DOMAINS - 1));
+    let mut given: Vec<String> = (1..FG_DOMAINS).map(|_| crowd.hear()).collect();
+    given.sort();
+    given.dedup();
+    assert_eq!(given.len(), FG_DOMAINS as usize - 1, "{given:?}");
+    assert!(!given.contains(&"domain 0".to_owned()));
+    assert_eq!(running.stats().without_domain, 0);
+
+    assert_eq!(View::of(&running).domain, 0);
+    assert_eq!(running.stats().without_domain, 1);
+    let holder = ready(&running, "spin held");
+    let hog = ready(&running, "hog");
+    let view = View::of(&running);
+    view.wait_for("it rises", |v| v.machine() > 0);
+    drop((holder, hog));
+
+    // When they have ended, their domains are found free, by a search a second at most.
+    crowd.kill();
+    let deadline = Instant::now() + timeout();
+    while View::of(&running).domain == 0 {
+        assert!(Instant::now() < deadline, "no domain becomes free");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A control group of version 2 that goes with this.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Option<Group> {
+        let name = format!("flexguard-test-{}", process::id());
+        let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
+        let mount = mounts
+            .into_iter()
+            .find(|m| m.join("cgroup.procs").exists())?;
+        let path = mount.join(name);
+        fs::create_dir(&path).ok().map(|()| Group(path))
+    }
+
+    fn take(&self, pid: i32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_holder_raises_the_counter_of_its_control_group_and_no_others() {
+    let Some(running) = start_with_domains(DomainKind::Cgroup) else {
+        return;
+    };
+    let Some(group) = Group::new() else {
+        return; // no control groups of version 2 here, or no privilege
+    };
+    let view = View::of(&running);
+    assert_ne!(view.domain, 0);
+    let hog = ready(&running, "hog");
+    let mut outside = ready(&running, "spin held");
+    view.wait_for("our group's counter rises", |v| v.own() == 1);
+    outside.kill();
+    assert_eq!((view.machine(), view.own()), (0, 0));
+
+    let mut inside = running.helper("wait spin held");
+    assert_eq!(inside.hear(), "waiting");
+    group.take(inside.pid());
+    inside.go();
+    assert_eq!(inside.hear(), "ready");
+    for _ in 0..20 {
+        view.wait_for("it rises", |v| v.machine() == 1);
+        assert_eq!(view.own(), 0);
+        view.wait_for("it falls", |v| v.machine() == 0);
+    }
+    inside.kill();
+    assert_eq!((view.machine(), view.own()), (0, 0));
+    drop(hog);
+}
