@@ -6,14 +6,15 @@ mod common;
 
 use std::cell::UnsafeCell;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::daemon::{check_schema, wait_for};
+use common::daemon::{Daemon, Process, check_schema, wait_for};
 use common::*;
 use serde_json::Value;
 
@@ -482,4 +483,63 @@ fn what_cannot_be_profiled_is_refused_before_the_program_starts() {
         run(["profile", "/no/such/program"]).status.code(),
         Some(127)
     );
+}
+
+#[test]
+fn a_running_process_is_watched_from_outside() {
+    let nobody = run(["profile", "--pid", "4194305"]); // above every PID_MAX
+    assert_eq!(nobody.status.code(), Some(125));
+    assert!(stderr(&nobody).contains("no process 4194305"));
+    assert_eq!(
+        run(["profile", "--pid", "1", "true"]).status.code(),
+        Some(2)
+    );
+    if !as_root() || !bpf("a_running_process_is_watched_from_outside") {
+        return;
+    }
+    let daemon = Daemon::start();
+    let profile = |pid: u32| {
+        let mut command = flexguard();
+        command
+            .args(["profile", "--json", "--pid", &pid.to_string()])
+            .env("FLEXGUARD_SOCKET", &daemon.socket)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    };
+    let stranger = profile(std::process::id()).output().unwrap();
+    assert_eq!(stranger.status.code(), Some(125));
+    assert!(stderr(&stranger).contains("does not watch process"));
+
+    let worker = daemon.worker("flexguard");
+    let totals = || {
+        let output = run(["status", "--json", "--socket", &daemon.socket]);
+        json(&stdout(&output))["totals"]["preempted_holders"].as_u64()
+    };
+    wait_for("the worker to register", || totals().filter(|&n| n > 0));
+    let mut process = Process::start(&mut profile(worker.pid()));
+    let mut note = String::new();
+    BufReader::new(process.0.stderr.take().unwrap())
+        .read_line(&mut note)
+        .unwrap();
+    assert!(note.contains("watching process"), "{note}");
+    let before = totals().unwrap();
+    wait_for("preempted holders", || {
+        totals().filter(|&n| n > before + 50)
+    });
+    process.signal(libc::SIGINT);
+    let mut text = String::new();
+    process
+        .0
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(process.0.wait().unwrap().code(), Some(0));
+    let seen = json(&text);
+    check_schema("profile-attached", &[seen.clone()]);
+    let lock = &seen["locks"][0];
+    assert!(lock["holders"]["count"].as_u64().unwrap() > 0, "{seen}");
+    assert!(lock["sites"][0]["preempted"]["seconds"].as_f64().unwrap() > 0.0);
 }

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
 use flexguard_launch::attach::{Attachment, SOCKET_ENV};
@@ -16,10 +16,10 @@ use flexguard_launch::prefix::Prefix;
 use flexguard_launch::{Preload, locks, musl, output, signals};
 use tempfile::TempDir;
 
-use super::Subcommand;
+use super::{Subcommand, monitor};
 use crate::manual::{FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section};
 use crate::monitor_choice::MonitorChoice;
-use crate::profile::{self, Measure, Process, Watch, flame_graph};
+use crate::profile::{self, Measure, Process, Watch, attached, flame_graph};
 use crate::symbols::Symbols;
 
 /// The directory that the profiled processes write to.
@@ -33,7 +33,7 @@ const DIRECTORY_ENV: &str = match flexguard_abi::profile::FG_PROFILE_ENV.to_str(
 /// The program keeps its input, output, exit status and signals. The profile is written to stderr when it has ended,
 /// by whatever cause. Read-write locks, C11's mtx_ functions and semaphores are not seen.
 #[derive(Debug, Args)]
-#[command(override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
+#[command(override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard profile --pid N [OPTIONS]")]
 pub struct Profile {
     /// The lock under which the program runs; `flexguard list` shows the locks
     #[arg(short, long, value_name = "NAME", default_value = locks::POSIX)]
@@ -41,6 +41,18 @@ pub struct Profile {
 
     #[command(flatten)]
     monitor: MonitorChoice,
+
+    /// Watch the running process N instead: what the monitor sees of it from outside
+    ///
+    /// It needs root, and a process that the machine's monitor watches (flexguard status). It ends with the process, by
+    /// SIGINT, SIGTERM or SIGHUP, or after --seconds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+          conflicts_with_all = ["program", "lock", "monitor", "output"])]
+    pid: Option<u32>,
+
+    /// With --pid: end after so many seconds
+    #[arg(long, value_name = "SECONDS", requires = "pid", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
 
     /// Write profile.json, flame graphs (wait.svg, hold.svg) and index.html to DIR
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -55,7 +67,7 @@ pub struct Profile {
     json: bool,
 
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
 
@@ -96,6 +108,21 @@ impl Subcommand for Profile {
             ],
         },
         Section {
+            title: "A RUNNING PROCESS (--PID)",
+            items: &[
+                (
+                    "seen",
+                    "By lock: how often and for how long threads that held it, and heads of its queue, were off CPU, and \
+                     in which call stacks they lost it. The process needs nothing preloaded but a lock of FlexGuard's.",
+                ),
+                (
+                    "not seen",
+                    "Acquisitions, contention, times of waits and holds, waiters that are not the head of a queue, and \
+                     any lock that is not FlexGuard's. Which lock it was, where the lock does not publish it.",
+                ),
+            ],
+        },
+        Section {
             title: "WHAT IT COSTS",
             items: &[
                 (
@@ -113,7 +140,8 @@ impl Subcommand for Profile {
             title: "JSON",
             items: &[(
                 "schema",
-                "flexguard-profile/1; docs/design/schemas/profile.json of the source tree describes it.",
+                "flexguard-profile/1, and with --pid flexguard-profile-attached/1; docs/design/schemas/profile.json and \
+                 profile-attached.json of the source tree describe them.",
             )],
         },
         PROGRAM_EXIT,
@@ -138,6 +166,10 @@ impl Subcommand for Profile {
                     "Profile the program as it is, under glibc's mutexes; report/index.html shows all.",
                 ),
                 (
+                    "flexguard profile --pid 1234 --seconds 30",
+                    "As root: half a minute of a process that runs under FlexGuard.",
+                ),
+                (
                     "flexguard profile --lock flexguard -- ./job",
                     "Under FlexGuard. As root: with the time that holders were preempted.",
                 ),
@@ -146,6 +178,10 @@ impl Subcommand for Profile {
     ];
 
     fn run(self) -> Result<Status> {
+        if let Some(pid) = self.pid {
+            let time = self.seconds.map(Duration::from_secs);
+            return attached::run(&monitor::socket(None)?, pid, time, self.top, self.json);
+        }
         let prefix = Prefix::find()?;
         let preload = Preload::of(&prefix, &self.lock)?;
         let replaces = preload.replaces();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! What `flexguard profile` makes of the files that profiled processes write (abi/flexguard_profile.h).
 
+pub mod attached;
 mod flame;
 mod page;
 mod preempted;

@@ -27,14 +27,19 @@ pub struct Watch(Tracer);
 #[derive(Default)]
 pub struct Seen(HashMap<(u32, Option<u64>), Preempted>);
 
+pub fn refuse_other_namespaces() -> Result<()> {
+    let own = fs::read_link("/proc/self/ns/pid").context("cannot read the PID namespace")?;
+    if own.as_os_str() != INITIAL_NAMESPACE {
+        return Err(Failure::new(
+            "the tracer's process ids are those of the initial PID namespace, and the program is in another",
+        ));
+    }
+    Ok(())
+}
+
 impl Watch {
     pub fn attach(socket: &SocketName) -> Result<Watch> {
-        let own = fs::read_link("/proc/self/ns/pid").context("cannot read the PID namespace")?;
-        if own.as_os_str() != INITIAL_NAMESPACE {
-            return Err(Failure::new(
-                "the tracer's process ids are those of the initial PID namespace, and the program is in another",
-            ));
-        }
+        refuse_other_namespaces()?;
         let tracer = Tracer::attach(socket, None).context("cannot trace")?;
         Ok(Watch(tracer))
     }
