@@ -129,7 +129,7 @@ struct fg_reply {
 	fg_u32 magic;
 	fg_u32 version;
 	fg_u32 status; /* 0 or an errno value: EPROTO not our magic, EPROTONOSUPPORT other version, EINVAL ... */
-	fg_u32 number; /* to a registration: the process's domain; to a request for statistics: how many fg_u64 follow */
+	fg_u32 number; /* to a registration: the domain; to a request for statistics: how many fg_u64 follow */
 };
 
 #define FG_SOCKET_DEFAULT "/run/flexguard/monitor.sock"

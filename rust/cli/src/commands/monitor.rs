@@ -39,7 +39,13 @@ pub struct Monitor {
     /// Those of the whole machine, of the programs of the same user, or of the same control group. A program keeps what
     /// it had when it registered. Of users or control groups there are 127 at a time; the programs of more than that go
     /// by those of the machine.
-    #[arg(long, value_name = "KIND", value_enum, default_value = "machine", conflicts_with = "status")]
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_enum,
+        default_value = "machine",
+        conflicts_with = "status"
+    )]
     domains: Domains,
 
     /// Let the kernel time the monitor's program, for --status; costs two clock reads a context switch

@@ -33,7 +33,9 @@ const DIRECTORY_ENV: &str = match flexguard_abi::profile::FG_PROFILE_ENV.to_str(
 /// The program keeps its input, output, exit status and signals. The profile is written to stderr when it has ended,
 /// by whatever cause. Read-write locks, C11's mtx_ functions and semaphores are not seen.
 #[derive(Debug, Args)]
-#[command(override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard profile --pid N [OPTIONS]")]
+#[command(
+    override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard profile --pid N [OPTIONS]"
+)]
 pub struct Profile {
     /// The lock under which the program runs; `flexguard list` shows the locks
     #[arg(short, long, value_name = "NAME", default_value = locks::POSIX)]

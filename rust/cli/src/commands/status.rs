@@ -210,7 +210,9 @@ impl Report {
         text += &format!("programs: {}\n", self.programs.len());
         if !self.programs.is_empty() {
             text += &output::table(
-                &["pid", "threads", "user", "lock", "command", "domain", "cgroup"],
+                &[
+                    "pid", "threads", "user", "lock", "command", "domain", "cgroup",
+                ],
                 self.programs.iter().map(program_row).collect(),
                 0..2,
             );
