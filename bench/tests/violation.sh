@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # fg-bench with a lock that excludes nobody: it must say so and end with 3. The sections are long, so that four threads
-# meet, also on one CPU: a million cycles, a walk along a thousand entries, or a yield.
+# meet, also on one CPU: longer than a time slice, a million cycles, a walk along a thousand entries, or a yield.
 #
 #   violation.sh WORKER WORKLOAD [PRELOADED]
 set -u
 case $2 in
 shm) options=(--cycles-between 0 --section-cycles 1000000) ;;
 hashtable | hotlock) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
-server | phases) options=(--section-us 500) ;;
+server | phases | pipeline) options=(--section-us 20000) ;;
 yielding) options=(--lock-count 1) ;;
-pipeline) options=(--capacity 100000) ;; # long enough for slices to end in a section
-pool | broadcast) options=(--think-us 0 --section-us 500) ;;
+pool | broadcast) options=(--think-us 0 --section-us 20000) ;;
 *) options=() ;;
 esac
 lock=broken

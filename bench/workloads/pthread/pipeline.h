@@ -17,11 +17,11 @@ struct fgb_queue {
 
 static struct {
 	uint64_t stages, capacity;
-	double work_us;
+	double section_us, work_us;
 	struct fgb_manner manner;
-	uint64_t work_cycles;
+	uint64_t section_cycles, work_cycles;
 	struct fgb_queue *queue; /* stages - 1 */
-} fgb_pipeline = {2, 1, 0, {false}, 0, NULL};
+} fgb_pipeline = {.stages = 2, .capacity = 1};
 
 /* False: the round is over. */
 static bool fgb_queue_put(struct fgb_queue *q, uint64_t *ticket, bool first)
@@ -35,9 +35,13 @@ static bool fgb_queue_put(struct fgb_queue *q, uint64_t *ticket, bool first)
 		pthread_mutex_unlock(&q->mutex);
 		return false;
 	}
+	at = q->put;
+	if (fgb_pipeline.section_cycles)
+		fgb_work(fgb_pipeline.section_cycles);
+	q->put = at + 1;
 	if (first)
-		*ticket = q->put + 1;
-	at = q->put++ % fgb_pipeline.capacity;
+		*ticket = at + 1;
+	at %= fgb_pipeline.capacity;
 	q->slot[at].ticket = *ticket;
 	q->slot[at].put_at = fg_cycles();
 	q->put_sum += *ticket;
@@ -107,6 +111,7 @@ static int fgb_pipeline_prepare(const struct fgb_run *run)
 			fgb_pipeline.stages);
 		return FGB_USAGE;
 	}
+	fgb_pipeline.section_cycles = fgb_us_to_cycles(fgb_pipeline.section_us);
 	fgb_pipeline.work_cycles = fgb_us_to_cycles(fgb_pipeline.work_us);
 	fgb_pipeline.queue = fgb_allocate(queues, sizeof(struct fgb_queue));
 	for (uint64_t i = 0; fgb_pipeline.queue && i < queues; i++) {
@@ -150,29 +155,30 @@ static uint64_t fgb_pipeline_locks(void)
 
 static void fgb_pipeline_describe(void)
 {
-	printf("\"stages\":%" PRIu64 ",\"capacity\":%" PRIu64 ",\"work_us\":%g," FGB_MANNER_FORMAT, fgb_pipeline.stages,
-	       fgb_pipeline.capacity, fgb_pipeline.work_us, FGB_MANNER_VALUE(&fgb_pipeline.manner));
+	printf("\"stages\":%" PRIu64 ",\"capacity\":%" PRIu64 ",\"section_us\":%g,\"work_us\":%g," FGB_MANNER_FORMAT,
+	       fgb_pipeline.stages, fgb_pipeline.capacity, fgb_pipeline.section_us, fgb_pipeline.work_us,
+	       FGB_MANNER_VALUE(&fgb_pipeline.manner));
 }
 
 static const struct fgb_option fgb_pipeline_options[] = {
 	FGB_OPTION_NUMBER("--stages", "stages, to which the threads are dealt in turn", 2, 4096, &fgb_pipeline.stages),
 	FGB_OPTION_NUMBER("--capacity", "items that a queue takes", 1, 1e6, &fgb_pipeline.capacity),
+	FGB_OPTION_REAL("--section-us", "putting an item into a queue takes so long", 0, 1e6, &fgb_pipeline.section_us),
 	FGB_OPTION_REAL("--work-us", "a stage works on an item, without a mutex", 0, 1e6, &fgb_pipeline.work_us),
 	FGB_MANNER_OPTION(&fgb_pipeline.manner),
 	FGB_OPTIONS_END,
 };
 
 static const struct fgb_workload fgb_workload_pipeline = {
-	"pipeline",
-	"stages with bounded queues between them; wait: an item's time in the queue",
-	0,
-	1,
-	true,
-	fgb_pipeline_options,
-	fgb_pipeline_prepare,
-	fgb_pipeline_loop,
-	fgb_pipeline_adds_up,
-	fgb_pipeline_locks,
-	fgb_pipeline_describe,
-	fgb_pipeline_stop,
+	.name = "pipeline",
+	.brief = "stages with bounded queues between them; wait: an item's time in the queue",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_pipeline_options,
+	.prepare = fgb_pipeline_prepare,
+	.loop = fgb_pipeline_loop,
+	.adds_up = fgb_pipeline_adds_up,
+	.locks = fgb_pipeline_locks,
+	.describe = fgb_pipeline_describe,
+	.stop = fgb_pipeline_stop,
 };
