@@ -489,16 +489,14 @@ static const struct fgb_option fgb_dedup_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_dedup = {
-	"dedup",
-	"a pipeline that chunks, hashes, compresses and writes; 266,000 locks; wait: for the first lock of a stage",
-	0,
-	1,
-	true,
-	fgb_dedup_options,
-	fgb_dedup_prepare,
-	fgb_dedup_loop,
-	fgb_dedup_adds_up,
-	fgb_dedup_locks,
-	fgb_dedup_describe,
-	NULL,
+	.name = "dedup",
+	.brief = "a pipeline that chunks, hashes, compresses and writes; 266,000 locks; wait: for the first lock of a stage",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_dedup_options,
+	.prepare = fgb_dedup_prepare,
+	.loop = fgb_dedup_loop,
+	.adds_up = fgb_dedup_adds_up,
+	.locks = fgb_dedup_locks,
+	.describe = fgb_dedup_describe,
 };

@@ -194,18 +194,15 @@ static const struct fgb_option fgb_table_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_hashtable = {
-	"hashtable",
-	"a hash table with a lock for each bucket; different buckets are hot in turn",
-	0,
-	16,
-	false,
-	fgb_table_options,
-	fgb_table_prepare,
-	fgb_table_loop,
-	fgb_table_adds_up,
-	fgb_table_locks,
-	fgb_table_describe,
-	NULL,
+	.name = "hashtable",
+	.brief = "a hash table with a lock for each bucket; different buckets are hot in turn",
+	.sample = 16,
+	.options = fgb_table_options,
+	.prepare = fgb_table_prepare,
+	.loop = fgb_table_loop,
+	.adds_up = fgb_table_adds_up,
+	.locks = fgb_table_locks,
+	.describe = fgb_table_describe,
 };
 
 #endif

@@ -49,16 +49,13 @@ static const struct fgb_option fgb_hotlock_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_hotlock = {
-	"hotlock",
-	"the authors' hash table: one bucket's lock is hot at a time, another one every 250 ms",
-	0,
-	16,
-	false,
-	fgb_hotlock_options,
-	fgb_hotlock_prepare,
-	fgb_table_loop,
-	fgb_table_adds_up,
-	fgb_table_locks,
-	fgb_hotlock_describe,
-	NULL,
+	.name = "hotlock",
+	.brief = "the authors' hash table: one bucket's lock is hot at a time, another one every 250 ms",
+	.sample = 16,
+	.options = fgb_hotlock_options,
+	.prepare = fgb_hotlock_prepare,
+	.loop = fgb_table_loop,
+	.adds_up = fgb_table_adds_up,
+	.locks = fgb_table_locks,
+	.describe = fgb_hotlock_describe,
 };

@@ -346,16 +346,14 @@ static const struct fgb_option fgb_index_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_index = {
-	"index",
-	"a B+-tree with a lock in each node; wait: from the root to the leaf",
-	0,
-	1,
-	true,
-	fgb_index_options,
-	fgb_index_prepare,
-	fgb_index_loop,
-	fgb_index_adds_up,
-	fgb_index_locks,
-	fgb_index_describe,
-	NULL,
+	.name = "index",
+	.brief = "a B+-tree with a lock in each node; wait: from the root to the leaf",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_index_options,
+	.prepare = fgb_index_prepare,
+	.loop = fgb_index_loop,
+	.adds_up = fgb_index_adds_up,
+	.locks = fgb_index_locks,
+	.describe = fgb_index_describe,
 };

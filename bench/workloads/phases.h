@@ -90,16 +90,14 @@ static const struct fgb_option fgb_phases_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_phases = {
-	"phases",
-	"rounds with a barrier at the end: each thread takes the lock some times, then all meet",
-	0,
-	1,
-	true,
-	fgb_phases_options,
-	fgb_phases_prepare,
-	fgb_phases_loop,
-	fgb_phases_adds_up,
-	fgb_phases_locks,
-	fgb_phases_describe,
-	NULL,
+	.name = "phases",
+	.brief = "rounds with a barrier at the end: each thread takes the lock some times, then all meet",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_phases_options,
+	.prepare = fgb_phases_prepare,
+	.loop = fgb_phases_loop,
+	.adds_up = fgb_phases_adds_up,
+	.locks = fgb_phases_locks,
+	.describe = fgb_phases_describe,
 };

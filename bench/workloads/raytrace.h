@@ -359,16 +359,14 @@ static const struct fgb_option fgb_ray_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_raytrace = {
-	"raytrace",
-	"a ray tracer with queues of tiles; all threads number their rays under one lock",
-	0,
-	1,
-	true,
-	fgb_ray_options,
-	fgb_ray_prepare,
-	fgb_ray_loop,
-	fgb_ray_adds_up,
-	fgb_ray_locks,
-	fgb_ray_describe,
-	NULL,
+	.name = "raytrace",
+	.brief = "a ray tracer with queues of tiles; all threads number their rays under one lock",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_ray_options,
+	.prepare = fgb_ray_prepare,
+	.loop = fgb_ray_loop,
+	.adds_up = fgb_ray_adds_up,
+	.locks = fgb_ray_locks,
+	.describe = fgb_ray_describe,
 };

@@ -74,16 +74,13 @@ static const struct fgb_option fgb_server_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_server = {
-	"server",
-	"threads that think at random and then need a lock for a while",
-	0,
-	1,
-	false,
-	fgb_server_options,
-	fgb_server_prepare,
-	fgb_server_loop,
-	fgb_server_adds_up,
-	fgb_server_locks,
-	fgb_server_describe,
-	NULL,
+	.name = "server",
+	.brief = "threads that think at random and then need a lock for a while",
+	.sample = 1,
+	.options = fgb_server_options,
+	.prepare = fgb_server_prepare,
+	.loop = fgb_server_loop,
+	.adds_up = fgb_server_adds_up,
+	.locks = fgb_server_locks,
+	.describe = fgb_server_describe,
 };

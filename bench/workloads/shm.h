@@ -79,16 +79,14 @@ static const struct fgb_option fgb_shm_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_shm = {
-	"shm",
-	"shared-memory access: lock, write to a few shared lines, unlock, wait",
-	100,
-	16,
-	false,
-	fgb_shm_options,
-	fgb_shm_prepare,
-	fgb_shm_loop,
-	fgb_shm_adds_up,
-	fgb_shm_locks,
-	fgb_shm_describe,
-	NULL,
+	.name = "shm",
+	.brief = "shared-memory access: lock, write to a few shared lines, unlock, wait",
+	.cycles_between = 100,
+	.sample = 16,
+	.options = fgb_shm_options,
+	.prepare = fgb_shm_prepare,
+	.loop = fgb_shm_loop,
+	.adds_up = fgb_shm_adds_up,
+	.locks = fgb_shm_locks,
+	.describe = fgb_shm_describe,
 };

@@ -357,16 +357,14 @@ static const struct fgb_option fgb_stream_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_streamcluster = {
-	"streamcluster",
-	"online k-median with barriers between short phases; wait: for the lock that counts arrivals",
-	0,
-	1,
-	true,
-	fgb_stream_options,
-	fgb_stream_prepare,
-	fgb_stream_loop,
-	fgb_stream_adds_up,
-	fgb_stream_locks,
-	fgb_stream_describe,
-	NULL,
+	.name = "streamcluster",
+	.brief = "online k-median with barriers between short phases; wait: for the lock that counts arrivals",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_stream_options,
+	.prepare = fgb_stream_prepare,
+	.loop = fgb_stream_loop,
+	.adds_up = fgb_stream_adds_up,
+	.locks = fgb_stream_locks,
+	.describe = fgb_stream_describe,
 };

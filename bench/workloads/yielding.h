@@ -76,16 +76,13 @@ static const struct fgb_option fgb_yielding_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_yielding = {
-	"yielding",
-	"the holder yields its CPU in its section; several locks, as sysbench threads",
-	0,
-	1,
-	false,
-	fgb_yielding_options,
-	fgb_yielding_prepare,
-	fgb_yielding_loop,
-	fgb_yielding_adds_up,
-	fgb_yielding_locks,
-	fgb_yielding_describe,
-	NULL,
+	.name = "yielding",
+	.brief = "the holder yields its CPU in its section; several locks, as sysbench threads",
+	.sample = 1,
+	.options = fgb_yielding_options,
+	.prepare = fgb_yielding_prepare,
+	.loop = fgb_yielding_loop,
+	.adds_up = fgb_yielding_adds_up,
+	.locks = fgb_yielding_locks,
+	.describe = fgb_yielding_describe,
 };

@@ -66,16 +66,14 @@ static const struct fgb_option fgb_barrier_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_barrier = {
-	"barrier",
-	"threads that meet at a barrier, phase after phase; wait: from arriving to running on",
-	0,
-	1,
-	true,
-	fgb_barrier_options,
-	fgb_barrier_prepare,
-	fgb_barrier_loop,
-	fgb_barrier_adds_up,
-	fgb_barrier_locks,
-	fgb_barrier_describe,
-	NULL,
+	.name = "barrier",
+	.brief = "threads that meet at a barrier, phase after phase; wait: from arriving to running on",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_barrier_options,
+	.prepare = fgb_barrier_prepare,
+	.loop = fgb_barrier_loop,
+	.adds_up = fgb_barrier_adds_up,
+	.locks = fgb_barrier_locks,
+	.describe = fgb_barrier_describe,
 };

@@ -123,16 +123,15 @@ static const struct fgb_option fgb_broadcast_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_broadcast = {
-	"broadcast",
-	"one thread wakes all others, again and again; wait: from the event until a waiter has seen it",
-	0,
-	1,
-	true,
-	fgb_broadcast_options,
-	fgb_broadcast_prepare,
-	fgb_broadcast_loop,
-	fgb_broadcast_adds_up,
-	fgb_broadcast_locks,
-	fgb_broadcast_describe,
-	fgb_broadcast_stop,
+	.name = "broadcast",
+	.brief = "one thread wakes all others, again and again; wait: from the event until a waiter has seen it",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_broadcast_options,
+	.prepare = fgb_broadcast_prepare,
+	.loop = fgb_broadcast_loop,
+	.adds_up = fgb_broadcast_adds_up,
+	.locks = fgb_broadcast_locks,
+	.describe = fgb_broadcast_describe,
+	.stop = fgb_broadcast_stop,
 };

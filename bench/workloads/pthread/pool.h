@@ -128,16 +128,15 @@ static const struct fgb_option fgb_pool_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_pool = {
-	"pool",
-	"a thread pool with one queue; wait: from queueing a task until a thread begins it",
-	0,
-	1,
-	true,
-	fgb_pool_options,
-	fgb_pool_prepare,
-	fgb_pool_loop,
-	fgb_pool_adds_up,
-	fgb_pool_locks,
-	fgb_pool_describe,
-	fgb_pool_stop,
+	.name = "pool",
+	.brief = "a thread pool with one queue; wait: from queueing a task until a thread begins it",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_pool_options,
+	.prepare = fgb_pool_prepare,
+	.loop = fgb_pool_loop,
+	.adds_up = fgb_pool_adds_up,
+	.locks = fgb_pool_locks,
+	.describe = fgb_pool_describe,
+	.stop = fgb_pool_stop,
 };

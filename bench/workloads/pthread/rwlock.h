@@ -123,16 +123,14 @@ static const struct fgb_option fgb_rwlock_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_rwlock = {
-	"rwlock",
-	"threads that read and write under a read-write lock",
-	0,
-	16,
-	true,
-	fgb_rwlock_options,
-	fgb_rwlock_prepare,
-	fgb_rwlock_loop,
-	fgb_rwlock_adds_up,
-	fgb_rwlock_locks,
-	fgb_rwlock_describe,
-	NULL,
+	.name = "rwlock",
+	.brief = "threads that read and write under a read-write lock",
+	.sample = 16,
+	.own_loop = true,
+	.options = fgb_rwlock_options,
+	.prepare = fgb_rwlock_prepare,
+	.loop = fgb_rwlock_loop,
+	.adds_up = fgb_rwlock_adds_up,
+	.locks = fgb_rwlock_locks,
+	.describe = fgb_rwlock_describe,
 };

@@ -85,16 +85,14 @@ static const struct fgb_option fgb_timed_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_timed = {
-	"timed",
-	"timed waits that expire; wait: how late each ended",
-	0,
-	1,
-	true,
-	fgb_timed_options,
-	fgb_timed_prepare,
-	fgb_timed_loop,
-	fgb_timed_adds_up,
-	fgb_timed_locks,
-	fgb_timed_describe,
-	NULL,
+	.name = "timed",
+	.brief = "timed waits that expire; wait: how late each ended",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_timed_options,
+	.prepare = fgb_timed_prepare,
+	.loop = fgb_timed_loop,
+	.adds_up = fgb_timed_adds_up,
+	.locks = fgb_timed_locks,
+	.describe = fgb_timed_describe,
 };

@@ -124,16 +124,15 @@ static const struct fgb_option fgb_turns_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_turns = {
-	"turns",
-	"threads that pass a turn round a ring; wait: from the turn being passed to running with it",
-	0,
-	1,
-	true,
-	fgb_turns_options,
-	fgb_turns_prepare,
-	fgb_turns_loop,
-	fgb_turns_adds_up,
-	fgb_turns_locks,
-	fgb_turns_describe,
-	fgb_turns_stop,
+	.name = "turns",
+	.brief = "threads that pass a turn round a ring; wait: from the turn being passed to running with it",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_turns_options,
+	.prepare = fgb_turns_prepare,
+	.loop = fgb_turns_loop,
+	.adds_up = fgb_turns_adds_up,
+	.locks = fgb_turns_locks,
+	.describe = fgb_turns_describe,
+	.stop = fgb_turns_stop,
 };

@@ -118,16 +118,14 @@ static const struct fgb_option fgb_writegroup_options[] = {
 };
 
 static const struct fgb_workload fgb_workload_writegroup = {
-	"writegroup",
-	"writers in groups: a leader does the work of the others; wait: until done, or until leader",
-	0,
-	1,
-	true,
-	fgb_writegroup_options,
-	fgb_writegroup_prepare,
-	fgb_writegroup_loop,
-	fgb_writegroup_adds_up,
-	fgb_writegroup_locks,
-	fgb_writegroup_describe,
-	NULL,
+	.name = "writegroup",
+	.brief = "writers in groups: a leader does the work of the others; wait: until done, or until leader",
+	.sample = 1,
+	.own_loop = true,
+	.options = fgb_writegroup_options,
+	.prepare = fgb_writegroup_prepare,
+	.loop = fgb_writegroup_loop,
+	.adds_up = fgb_writegroup_adds_up,
+	.locks = fgb_writegroup_locks,
+	.describe = fgb_writegroup_describe,
 };
