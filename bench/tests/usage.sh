@@ -54,7 +54,7 @@ refuses '--theta' "${table[@]}" --theta nan
 refuses '--update-ratio' "${table[@]}" --update-ratio 1.1
 refuses "'--lines'" "${table[@]}" --lines 3
 refuses "'--nonsense'" "${shm[@]}" --nonsense
-refuses '--json takes no value' "${shm[@]}" --json=yes
+refuses '--single-threaded takes no value' uncontended --lock posix --single-threaded=yes
 refuses 'needs --lock' uncontended
 refuses '--batches' uncontended --lock posix --batches 0
 refuses '--section-us' server --lock posix --threads 2 --seconds 0.1 --section-us -1

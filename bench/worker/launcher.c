@@ -30,7 +30,6 @@ static const char usage[] =
 	"  fg-bench --options                                   every workload's options, as JSON\n"
 	"  fg-bench --help\n"
 	"\n"
-	"  --json is accepted everywhere: it is the only output there is.\n"
 	"  Exit status: 0, 1 the system refused, 2 usage, 3 mutual exclusion was violated, 4 a thread never got the\n"
 	"  lock, 77 this machine cannot run the lock\n"
 	"\n"

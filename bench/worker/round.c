@@ -284,7 +284,6 @@ static const struct fgb_option every_round[] = {
 	 {.levels = &round.nice}},
 	FGB_OPTION_NUMBER("--trace-us", "sample how many threads are runnable, every N us", FGB_TRACE_US_MIN, 1e6,
 			  &round.trace_us),
-	FGB_OPTION_FLAG("--json", "accepted: it is the only output there is", NULL),
 	FGB_OPTION_FLAG("--help", "this, as the only argument", NULL),
 	FGB_OPTIONS_END,
 };

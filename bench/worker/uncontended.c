@@ -64,7 +64,6 @@ const struct fgb_option fgb_uncontended_options[] = {
 	FGB_OPTION_NUMBER("--pairs", "times lock and unlock in a batch", 1, 1e9, &given.pairs),
 	FGB_OPTION_FLAG("--single-threaded", "without a second, sleeping thread: the C library then skips its atomics",
 			&given.single),
-	FGB_OPTION_FLAG("--json", "accepted: it is the only output there is", NULL),
 	FGB_OPTIONS_END,
 };
 
