@@ -6,7 +6,8 @@ add_custom_target(variant)
 #
 # A test ends 0 (passed), 77 (this machine cannot run it: skipped) or otherwise (failed). Its group is its first label.
 # With the label `variant`, the builds with clang and with sanitizers run it, too: all unit tests have it, the stress
-# test of exclusion, and all stress tests of one lock of each kind. Target `variant` builds their programs.
+# test of exclusion, all stress tests of one lock of each kind, and the worker with two locks and with each peer. Target
+# `variant` builds their programs.
 #
 # A test runs alone, because most tests count preemptions, or keep every CPU busy. A test that does neither says
 # PARALLEL; a folder of such tests says set(FG_PARALLEL ON).
