@@ -490,7 +490,8 @@ static const struct fgb_option fgb_dedup_options[] = {
 
 static const struct fgb_workload fgb_workload_dedup = {
 	.name = "dedup",
-	.brief = "a pipeline that chunks, hashes, compresses and writes; 266,000 locks; wait: for the first lock of a stage",
+	.brief = "a pipeline that chunks, hashes, compresses and writes; 266,000 locks; wait: for the first lock of a "
+		 "stage",
 	.sample = 1,
 	.own_loop = true,
 	.options = fgb_dedup_options,
