@@ -44,7 +44,7 @@ _Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock 
 /* docs/results/condition-variables.md has what others cost. */
 #define MOST_IN_FLIGHT 2u /* one runs, one wakes meanwhile */
 #define WOKEN_SHIFT 14    /* 16 us; the difference of two times is good for a second */
-#define LATE 256u         /* 4 ms, about a time slice: who has not come by then is not waited for */
+#define LATE 256u         /* 4 ms, about a time slice: a thread that comes later is not waited for */
 
 static inline struct fgi_mutex *mutex_of(pthread_mutex_t *mutex)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A barrier whose waiters stay awake as at the switching condition variable (sync/awake.h), then sleep.
  *
- * Each arrival draws a number, and `count` numbers in a row are a phase. So more threads than `count` may use it: who
- * arrives while a phase ends belongs to the next.
+ * Each arrival draws a number, and `count` numbers in a row are a phase. So more threads than `count` may use it: one
+ * that arrives while a phase ends belongs to the next.
  *
  *   phase    the phases that have ended, times two; bit 0: a thread sleeps until it changes
  *   arrived  arrivals, in all

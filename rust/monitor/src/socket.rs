@@ -245,7 +245,7 @@ fn listen_on_abstract(name: &[u8]) -> io::Result<Listener> {
 }
 
 /// A lock that only monitors of this user can take: bystanders may open neither the file nor, where the directory is
-/// theirs to write, put one in its place. It is held for the moments of a start; who finds it taken does not wait.
+/// theirs to write, put one in its place. It is held for the moments of a start; a monitor that finds it taken does not wait.
 fn lock_beside(path: &Path) -> io::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");

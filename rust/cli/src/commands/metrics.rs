@@ -19,7 +19,7 @@ use super::{Subcommand, monitor};
 use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
 use crate::openmetrics;
 
-/// What one request may take. Requests are answered one by one: who is slow makes others wait for so long at most.
+/// What one request may take. Requests are answered one by one: a slow client makes others wait for so long at most.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
 const MAX_REQUEST: usize = 8192;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -6,8 +6,8 @@
 //! An access that C does not call atomic is one to loom, too: `unsync_load` or `with_mut`, which fail if an access of
 //! another thread is neither before nor after it. Its value then is the mirror's.
 //!
-//! Futexes. As the kernel's: who waits is counted, executes a full barrier, takes the bucket's lock, compares, queues.
-//! Who wakes executes a full barrier, looks at the count, and only if it is not 0 takes the lock. What else the kernel
+//! Futexes. As the kernel's: a waiter is counted, executes a full barrier, takes the bucket's lock, compares, queues.
+//! A waker executes a full barrier, looks at the count, and only if it is not 0 takes the lock. What else the kernel
 //! orders (a bucket that two futexes share, the scheduler's locks) the model leaves out, so nothing may rely on it.
 //!
 //! Time. The clock goes on when it is read, so a deadline may have passed when a sleep would begin. Once it has begun,
@@ -141,7 +141,7 @@ pub struct Machine {
     pub site: Cell<&'static CStr>,
     defects: &'static [Defect],
     counts: Arc<Counts>,
-    /// What has happened in this execution: for who looks into a failure.
+    /// What has happened in this execution: for a developer who looks into a failure.
     trace: RefCell<Vec<Step>>,
 }
 
