@@ -68,13 +68,15 @@ struct fg_lock {
 	uint16_t turn;    /* and when a parked or head waiter had its turn, in TURNs / 16 */
 };
 
-#define NEEDY 0x80000000u /* the highest bit: what fgi_asymmetric_release reports */
+#define NEEDY 0x80000000u /* only a release wakes this waiter; the highest bit: fgi_asymmetric_release reports it */
 #define DEMAND 0x40000000u
 #define PARKED 0x20000000u
 #define FLAGS (NEEDY | DEMAND | PARKED)
 _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
-/* docs/results/default-lock.md has what was measured with them. */
+/* docs/results/default-lock.md has what was measured with them.
+ * TURN, 1 ms: the unit of fairness. A waiter that others have passed for so long becomes the head waiter; if the lock
+ * has not moved for so long, it is worth a sleep without a clock. */
 #ifndef FGI_TURN_NS
 #define FGI_TURN_NS 1000000u
 #endif
@@ -85,7 +87,7 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
-#define CLOCKS 16u       /* the clock of a parked waiter: so many TURNs at most, the fewer are parked the fewer */
+#define CLOCKS 16u       /* a waiter parks with a clock, a timeout of its sleep: one TURN for each parked, at most 16 */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
 #define LONGEST_SLEEP_NS 1000000000u
