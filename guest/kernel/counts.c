@@ -27,11 +27,13 @@ static struct {
 } cpus[NR_CPUS] ____cacheline_aligned;
 
 static const char *const names[] = {
-	"taken",         "waited",    "stalls_holder", "stalls_waiter", "slices_holder",
-	"slices_waiter", "overtaken", "queued",        "queued_most",   "halts",
-	"kicks",         "yields",    "incapable",     "spin_turns",    "spin_cycles",
+	"taken",     "waited",         "stalls_holder", "stalls_waiter", "slices_holder", "slices_waiter",
+	"overtaken", "overtaken_most", "queued",        "queued_most",   "halts",         "kicks",
+	"yields",    "incapable",      "spin_turns",    "spin_cycles",
 };
 static_assert(ARRAY_SIZE(names) == FLEXGUARD_COUNTERS);
+
+#define COUNTER(field) (offsetof(struct flexguard_counts, field) / sizeof(u64))
 
 struct flexguard_counts *flexguard_counts_here(void)
 {
@@ -51,6 +53,8 @@ void flexguard_wait_begin(struct waiting *w, u16 before)
 	struct flexguard_counts *c = flexguard_counts_here();
 
 	c->waited++;
+	if (before > TICKETS_MOST)
+		before = 0;
 	c->queued += before;
 	if (before > c->queued_most)
 		c->queued_most = before;
@@ -118,7 +122,7 @@ int flexguard_counts_show(struct seq_file *m, void *unused)
 	unsigned int counter, cpu;
 
 	for (counter = 0; counter < FLEXGUARD_COUNTERS; counter++) {
-		bool most = counter == offsetof(struct flexguard_counts, queued_most) / sizeof(u64);
+		bool most = counter == COUNTER(queued_most) || counter == COUNTER(overtaken_most);
 		u64 sum = 0;
 
 		for (cpu = 0; cpu < NR_CPUS; cpu++) {

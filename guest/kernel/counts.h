@@ -10,6 +10,8 @@
 #ifndef FLEXGUARD_COUNTS_H
 #define FLEXGUARD_COUNTS_H
 
+#include <linux/minmax.h>
+#include <linux/threads.h>
 #include <linux/types.h>
 
 #include <asm/spinlock_types.h>
@@ -18,15 +20,20 @@
 
 #define STALL_TURNS 2048
 
+/* A virtual CPU waits in one task and three kinds of handlers at most. A waiter that 2^15 later tickets have passed
+ * seems to be far behind them: tickets have 16 bits. */
+#define TICKETS_MOST (4 * NR_CPUS)
+
 struct flexguard_counts {
 	u64 taken;
-	u64 waited;        /* took the slow path */
-	u64 stalls_holder; /* Nh */
-	u64 stalls_waiter; /* Nw */
-	u64 slices_holder; /* problematic preemptions of a holder */
-	u64 slices_waiter; /* and of a waiter */
-	u64 overtaken;     /* taken while an earlier ticket waited */
-	u64 queued;        /* sum over the waits of the tickets before one's own */
+	u64 waited;         /* took the slow path */
+	u64 stalls_holder;  /* Nh */
+	u64 stalls_waiter;  /* Nw */
+	u64 slices_holder;  /* problematic preemptions of a holder */
+	u64 slices_waiter;  /* and of a waiter */
+	u64 overtaken;      /* tickets that waited while a later one was served */
+	u64 overtaken_most; /* by one of them */
+	u64 queued;         /* sum over the waits of the tickets before one's own */
 	u64 queued_most;
 	u64 halts;
 	u64 kicks;
@@ -58,9 +65,16 @@ void flexguard_count_dropped(arch_spinlock_t *lock);
 struct flexguard_counts *flexguard_counts_here(void);
 
 #define COUNT(field, n) (flexguard_counts_here()->field += (n))
+#define COUNT_MOST(field, n)                                                                                           \
+	do {                                                                                                           \
+		struct flexguard_counts *here = flexguard_counts_here();                                               \
+                                                                                                                       \
+		here->field = max_t(u64, here->field, n);                                                              \
+	} while (0)
 #else
 #define COUNTING 0
 #define COUNT(field, n) ((void)(n))
+#define COUNT_MOST(field, n) ((void)(n))
 
 static inline void flexguard_wait_begin(struct waiting *w, u16 before)
 {
@@ -108,8 +122,10 @@ static __always_inline void count_stall(bool owned)
 /* `before`: how many tickets earlier than one's own have not been served; negative if one was overtaken. */
 static __always_inline void count_order(s16 before)
 {
-	if (before > 0)
-		COUNT(overtaken, before);
+	if (before <= 0 || before > TICKETS_MOST)
+		return;
+	COUNT(overtaken, before);
+	COUNT_MOST(overtaken_most, before);
 }
 
 static __always_inline void count_halt(struct waiting *w)

@@ -18,7 +18,7 @@ fn kernels(script: &str) -> TempDir {
         fs::write(dir.path().join(name), "").unwrap();
     }
     let run = dir.path().join("run");
-    let head = "#!/bin/sh\nlock=${4##*/linux-} lock=${lock%-counts}\n";
+    let head = "#!/bin/sh\nlock=${5##*/linux-} lock=${lock%-counts}\n";
     fs::write(&run, format!("{head}{script}")).unwrap();
     fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).unwrap();
     dir
@@ -50,7 +50,7 @@ for guest in 1 2; do
 	[ $lock = ticket ] && updates=1000 || updates=3000
 	echo \"$guest: result updates $updates\"
 	echo \"$guest: result lost ${lost:-0}\"
-	[ $4 = ${4%-counts} ] || printf \"$guest: result %s\\n\" 'taken 1000' 'stalls_holder 1' 'stalls_waiter 3'
+	[ $5 = ${5%-counts} ] || printf \"$guest: result %s\\n\" 'taken 1000' 'stalls_holder 1' 'stalls_waiter 3'
 done
 ";
 

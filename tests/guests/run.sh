@@ -11,6 +11,8 @@ cat >"$scratch/kernel" <<'END'
 #!/bin/sh
 case "$*" in
 *' flexguard_test=lines') seq 20000 ;;
+*'/burn flexguard_test=boots-not') exit 1 ;;
+*'/burn two=2') echo 'guest: lock x' && echo "$$" >"${0%kernel}burning" && exec sleep 1000 ;;
 *' flexguard_test=three') exit 3 ;;
 *' flexguard_test=endless') echo "pid $$" && exec sleep 1000 ;;
 *) printf '%s\n' "$@" ;;
@@ -47,4 +49,10 @@ prints 'a guest that does not end' 'run: guest 2 did not end within 1 s, and was
 for pid in $(sed -n 's/^[12]: pid //p' "$scratch/log"); do
 	! kill -0 "$pid" 2>/dev/null || { echo "run: guest $pid is still there" && failed=1; }
 done
+
+try 'a burning guest' 0 -b 1 -a two=2
+grep -qxE '0: result burned_ns [0-9]+' "$scratch/log" || { echo 'run: it does not say what was burned' && failed=1; }
+! kill -0 "$(cat "$scratch/burning")" 2>/dev/null || { echo 'run: the burning guest is still there' && failed=1; }
+try 'a burning guest that does not boot' 1 -b 1 -a flexguard_test=boots-not
+prints 'a burning guest that does not boot' 'run: a burning guest did not boot: it printed nothing more'
 exit $failed

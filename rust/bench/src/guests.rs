@@ -29,6 +29,8 @@ pub enum Load {
     Lock,
     /// The same threads, 16 locks.
     Locks,
+    /// The same threads, one lock, each so many operations: how long each takes.
+    Turns,
     /// Processes that send messages through pipes.
     Hackbench,
     /// Processes that make and remove files of one directory in memory.
@@ -38,9 +40,10 @@ pub enum Load {
 }
 
 impl Load {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Lock,
         Self::Locks,
+        Self::Turns,
         Self::Hackbench,
         Self::Files,
         Self::Compile,
@@ -50,6 +53,7 @@ impl Load {
         match self {
             Self::Lock => "lock",
             Self::Locks => "locks",
+            Self::Turns => "turns",
             Self::Hackbench => "hackbench",
             Self::Files => "files",
             Self::Compile => "compile",
@@ -60,6 +64,7 @@ impl Load {
         match self {
             Self::Lock => "kernel threads, one a virtual CPU, that take one lock",
             Self::Locks => "the same threads, 16 locks",
+            Self::Turns => "the same threads, one lock, each so many operations",
             Self::Hackbench => "processes that send messages through pipes",
             Self::Files => "processes that make and remove files of one directory in memory",
             Self::Compile => "one compiler a virtual CPU",
@@ -71,11 +76,17 @@ impl Load {
         matches!(self, Self::Lock | Self::Locks)
     }
 
+    /// That of a name, as scenes have it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|l| l.name() == name)
+    }
+
     fn script(self, scale: f64) -> String {
         let scaled = |n: f64| (n * scale).ceil().max(1.0) as u64;
         match self {
-            Self::Lock => torture(1, scaled(2000.0)),
-            Self::Locks => torture(16, scaled(2000.0)),
+            Self::Lock => torture(1, 1_000_000_000, scaled(2000.0)),
+            Self::Locks => torture(16, 1_000_000_000, scaled(2000.0)),
+            Self::Turns => torture(1, scaled(10_000.0), TURNS_MS),
             Self::Hackbench => timed(&format!(
                 "hackbench --pipe --process --groups=1 --fds=4 --loops={} >/dev/null",
                 scaled(2000.0)
@@ -93,10 +104,13 @@ impl Load {
     }
 }
 
+/// A thread that has not done its operations by then stops, and takes as long as the others.
+const TURNS_MS: u64 = 10_000;
+
 /// A section of a microsecond or less (VEE'13, section 4.2), and twice as much between sections.
-fn torture(locks: u32, ms: u64) -> String {
+fn torture(locks: u32, ops: u64, ms: u64) -> String {
     format!(
-        "echo \"$(nproc) {locks} 300 600 1000000000 {ms} 0\" >/proc/flexguard/torture || exit\n\
+        "echo \"$(nproc) {locks} 300 600 {ops} {ms} 0\" >/proc/flexguard/torture || exit\n\
          sed 's/^/result /' /proc/flexguard/torture\n"
     )
 }
@@ -118,6 +132,8 @@ pub struct Guests {
     pub vcpus: Vec<u32>,
     /// Busy processes beside the guests
     pub hogs: Vec<u32>,
+    /// Further guests that only compute
+    pub burners: Vec<u32>,
     /// How much work a run has
     pub scale: f64,
     /// Count in the spinlocks instead of comparing times
@@ -139,6 +155,7 @@ impl Guests {
             guests: vec![1],
             vcpus: vec![2],
             hogs: vec![0],
+            burners: vec![0],
             scale: 1.0,
             counts: false,
             monitor: MonitorMode::Auto,
@@ -150,6 +167,12 @@ impl Guests {
     fn kernel(&self, lock: &str) -> PathBuf {
         let suffix = if self.counts { "-counts" } else { "" };
         self.kernels.join(format!("linux-{lock}{suffix}"))
+    }
+
+    /// Whether guest/build has made a kernel for each of the locks.
+    pub fn is_built(&self) -> bool {
+        let there = |lock: &String| self.kernel(lock).is_file();
+        self.kernels.join("run").is_file() && self.locks.iter().all(there)
     }
 
     /// The locks whose kernels are there.
@@ -227,6 +250,9 @@ impl Workload for Guests {
         if self.hogs != [0] {
             variables.push(("hogs", numbers(&self.hogs)));
         }
+        if self.burners != [0] {
+            variables.push(("burners", numbers(&self.burners)));
+        }
         Point::product(&variables)
     }
 
@@ -245,13 +271,18 @@ impl Workload for Guests {
             measure("seconds", "time", Unit::Seconds, Lower),
             measure("cpu_seconds", "CPU", Unit::Seconds, Lower),
             measure("fairness", "least over most", Unit::Plain, None),
+            measure("thread_ms", "a thread's ms", Unit::Plain, None),
+            measure("deviation", "deviation", Unit::Plain, None),
+            measure("burned", "CPUs of burners", Unit::Plain, None),
         ];
         let counted = |name: &str, title: &str| measure(name, title, Unit::Count, None);
         measures.extend([
             counted("taken", "N"),
+            counted("stalls", "Nh+Nw"),
             counted("stalls_holder", "Nh"),
             counted("stalls_waiter", "Nw"),
             measure("waiter_share", "Nw/(Nh+Nw)", Unit::Plain, None),
+            counted("psp", "PSP"),
             counted("psp_holder", "PSP, holder"),
             counted("psp_waiter", "PSP, waiter"),
             measure("psp_per_million", "PSP per 10^6", Unit::Plain, None),
@@ -259,6 +290,8 @@ impl Workload for Guests {
             measure("queue", "queue", Unit::Plain, None),
             counted("queue_most", "longest queue"),
             counted("overtaken", "order violations"),
+            counted("overtaken_most", "most by one"),
+            measure("overtaken_per_thousand", "per 10^3", Unit::Plain, None),
             counted("halts", "halts"),
             counted("kicks", "kicks"),
             counted("yields", "yields"),
@@ -287,25 +320,39 @@ impl Workload for Guests {
             "spin_share",
             "queue",
             "overtaken",
+            "overtaken_per_thousand",
+            "overtaken_most",
         ];
-        let times = [self.primary(), "ratio", "cpu_seconds", "fairness"];
+        let times = [
+            self.primary(),
+            "ratio",
+            "cpu_seconds",
+            "fairness",
+            "thread_ms",
+            "deviation",
+            "burned",
+        ];
         let names: &[&str] = if self.counts { &counts } else { &times };
         names.iter().copied().map(Into::into).collect()
     }
 
     fn figures(&self) -> Vec<FigureSpec> {
-        let measure = if self.counts {
-            "psp_per_million"
-        } else {
-            self.primary()
-        };
-        vec![FigureSpec {
-            id: format!("guests-{}", self.load.name()),
+        let figure = |id: String, measure: &str| FigureSpec {
+            id,
             title: self.title(),
             measure: measure.into(),
             shape: Shape::Bars,
             ..FigureSpec::default()
-        }]
+        };
+        let id = format!("guests-{}", self.load.name());
+        if !self.counts {
+            return vec![figure(id, self.primary())];
+        }
+        vec![
+            figure(format!("{id}-order"), "overtaken_per_thousand"),
+            figure(format!("{id}-queue"), "queue"),
+            figure(id, "psp_per_million"),
+        ]
     }
 
     fn monitor(&self) -> Option<MonitorMode> {
@@ -317,6 +364,7 @@ impl Workload for Guests {
         let argv = [
             self.kernels.join("run").into_os_string(),
             format!("-n{}", number("guests")).into(),
+            format!("-b{}", number("burners")).into(),
             format!("-c{}", number("vcpus")).into(),
             format!("-t{LIMIT_SECONDS}").into(),
             self.kernel(lock).into(),
@@ -355,6 +403,14 @@ impl Workload for Guests {
         if let (Some(least), Some(most)) = (get("least_updates"), get("most_updates")) {
             put("fairness", least / most.max(1.0));
         }
+        if let (Some(mean), Some(deviation)) = (get("mean_ns"), get("deviation_ns")) {
+            put("thread_ms", mean / guests / 1e6);
+            put("deviation", deviation / mean.max(1.0));
+        }
+        if let Some(burned) = get("burned_ns") {
+            let elapsed = run.elapsed.as_secs_f64();
+            put("burned", burned / 1e9 / elapsed.max(1e-9));
+        }
         if let Some(taken) = get("taken") {
             let of = |name: &str| get(name).unwrap_or(0.0);
             for name in [
@@ -370,12 +426,17 @@ impl Workload for Guests {
                 put(name, of(name));
             }
             let (holder, waiter) = (of("stalls_holder"), of("stalls_waiter"));
+            put("stalls", holder + waiter);
             if holder + waiter > 0.0 {
                 put("waiter_share", waiter / (holder + waiter));
             }
+            let per_thousand = of("overtaken") / taken.max(1.0) * 1e3;
+            put("overtaken_per_thousand", per_thousand);
+            put("overtaken_most", of("overtaken_most") / guests);
             put("psp_holder", of("slices_holder"));
             put("psp_waiter", of("slices_waiter"));
             let psp = of("slices_holder") + of("slices_waiter");
+            put("psp", psp);
             put("psp_per_million", psp / taken.max(1.0) * 1e6);
             put("queue", of("queued") / of("waited").max(1.0));
             put("queue_most", of("queued_most") / guests);

@@ -28,6 +28,7 @@
 //!
 //! Every value is checked before anything runs; an error names the file, the line, and what is allowed there.
 
+mod guests;
 mod sizes;
 
 use std::collections::BTreeMap;
@@ -81,6 +82,11 @@ struct Scene {
     workload: Option<Spanned<String>>,
     program: Option<Vec<String>>,
     preset: Option<Spanned<String>>,
+    /// The load of guest kernels; `options` are how many guests, virtual CPUs, and burners.
+    guests: Option<Spanned<String>>,
+    /// In guests: kernels that count.
+    #[serde(default)]
+    counts: bool,
     /// Of a program: what is compared, instead of its time.
     score: Option<Spanned<String>>,
     #[serde(default)]
@@ -105,7 +111,7 @@ struct Scene {
     noise: bool,
     /// What is compared, instead of the workload's own measure.
     primary: Option<String>,
-    /// How much work a preset does.
+    /// How much work a preset or a guest does.
     scale: Option<f64>,
     /// Not in the short version.
     #[serde(default)]
@@ -122,7 +128,7 @@ pub struct Scenes {
     pub title: String,
     pub experiments: Vec<Experiment>,
     pub claims: Vec<Claim>,
-    /// Scenes whose program is not installed, and the program.
+    /// Scenes that cannot be measured here, and what is missing.
     pub missing: Vec<(String, String)>,
 }
 
@@ -147,7 +153,7 @@ pub fn run(request: Request) -> Result<Status> {
     };
     let mut scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
     let left_out = scenes.leave_out();
-    if scenes.experiments.is_empty() && !left_out.is_empty() {
+    if scenes.experiments.is_empty() && !left_out.is_empty() && !request.wanted.plan {
         return Err(Failure::new("no scene can be measured").advice(left_out.join(", ")));
     }
     let suite = Suite {
@@ -160,12 +166,12 @@ pub fn run(request: Request) -> Result<Status> {
 }
 
 impl Scenes {
-    /// Takes away the scenes whose program is not installed, and says which.
+    /// Takes away the scenes whose program or kernels are missing, and says which.
     pub fn leave_out(&mut self) -> Vec<String> {
         let missing = std::mem::take(&mut self.missing);
         self.experiments
             .retain(|e| !missing.iter().any(|(scene, _)| *scene == e.id));
-        let told = |(scene, program)| format!("{scene}: {program} is not installed");
+        let told = |(scene, reason)| format!("{scene}: {reason}");
         missing.into_iter().map(told).collect()
     }
 }
@@ -279,8 +285,8 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
             catalogue,
             &sizes.of(scene.get_ref(), given),
         )?);
-        let program = absent(scene.get_ref());
-        missing.extend(program.map(|program| (name.get_ref().clone(), program)));
+        let reason = absent(scene.get_ref()).or_else(|| guests::absent(scene.get_ref()));
+        missing.extend(reason.map(|reason| (name.get_ref().clone(), reason)));
     }
     let known: Vec<&str> = experiments.iter().map(|e| e.id.as_str()).collect();
     let mut claims = Vec::new();
@@ -323,13 +329,14 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
             "locks = [\"posix\", ...] or [[scene.subject]]",
         ));
     }
-    let workload: Box<dyn Workload> = match (&s.workload, &s.program, &s.preset) {
-        (Some(name), None, None) => Box::new(micro(s, name, subjects, catalogue, sizes)?),
-        (None, Some(_), None) | (None, None, Some(_)) => {
+    let workload: Box<dyn Workload> = match (&s.workload, &s.program, &s.preset, &s.guests) {
+        (Some(name), None, None, None) => Box::new(micro(s, name, subjects, catalogue, sizes)?),
+        (None, Some(_), None, None) | (None, None, Some(_), None) => {
             Box::new(program(scene, subjects, catalogue, sizes)?)
         }
+        (None, None, None, Some(load)) => Box::new(guests::guests(scene, load, subjects, sizes)?),
         _ => {
-            let allowed = "exactly one of workload, program and preset";
+            let allowed = "exactly one of workload, program, preset and guests";
             return Err(Wrong::at(
                 scene,
                 "the scene does not say what runs",
@@ -452,7 +459,7 @@ fn numbers(value: &Value, choice: &Choice) -> std::result::Result<Vec<f64>, Stri
     }
 }
 
-/// The program of a scene, if it is not installed.
+/// That the program of a scene is not installed.
 fn absent(scene: &Scene) -> Option<String> {
     let program = scene.program.iter().flatten().next();
     let preset = scene.preset.as_ref().and_then(|name| {
@@ -463,6 +470,7 @@ fn absent(scene: &Scene) -> Option<String> {
         .filter(|program| which(program).is_err())
         .cloned()
         .or_else(|| preset.map(|(program, _)| (*program).to_owned()))
+        .map(|program| format!("{program} is not installed"))
 }
 
 /// A program under each lock's interposer.

@@ -74,7 +74,10 @@ fn scenes_of_programs_that_are_not_installed_are_known() {
     );
     let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
     assert_eq!(scenes.experiments.len(), 2);
-    assert_eq!(scenes.missing, [("b".into(), "no-such-program".into())]);
+    assert_eq!(
+        scenes.missing,
+        [("b".into(), "no-such-program is not installed".into())]
+    );
 }
 
 #[test]
@@ -192,4 +195,27 @@ fn the_short_version_has_some_of_the_locks_and_values_and_their_claims() {
         ..Sizes::default()
     };
     assert_eq!(of(&other), ((1, 1), names(&["posix", "futex"]), 2, 1, 0.3));
+}
+
+#[test]
+fn a_scene_in_guests_has_their_points_and_refuses_what_they_have_not() {
+    let scene = "[[scene]]\nname = \"a\"\nguests = \"hackbench\"\nlocks = [\"ticket\"]\n";
+    let text =
+        format!("{HEAD}{scene}options = {{ guests = [1, 2], vcpus = 4, burners = [0, 1] }}\n");
+    let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
+    let workload = &scenes.experiments[0].workload;
+    let points: Vec<String> = workload.points().iter().map(ToString::to_string).collect();
+    assert_eq!(points.len(), 4);
+    assert_eq!(points[3], "2 guests, 4 vcpus, 1 burner");
+    for (more, expected) in [
+        ("options = { guests = 0 }", "from 1 to 8"),
+        ("options = { vcpus = 2.5 }", "from 1 to 16"),
+        ("options = { threads = 2 }", "guests, vcpus, burners"),
+        ("workload = \"shm\"", "exactly one of"),
+    ] {
+        let text = refusal(&format!("{scene}{more}\n"));
+        assert!(text.contains(expected), "{more}: {text}");
+    }
+    let other = scene.replace("hackbench", "dance");
+    assert!(refusal(&other).contains("hackbench, files"));
 }

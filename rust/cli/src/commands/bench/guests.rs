@@ -47,6 +47,10 @@ pub struct Guests {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "0", value_parser = |s: &str| count(s, 0, 4096))]
     hogs: Vec<u32>,
 
+    /// Further guests that only compute, each with as many virtual CPUs as the others
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "0", value_parser = |s: &str| count(s, 0, 8))]
+    burners: Vec<u32>,
+
     /// How much a run has to do; 1: about two seconds
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     scale: f64,
@@ -96,8 +100,13 @@ impl Subcommand for Guests {
                      a million acquisitions. They need a monitor.",
                 ),
                 (
-                    "spin_share, queue, overtaken",
-                    "Spinning over CPU time; tickets before one's own, in the mean of the waits; earlier tickets overtaken.",
+                    "spin_share, queue, overtaken, overtaken_most",
+                    "Spinning over CPU time; tickets before one's own, in the mean of the waits; earlier tickets overtaken, in all, \
+                     and the most by one thread.",
+                ),
+                (
+                    "thread_ms, deviation, burned",
+                    "The mean time of a thread, and its standard deviation over it; the CPUs that guests which only compute have.",
                 ),
             ],
         },
@@ -125,6 +134,7 @@ impl Subcommand for Guests {
         guests.guests = distinct(&self.guests);
         guests.vcpus = distinct(&self.vcpus);
         guests.hogs = distinct(&self.hogs);
+        guests.burners = distinct(&self.burners);
         guests.scale = self.scale;
         if self.quick {
             (guests.guests, guests.vcpus) = (vec![1], vec![2, 8]);

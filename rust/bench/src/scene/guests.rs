@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+//! Scenes in guest kernels: `guests = "hackbench"` names the load, `options` how many guests and virtual CPUs.
+
+use toml::Value;
+
+use super::{Checked, Scene, Sizes, Spanned, Subject, Wrong, plain};
+use crate::guests::{Guests, Load, default_kernels};
+
+/// Names and the greatest values of the options.
+const OPTIONS: [(&str, f64); 3] = [("guests", 8.0), ("vcpus", 16.0), ("burners", 8.0)];
+
+/// At scale 1 a run takes about so long.
+const SECONDS: f64 = 2.0;
+
+pub(super) fn guests(
+    scene: &Spanned<Scene>,
+    name: &Spanned<String>,
+    subjects: Vec<Subject>,
+    sizes: &Sizes,
+) -> Checked<Guests> {
+    let s = scene.get_ref();
+    let load = Load::named(name.get_ref()).ok_or_else(|| {
+        let what = format!("guests have no load '{}'", name.get_ref());
+        let loads = Load::ALL.map(Load::name).join(", ");
+        Wrong::at(name, what, format!("there are: {loads}"))
+    })?;
+    if let Some(subject) = subjects.iter().find(|s| s.name != s.lock) {
+        let what = format!("'{}': a guest takes locks as they are", subject.name);
+        return Err(Wrong::at(scene, what, "locks = [...]"));
+    }
+    let locks = subjects.into_iter().map(|s| s.lock).collect();
+    let mut guests = Guests::new(load, locks, default_kernels());
+    guests.counts = s.counts;
+    guests.scale = sizes
+        .seconds
+        .map_or(s.scale.unwrap_or(1.0), |x| x / SECONDS);
+    for (key, value) in &s.options {
+        let values = whole(key, value)?;
+        match key.as_str() {
+            "guests" => guests.guests = values,
+            "vcpus" => guests.vcpus = values,
+            _ => guests.burners = values,
+        }
+    }
+    Ok(guests)
+}
+
+/// That no kernels are built for a scene.
+pub(super) fn absent(s: &Scene) -> Option<String> {
+    s.guests.as_ref()?;
+    let mut guests = Guests::new(Load::Lock, s.locks.clone(), default_kernels());
+    guests.counts = s.counts;
+    (!guests.is_built()).then(|| "its kernels are not built (guest/build)".to_owned())
+}
+
+fn whole(key: &str, value: &Spanned<Value>) -> Checked<Vec<u32>> {
+    let Some((_, most)) = OPTIONS.iter().find(|(name, _)| *name == key) else {
+        let names = OPTIONS.map(|(name, _)| name).join(", ");
+        let what = format!("guests have no option '{key}'");
+        return Err(Wrong::at(value, what, format!("there are: {names}")));
+    };
+    let least = f64::from(u8::from(key != "burners"));
+    let values = plain(value)?;
+    if values
+        .iter()
+        .any(|v| v.fract() != 0.0 || !(least..=*most).contains(v))
+    {
+        let allowed = format!("whole numbers from {least} to {most}");
+        return Err(Wrong::at(value, format!("{key} is out of range"), allowed));
+    }
+    Ok(values.into_iter().map(|v| v as u32).collect())
+}
