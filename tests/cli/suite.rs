@@ -341,6 +341,31 @@ fn the_papers_claims_are_judged_and_shown() {
     assert!(page.contains("What the papers claim") && page.contains("1.04 times on average"));
 }
 
+/// Equal results are told apart no better by more rounds.
+#[test]
+fn rounds_end_when_the_ratio_is_known() {
+    let fake = Fake::new("result 100");
+    let args = [
+        "shm",
+        "--locks",
+        "posix,a",
+        "--threads",
+        "2",
+        "--rounds",
+        "20",
+        "--json",
+    ];
+    for (more, expected) in [(&[][..], 20), (&["--tell", "1"], 6)] {
+        let output = fake.bench(&[&args[..], more].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let result = json(&stdout(&output));
+        assert_eq!(result["complete"], true);
+        for entry in result["results"].as_array().unwrap() {
+            assert_eq!(entry["rounds"].as_array().unwrap().len(), expected);
+        }
+    }
+}
+
 #[test]
 fn two_papers_at_once_in_one_place_are_one_too_many() {
     let fake = Fake::new("if [ $n = 1 ]; then echo begun >$dir/fifo; sleep 1000; fi; result 1");

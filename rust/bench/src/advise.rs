@@ -35,6 +35,7 @@ pub fn run(mut exec: Exec, rounds: u32, json: bool) -> Result<Status> {
         rounds,
         warmup_rounds: 0,
         noise: true,
+        tell: None,
     };
     let (mut document, interrupted) = measure(&exec, &plan, &prefix, &|_| Ok(()))?;
     fail_unavailable(&mut document);

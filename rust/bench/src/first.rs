@@ -77,6 +77,7 @@ pub fn run(args: First) -> Result<Status> {
         rounds: args.rounds,
         warmup_rounds: 0,
         noise: false,
+        tell: None,
     };
     let workloads = PROGRAMS
         .iter()

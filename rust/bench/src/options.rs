@@ -18,6 +18,9 @@ pub struct Plan {
 
     /// Measure the first subject twice in each round: the difference between the two is the noise
     pub noise: bool,
+
+    /// No more rounds once every ratio to the first subject is known to this share
+    pub tell: Option<f64>,
 }
 
 /// Where the results go.
@@ -44,6 +47,14 @@ pub fn seconds(text: &str, least: f64, most: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(s) if (least..=most).contains(&s) => Ok(s),
         _ => Err(format!("not a number of seconds from {least} to {most}")),
+    }
+}
+
+/// A share in percent.
+pub fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(p) if (0.01..=100.0).contains(&p) => Ok(p),
+        _ => Err("not a number from 0.01 to 100".into()),
     }
 }
 

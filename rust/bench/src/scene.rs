@@ -374,6 +374,7 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
             rounds: sizes.rounds.unwrap_or(rounds),
             warmup_rounds: 0,
             noise: s.noise,
+            tell: None,
         },
         primary,
     })

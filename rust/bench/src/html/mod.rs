@@ -183,7 +183,8 @@ fn line(verdict: &Verdict) -> Markup {
 
 fn section(document: &Document, index: usize) -> Result<Markup> {
     let id = format!("part-{}", index + 1);
-    let rounds = match document.rounds {
+    let most = document.results.iter().map(|e| e.rounds.len()).max();
+    let rounds = match most.unwrap_or(0) {
         1 => "1 round".to_owned(),
         n => format!("{n} rounds, interleaved"),
     };

@@ -25,6 +25,10 @@ pub struct Plan {
     /// Measure the first subject twice in each round: the difference between the two is the noise
     #[arg(long)]
     pub noise: bool,
+
+    /// Stop before --rounds when every ratio to the first subject is known to PERCENT; six rounds at least
+    #[arg(long, value_name = "PERCENT", value_parser = |p: &str| options::percent(p))]
+    pub tell: Option<f64>,
 }
 
 impl From<Plan> for options::Plan {
@@ -33,11 +37,13 @@ impl From<Plan> for options::Plan {
             rounds,
             warmup_rounds,
             noise,
+            tell,
         } = args;
         Self {
             rounds,
             warmup_rounds,
             noise,
+            tell: tell.map(|percent| percent / 100.0),
         }
     }
 }
