@@ -226,6 +226,8 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->yields = 0;
 	w->pauses = FIRST_PAUSES;
 	w->due = w->turn = true;
+	if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters)))
+		fg_fetch_or_relaxed(&l->word, PARKED);
 	if (w->hot)
 		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
 }
@@ -428,12 +430,12 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 	return take(l, 0, 0) ? 0 : contended(l, &FGI_SPIN_BUDGET(clock, abs));
 }
 
-static inline bool release(struct fg_lock *l)
+static inline bool release(struct fg_lock *l, uint32_t kept)
 {
 	bool needy;
 
 	fgi_intent_restore(&l->word);
-	needy = fgi_asymmetric_release(&l->word, FLAGS);
+	needy = fgi_asymmetric_release(&l->word, kept);
 	fgi_intent_clear(&l->word);
 	return needy;
 }
@@ -461,7 +463,7 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 				begin_turn(l, now);
 		}
 	}
-	if (release(l) || useful)
+	if (release(l, useful ? FLAGS & ~PARKED : FLAGS) || useful)
 		wake(l);
 }
 
@@ -469,6 +471,6 @@ static inline void fgi_unlock(struct fg_lock *l)
 {
 	if (fg_unlikely(fg_load_relaxed(&l->word) & PARKED))
 		release_to_parked(l);
-	else if (fg_unlikely(release(l)))
+	else if (fg_unlikely(release(l, FLAGS)))
 		wake(l);
 }
