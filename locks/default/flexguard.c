@@ -9,11 +9,11 @@
  *   ... | DEMAND    while the lock is free it is for one thread: for the  that thread's compare-and-swap, or that of
  *                   head waiter, or for the owner that has just got a     another that has stood back for GRACE looks
  *                   lease of a hot lock
- *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, or
- *                   one if that is useful                                 a watcher
+ *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
+ *                   one if that is useful                                 watcher, or the release that wakes one
  *   ... | NEEDY     waiters without clocks may be parked: the release     the next owner that finds none counted
  *                   wakes one
- *   A release keeps the three flags. They may be set of a free word, too.
+ *   A release keeps the other flags. They may be set of a free word, too.
  *
  * A thread takes a free lock at its first look (fgi_lock, slow), unless it is demanded, or hot and watched. Else:
  *
@@ -226,7 +226,7 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->yields = 0;
 	w->pauses = FIRST_PAUSES;
 	w->due = w->turn = true;
-	if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters)))
+	if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters))) /* a CPU may idle for the next one, too */
 		fg_fetch_or_relaxed(&l->word, PARKED);
 	if (w->hot)
 		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
@@ -430,6 +430,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 	return take(l, 0, 0) ? 0 : contended(l, &FGI_SPIN_BUDGET(clock, abs));
 }
 
+/* Returns whether a needy waiter may be parked. */
 static inline bool release(struct fg_lock *l, uint32_t kept)
 {
 	bool needy;
@@ -447,7 +448,9 @@ __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 }
 
 /* Waiters with clocks may be parked: is it useful to wake one? It is if a CPU idles, or has nothing better to do than
- * another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of 16. */
+ * another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of 16. The CPU idles
+ * until the woken waiter has come to it: PARKED goes, lest the next releases wake the others for the same CPU. It comes
+ * back with that waiter (rise). */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);

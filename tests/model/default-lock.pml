@@ -329,6 +329,10 @@ leave:
 		joined = 0; kind = 0; clock = 0; beside = 0
 	}
 	/* rise */
+	if
+	:: clocked -> word = word | PARKED
+	:: true
+	fi;
 	atomic {
 		stood_back = stood_back && (ops & ME);
 		ops = ops | ME;
@@ -391,7 +395,7 @@ owner:
 	atomic {
 		assert((word & OWNER) == _pid + 1);
 		inside--;
-		flags = word & FLAGS;
+		flags = word & (useful -> FLAGS - PARKED : FLAGS);
 #ifdef ATOMIC_RELEASE
 		word = flags
 #else
