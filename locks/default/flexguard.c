@@ -454,7 +454,7 @@ __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
-	bool useful = false;
+	bool useful = false, needy;
 
 	if (fgi_clocked(waiters)) {
 		useful = fgi_idle_cpu();
@@ -466,7 +466,8 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 				begin_turn(l, now);
 		}
 	}
-	if (release(l, useful ? FLAGS & ~PARKED : FLAGS) || useful)
+	needy = release(l, useful ? FLAGS & ~PARKED : FLAGS);
+	if (needy || useful)
 		wake(l);
 }
 
