@@ -114,6 +114,7 @@ static noinline void wait_and_take(struct lock *l, u16 ticket, u32 self)
 				break;
 		} else if (should_halt(word, turns++)) {
 			halt_at(l, word, me, &w);
+			count_turn(&w); /* a stall is counted once */
 			take = self | HALTED;
 			turns = 0;
 			continue;
