@@ -108,7 +108,7 @@ fn subjects_have_their_environment_and_claims_their_verdicts() {
     assert_eq!(claims[1]["verdict"], "does not hold");
     let table = fs::read_to_string(out.join("claims.md")).unwrap();
     assert!(
-        table.contains("| a | Fig. 1 | is twice as good | 2.5 times | 300 "),
+        table.contains("| a | Fig. 1 | is twice as good |  | 2.5 times | 300 "),
         "{table}"
     );
     assert!(
