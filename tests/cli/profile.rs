@@ -538,7 +538,7 @@ fn a_running_process_is_watched_from_outside() {
         .unwrap();
     assert_eq!(process.0.wait().unwrap().code(), Some(0));
     let seen = json(&text);
-    check_schema("profile-attached", &[seen.clone()]);
+    check_schema("profile-attached", std::slice::from_ref(&seen));
     let lock = &seen["locks"][0];
     assert!(lock["holders"]["count"].as_u64().unwrap() > 0, "{seen}");
     assert!(lock["sites"][0]["preempted"]["seconds"].as_f64().unwrap() > 0.0);

@@ -109,9 +109,11 @@ pub fn run(
 
 const LISTS: &str = "`flexguard status` lists the programs that the monitor watches";
 
+type Sites = HashMap<Vec<u64>, Site>;
+
 /// By the lock's address, and there by call stack.
 #[derive(Default)]
-struct Seen(HashMap<Option<u64>, (Lock, HashMap<Vec<u64>, Site>)>);
+struct Seen(HashMap<Option<u64>, (Lock, Sites)>);
 
 impl Seen {
     fn add(&mut self, event: &Event, symbols: &Symbols) {
