@@ -106,10 +106,25 @@ fn the_advice_is_in_plain_words() {
         "interval 1.50× to 1.50×, 7 rounds",
         "the monitor is absent",
         "CPU time of a run",
+        "The profiler saw no mutex being locked.",
         "Use it: flexguard run --lock flexguard -- sh -c",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+}
+
+#[test]
+fn the_profile_is_among_the_reasons() {
+    let worker = prefix().join("libexec/flexguard/fg-bench");
+    let script = format!(
+        "exec {} shm --lock posix --threads 2 --seconds 0.2",
+        worker.display()
+    );
+    let output = advise(&["--rounds", "1"], &script);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("mutexes were locked"), "{text}");
+    assert!(text.contains("% of the waiting; it is held for"), "{text}");
 }
 
 #[test]

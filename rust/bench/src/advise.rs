@@ -24,8 +24,14 @@ use flexguard_launch::{musl, output};
 
 pub const SCHEMA: &str = "flexguard-advice/1";
 
-/// Measures what `exec` describes, and says what follows. Its first lock is glibc's.
-pub fn run(mut exec: Exec, rounds: u32, json: bool) -> Result<Status> {
+/// Measures what `exec` describes, and says what follows. Its first lock is glibc's. `why`: more reasons, and the signal
+/// that kept it from finding them; it is called once the program has been measured.
+pub fn run(
+    mut exec: Exec,
+    rounds: u32,
+    json: bool,
+    why: impl FnOnce(&[OsString]) -> (Vec<String>, Option<i32>),
+) -> Result<Status> {
     let prefix = Prefix::find()?;
     musl::refuse(&exec.program[0])?;
     exec.locks.retain(|name| name != POSIX);
@@ -37,9 +43,14 @@ pub fn run(mut exec: Exec, rounds: u32, json: bool) -> Result<Status> {
         noise: true,
         tell: None,
     };
-    let (mut document, interrupted) = measure(&exec, &plan, &prefix, &|_| Ok(()))?;
+    let (mut document, mut interrupted) = measure(&exec, &plan, &prefix, &|_| Ok(()))?;
     fail_unavailable(&mut document);
-    let advice = Advice::of(&document, &exec.program);
+    let mut advice = Advice::of(&document, &exec.program);
+    if interrupted.is_none() && advice.outcome != Outcome::NotMeasured {
+        let (reasons, signal) = why(&exec.program);
+        advice.reasons.extend(reasons);
+        interrupted = signal;
+    }
     if json {
         output::print_json(&advice)?;
     } else {
@@ -90,7 +101,7 @@ pub struct Advice {
     monitor: String,
     glibc: Counters,
     locks: Vec<Candidate>,
-    /// What the counters tell about the outcome, in sentences.
+    /// What the counters and the profile tell about the outcome, in sentences.
     reasons: Vec<String>,
     failures: Vec<Failed>,
 }

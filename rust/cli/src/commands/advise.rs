@@ -2,6 +2,7 @@
 //! `flexguard advise`: whether FlexGuard helps a program.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use flexguard_bench::options::seconds;
@@ -10,14 +11,16 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 use regex_lite::Regex;
 
-use super::Subcommand;
+use super::{Subcommand, profile};
 use crate::manual::{FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_ITEM, Section};
 use crate::monitor_choice::MonitorChoice;
+use crate::profile::reasons;
 
 /// Say whether FlexGuard helps a program, and with which lock
 ///
 /// Runs the program in turn under glibc's locks, twice, and under each candidate. A lock is recommended only if it is
-/// better than glibc's locks in both of their runs. The program's output is shown only if it fails.
+/// better than glibc's locks in both of their runs. Then the program runs once more under the profiler, for the reasons.
+/// Its output is shown only if it fails.
 #[derive(Debug, Args)]
 #[command(override_usage = "flexguard advise [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 pub struct Advise {
@@ -108,6 +111,17 @@ impl Subcommand for Advise {
         exec.score = self.score;
         exec.timeout = self.timeout;
         exec.monitor = self.monitor.mode();
-        advise::run(exec, self.rounds, self.json)
+        let limit = Duration::from_secs_f64(self.timeout);
+        advise::run(
+            exec,
+            self.rounds,
+            self.json,
+            |program| match profile::quietly(program, limit) {
+                Ok(Ok(profile)) => (reasons(&profile), None),
+                Ok(Err(Some(signal))) => (vec![], Some(signal)),
+                Ok(Err(None)) => (vec!["A run with the profiler took too long.".into()], None),
+                Err(why) => (vec![format!("It could not be profiled: {why:#}.")], None),
+            },
+        )
     }
 }

@@ -4,13 +4,14 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
 use flexguard_launch::attach::{Attachment, SOCKET_ENV};
-use flexguard_launch::child::{self, Child, End, Status};
+use flexguard_launch::child::{self, Child, End, Interruption, Status};
 use flexguard_launch::failure::{Context, Result};
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::{Preload, locks, musl, output, signals};
@@ -204,19 +205,8 @@ impl Subcommand for Profile {
         }
         let start = Instant::now();
         let (end, seen) = watched(&monitor, &mut command)?;
-        let mut profile = profile::Profile {
-            schema: profile::SCHEMA,
-            version: env!("CARGO_PKG_VERSION"),
-            command: self
-                .program
-                .iter()
-                .map(|w| w.to_string_lossy().into())
-                .collect(),
-            lock: self.lock,
-            elapsed_seconds: start.elapsed().as_secs_f64(),
-            preemptions_unknown: seen.as_ref().err().cloned(),
-            processes: processes(files.path())?,
-        };
+        let mut profile = gathered(&self.program, self.lock, start, files.path())?;
+        profile.preemptions_unknown = seen.as_ref().err().cloned();
         if let Ok(seen) = seen {
             profile.processes.iter_mut().for_each(|p| seen.tell(p));
         }
@@ -235,6 +225,58 @@ impl Subcommand for Profile {
         });
         Ok(end.status)
     }
+}
+
+/// Runs the program under glibc's locks, without input and output, for at most `limit`. Err(Some): a signal has ended it;
+/// Err(None): it took longer.
+pub fn quietly(
+    program: &[OsString],
+    limit: Duration,
+) -> Result<Result<profile::Profile, Option<i32>>> {
+    let prefix = Prefix::find()?;
+    let preload = Preload::of(&prefix, locks::POSIX)?.behind(&prefix.profiler())?;
+    let files = directory()?;
+    let mut command = child::command(program);
+    preload.apply(&mut command);
+    command.env(DIRECTORY_ENV, files.path()).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null());
+    signals::hold()?;
+    let start = Instant::now();
+    let child = Child::spawn(&mut command)?;
+    match child.wait(limit)? {
+        Ok(_) => {
+            let mut profile = gathered(program, locks::POSIX.into(), start, files.path())?;
+            let locks = profile.processes.iter_mut().flat_map(|p| &mut p.locks);
+            locks.for_each(profile::Lock::shorten);
+            Ok(Ok(profile))
+        }
+        Err(interruption) => {
+            child.end_group()?;
+            Ok(Err(match interruption {
+                Interruption::Signal(number) => Some(number),
+                Interruption::TimedOut => None,
+            }))
+        }
+    }
+}
+
+/// What the processes have written since `start`.
+fn gathered(
+    program: &[OsString],
+    lock: String,
+    start: Instant,
+    files: &Path,
+) -> Result<profile::Profile> {
+    Ok(profile::Profile {
+        schema: profile::SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        command: program.iter().map(|w| w.to_string_lossy().into()).collect(),
+        lock,
+        elapsed_seconds: start.elapsed().as_secs_f64(),
+        preemptions_unknown: None,
+        processes: processes(files)?,
+    })
 }
 
 /// Memory, where there is a file system of it: writing back a mapped file would disturb the program.

@@ -6,12 +6,14 @@ mod flame;
 mod page;
 mod preempted;
 mod read;
+mod reasons;
 mod table;
 
 pub use flame::{Measure, flame_graph};
 pub use page::page;
 pub use preempted::{Seen, Watch};
 pub use read::read;
+pub use reasons::reasons;
 pub use table::table;
 
 use serde::Serialize;
