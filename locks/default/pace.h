@@ -43,18 +43,49 @@ static inline bool fgi_pace_again(uint64_t now, bool hot)
 	return (now & ((1u << 25) - 1)) < (hot ? 1u << 17 : 1u << 14);
 }
 
-/* One measurement of `ns` in which the lock was acquired `ops` times. Returns whether the lock should be hot. */
+/* Above 0 if the last comparisons in this process were for hot locks, below 0 if against: that depends most on how far the
+ * CPUs are apart, which is the same for all locks. */
+static int32_t fgi_hot_pays;
+
+static void fgi_pace_learn(bool pays)
+{
+	int32_t sum = fg_load_relaxed(&fgi_hot_pays) + (pays ? 1 : -1);
+
+	if (sum >= -4 && sum <= 4)
+		fg_store_relaxed(&fgi_hot_pays, sum);
+}
+
+/* What was measured before, and now. A longer time counts for less: a thread may have been preempted meanwhile. */
+static uint32_t fgi_pace_mean(uint32_t before, uint32_t period)
+{
+	if (!before)
+		return period;
+	if (period < before)
+		return (before + period) / 2;
+	return before + (period < 2 * before ? period - before : before) / 4;
+}
+
+/* One measurement of `ns` in which the lock was acquired `ops` times. Returns whether the lock should be hot. What is not
+ * known is tried: because it is time to, or if it has paid for other locks. */
 static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool hot, uint64_t now)
 {
 	uint32_t period = ns / ops < UINT16_MAX ? ns / ops + 1 : UINT16_MAX, other;
+	bool again = fgi_pace_again(now, hot);
 
-	period = p->period[hot] ? (p->period[hot] + period) / 2 : period;
+	period = fgi_pace_mean(p->period[hot], period);
 	p->period[hot] = (uint16_t)period;
-	if (fgi_pace_again(now, hot))
+	if (again)
 		p->period[!hot] = 0;
 	other = p->period[!hot];
-	if (other * 9 >= period * 8) /* the other is not faster by more than the noise */
+	if (!other && !again)
+		return fg_load_relaxed(&fgi_hot_pays) + !hot > 0 && period < FGI_HOT_NS;
+	if (other * 9 >= period * 8) { /* the other is not faster by more than the noise */
+		if (period * 9 < other * 8)
+			fgi_pace_learn(hot);
 		return hot;
+	}
+	if (other)
+		fgi_pace_learn(!hot);
 	return !hot && period < FGI_HOT_NS;
 }
 

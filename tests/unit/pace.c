@@ -18,6 +18,7 @@ struct simulated {
 static struct simulated simulate(uint64_t now, uint32_t cold, uint32_t hot)
 {
 	*fgi_pace() = (struct fgi_pace){0};
+	fgi_hot_pays = 0;
 	return (struct simulated){.waiters = fgi_waiters_none(), .now = now, .cost = {cold, hot}, .seed = 4711};
 }
 
@@ -148,8 +149,46 @@ static void test_another_lock(void)
 	CHECK(fgi_pace()->lock == (uintptr_t)&other && fgi_pace()->ops == 77);
 	CHECK(!fgi_pace()->period[0] && !fgi_pace()->period[1] && !fgi_pace()->reserved);
 	pass(&other, FGI_SAMPLE_NS);
+	CHECK(fgi_hot_pays < 0);
+	CHECK(!measure(&other), "it did not pay for the lock before");
+	fgi_hot_pays = 0;
+	pass(&other, FGI_SAMPLE_NS);
 	CHECK(measure(&other), "nothing is known of it when it is hot, so that is tried");
 	CHECK(fgi_pace()->period[0] >= 400 && fgi_pace()->period[0] <= 500 && !fgi_pace()->period[1]);
+}
+
+/* A thread knows nothing of the lock, which is hot or not. Returns what it makes of it. */
+static bool judged_anew(struct simulated *s)
+{
+	*fgi_pace() = (struct fgi_pace){0};
+	measure(s);
+	pass(s, FGI_SAMPLE_NS);
+	return measure(s);
+}
+
+static void test_what_has_paid(void)
+{
+	struct simulated s = simulate(TRY_AGAIN / 2, 300, 100);
+
+	hot_for(&s, 2 * TRY_AGAIN);
+	CHECK_IS(fgi_hot_pays, 4);
+	CHECK(fgi_hot(s.waiters) && judged_anew(&s), "it has paid: the lock stays hot");
+	fgi_hot_pays = 0;
+	CHECK(!judged_anew(&s), "not known: the other is tried");
+
+	s = simulate(TRY_AGAIN / 2, 100, 300);
+	hot_for(&s, 2 * TRY_AGAIN);
+	CHECK_IS(fgi_hot_pays, -4);
+	CHECK(!fgi_hot(s.waiters) && !judged_anew(&s), "it has not paid: not tried");
+}
+
+/* One sample in which a thread was preempted does not make a lock look slow. */
+static void test_preempted_sample(void)
+{
+	CHECK_IS(fgi_pace_mean(0, 100), 100);
+	CHECK_IS(fgi_pace_mean(100, 60), 80);
+	CHECK_IS(fgi_pace_mean(100, 140), 110);
+	CHECK_IS(fgi_pace_mean(100, UINT16_MAX), 125);
 }
 
 /* A measurement that says nothing: the next begins, and what was known stays. */
@@ -215,6 +254,8 @@ int main(void)
 	test_slow();
 	test_tries_again();
 	test_another_lock();
+	test_what_has_paid();
+	test_preempted_sample();
 	test_says_nothing();
 	test_counts_stay();
 	return 0;
