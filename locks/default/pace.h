@@ -43,8 +43,8 @@ static inline bool fgi_pace_again(uint64_t now, bool hot)
 	return (now & ((1u << 25) - 1)) < (hot ? 1u << 17 : 1u << 14);
 }
 
-/* Above 0 if the last comparisons in this process were for hot locks, below 0 if against: that depends most on how far the
- * CPUs are apart, which is the same for all locks. */
+/* Above 0 if the last comparisons in this process were for hot locks, below 0 if against: that depends most on how far
+ * the CPUs are apart, which is the same for all locks. */
 static int32_t fgi_hot_pays;
 
 static void fgi_pace_learn(bool pays)
@@ -65,8 +65,8 @@ static uint32_t fgi_pace_mean(uint32_t before, uint32_t period)
 	return before + (period < 2 * before ? period - before : before) / 4;
 }
 
-/* One measurement of `ns` in which the lock was acquired `ops` times. Returns whether the lock should be hot. What is not
- * known is tried: because it is time to, or if it has paid for other locks. */
+/* One measurement of `ns` in which the lock was acquired `ops` times. Returns whether the lock should be hot. What is
+ * not known is tried: because it is time to, or if it has paid for other locks. */
 static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool hot, uint64_t now)
 {
 	uint32_t period = ns / ops < UINT16_MAX ? ns / ops + 1 : UINT16_MAX, other;
