@@ -94,6 +94,19 @@ fn a_lost_update_fails_the_run() {
     );
 }
 
+/// Its kernel was built for another version of the ABI: what it measured is not what was asked for.
+#[test]
+fn a_guest_that_cannot_use_the_monitor_fails_the_run() {
+    let dir = kernels(&format!(
+        "echo '1: flexguard: no monitor: Protocol error'\n{ANSWER}"
+    ));
+    let output = guests(dir.path(), &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert!(text.contains("no monitor: Protocol error"), "{text}");
+    assert!(text.contains("guest/build"), "{text}");
+}
+
 #[test]
 fn a_guest_that_does_not_boot_fails_the_run() {
     let dir = kernels("echo '1: Kernel panic'; exit 1\n");

@@ -144,6 +144,9 @@ pub struct Guests {
     script: Option<TempDir>,
 }
 
+/// What a guest says that cannot use the monitor it was given: most likely its kernel is of another version of the ABI.
+const NO_MONITOR: &str = "flexguard: no monitor: ";
+
 /// How long a guest may take to boot and end, and a load of work, before it counts as hanging.
 const LIMIT_SECONDS: u64 = 100;
 
@@ -385,6 +388,11 @@ impl Workload for Guests {
         let get = |name: &str| sums.get(name).copied();
         let booted = format!("guest: lock {lock},");
         let guests = run.stdout.matches(&booted).count() as f64;
+        if let Some(line) = run.stdout.lines().find(|l| l.contains(NO_MONITOR)) {
+            return Err(format!(
+                "{line}; build the kernels anew (guest/build, guest/build --counts)"
+            ));
+        }
         let (Some(ns), true) = (get("ns"), guests > 0.0) else {
             return Err(with_tail("the guest printed no result", &run.stdout));
         };
