@@ -112,7 +112,7 @@ fn subjects_have_their_environment_and_claims_their_verdicts() {
         "{table}"
     );
     assert!(
-        table.contains("| a |  | is ten times as good |  | 300 "),
+        table.contains("| a |  | is ten times as good |  |  | 300 "),
         "{table}"
     );
     assert_eq!(claims[0]["place"], "Fig. 1");

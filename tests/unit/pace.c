@@ -168,8 +168,9 @@ static bool judged_anew(struct simulated *s)
 
 static void test_what_has_paid(void)
 {
-	struct simulated s = simulate(TRY_AGAIN / 2, 300, 100);
+	static struct simulated s;
 
+	s = simulate(TRY_AGAIN / 2, 300, 100);
 	hot_for(&s, 2 * TRY_AGAIN);
 	CHECK_IS(fgi_hot_pays, 4);
 	CHECK(fgi_hot(s.waiters) && judged_anew(&s), "it has paid: the lock stays hot");

@@ -419,7 +419,7 @@ fn application(size: &Size, locks: &[String], preset: Preset) -> Experiment {
     } else {
         chosen
     };
-    let scale = if size.given_seconds.is_some_and(|s| s < 0.1) {
+    let scale = if size.seconds < 0.1 {
         0.01
     } else if size.quick {
         0.25
