@@ -152,9 +152,10 @@ fn holders_of_two_users_take_turns() {
     let view = View::of(&running);
     let mut both =
         [STRANGER, STRANGER + 1].map(|uid| ready(&running, &format!("user {uid} spin held")));
+    let counters = |v: &View| [v.of_user(STRANGER), v.of_user(STRANGER + 1)];
     for _ in 0..20 {
-        view.wait_for("the first waits", |v| v.of_user(STRANGER) == 1);
-        view.wait_for("the second waits", |v| v.of_user(STRANGER + 1) == 1);
+        view.wait_for("the first waits, alone", |v| counters(v) == [1, 0]);
+        view.wait_for("the second waits, alone", |v| counters(v) == [0, 1]);
     }
     for holder in &mut both {
         holder.kill();
