@@ -111,15 +111,18 @@ fn ready(running: &Running, role: &str) -> Helper {
     helper
 }
 
+/// A monitor with a domain for each user, and its counters; None: there can be none here, or nobody can become another user.
+fn domains_of_users() -> Option<(Running, View)> {
+    let running = start_with_domains(DomainKind::User)?;
+    let view = View::of(&running);
+    is_root().then_some((running, view))
+}
+
 #[test]
 fn a_holder_raises_the_counter_of_its_user_and_no_others() {
-    let Some(running) = start_with_domains(DomainKind::User) else {
+    let Some((running, view)) = domains_of_users() else {
         return;
     };
-    if !is_root() {
-        return; // to become another user
-    }
-    let view = View::of(&running);
     assert_ne!(view.domain, 0);
     let hog = ready(&running, "hog");
     let mut stranger = ready(&running, &format!("user {STRANGER} spin held"));
@@ -143,13 +146,9 @@ fn a_holder_raises_the_counter_of_its_user_and_no_others() {
 /// none of the others.
 #[test]
 fn holders_of_two_users_take_turns() {
-    let Some(running) = start_with_domains(DomainKind::User) else {
+    let Some((running, view)) = domains_of_users() else {
         return;
     };
-    if !is_root() {
-        return;
-    }
-    let view = View::of(&running);
     let mut both =
         [STRANGER, STRANGER + 1].map(|uid| ready(&running, &format!("user {uid} spin held")));
     let counters = |v: &View| [v.of_user(STRANGER), v.of_user(STRANGER + 1)];
@@ -170,13 +169,9 @@ fn holders_of_two_users_take_turns() {
 
 #[test]
 fn a_child_is_in_its_parents_domain() {
-    let Some(running) = start_with_domains(DomainKind::User) else {
+    let Some((running, view)) = domains_of_users() else {
         return;
     };
-    if !is_root() {
-        return;
-    }
-    let view = View::of(&running);
     let hog = ready(&running, "hog");
     let mut parent = running.helper(&format!("user {STRANGER} fork"));
     parent.hear(); // the number of its child
@@ -188,13 +183,9 @@ fn a_child_is_in_its_parents_domain() {
 
 #[test]
 fn who_gets_no_cpu_leaves_its_users_counter_after_a_second() {
-    let Some(running) = start_with_domains(DomainKind::User) else {
+    let Some((running, view)) = domains_of_users() else {
         return;
     };
-    if !is_root() {
-        return;
-    }
-    let view = View::of(&running);
     let mut victim = ready(&running, &format!("user {STRANGER} starved held"));
     for round in 1..=2 {
         let mut hog = ready(&running, "starving hog");
