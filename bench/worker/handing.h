@@ -15,14 +15,23 @@
 
 #include "bench/worker/work.h"
 
-/* Counts in the phase in which the thread sees the event: it may have waited since long before. What is seen after the
+/* An event counts in the phase in which the thread sees it: it may have waited since long before. What is seen after the
  * measurement counts as what is seen before it. */
+static inline uint32_t fgb_event_phase(const struct fgb_run *run)
+{
+	return fg_load_relaxed(&run->phase) == FGB_MEASURE ? FGB_MEASURE : FGB_WARMUP;
+}
+
+static inline void fgb_count_event_in(uint32_t phase, struct fgb_thread *self, uint64_t event, uint64_t seen,
+				      uint64_t done)
+{
+	fgb_count(&self->counts[phase], event < seen ? event : seen, seen, done);
+}
+
 static inline void fgb_count_event(const struct fgb_run *run, struct fgb_thread *self, uint64_t event, uint64_t seen,
 				   uint64_t done)
 {
-	uint32_t phase = fg_load_relaxed(&run->phase) == FGB_MEASURE ? FGB_MEASURE : FGB_WARMUP;
-
-	fgb_count(&self->counts[phase], event < seen ? event : seen, seen, done);
+	fgb_count_event_in(fgb_event_phase(run), self, event, seen, done);
 }
 
 /* A signal or broadcast is given with the mutex held, or after it is released: --after-unlock. */

@@ -42,6 +42,7 @@ __attribute__((noinline)) static void fgb_turns_loop(const struct fgb_run *run, 
 
 	while (fg_load_relaxed(&run->phase) == phase) {
 		uint64_t passed_at, seen;
+		uint32_t counted_in;
 
 		pthread_mutex_lock(&ring->mutex);
 		while (ring->turn % fgb_turns.ring != place && !ring->closed)
@@ -52,9 +53,10 @@ __attribute__((noinline)) static void fgb_turns_loop(const struct fgb_run *run, 
 		}
 		passed_at = ring->passed_at;
 		seen = fg_cycles_ordered();
+		counted_in = fgb_event_phase(run); /* with the mutex held: so the places of a ring count by turns */
 		fgb_work(fgb_turns.turn_cycles);
 		fgb_turns_pass(ring);
-		fgb_count_event(run, self, passed_at, seen, fg_cycles());
+		fgb_count_event_in(counted_in, self, passed_at, seen, fg_cycles());
 	}
 }
 
