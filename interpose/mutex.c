@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "interpose/atfork.h"
+#include "interpose/probes.h"
 #include "interpose/real.h"
 #include "locks/lock.h"
 #include "runtime/clock.h"
@@ -93,11 +94,13 @@ __attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
 
 	if (!fgi_mutex_native(mutex))
 		return fgi_real()->mutex_lock(mutex);
+	FGI_PROBE1(mutex_entry, mutex);
 	result = lock_again(m, EDEADLK);
 	if (result != UNDECIDED)
 		return result;
 	fgi_lock(&m->lock);
 	set_owner(m);
+	FGI_PROBE1(mutex_acquired, mutex);
 	return 0;
 }
 
@@ -105,7 +108,9 @@ EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
 	if (!is_normal(mutex))
 		return lock_slow(mutex);
+	FGI_PROBE1(mutex_entry, mutex);
 	fgi_lock(&mutex_of(mutex)->lock);
+	FGI_PROBE1(mutex_acquired, mutex);
 	return 0;
 }
 
@@ -155,6 +160,7 @@ __attribute__((noinline)) static int unlock_slow(pthread_mutex_t *mutex)
 	if (result != UNDECIDED)
 		return result;
 	fgi_unlock(&mutex_of(mutex)->lock);
+	FGI_PROBE1(mutex_release, mutex);
 	return 0;
 }
 
@@ -243,6 +249,7 @@ __attribute__((noinline)) static void unlock_and_grant(struct fgi_mutex *m)
 	else
 		m->due = NULL;
 	fgi_unlock(&m->lock);
+	FGI_PROBE1(mutex_release, m);
 	fgi_waiters_grant(granted);
 }
 
@@ -255,6 +262,7 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 		return 0;
 	}
 	fgi_unlock(&mutex_of(mutex)->lock);
+	FGI_PROBE1(mutex_release, mutex);
 	return 0;
 }
 
@@ -272,6 +280,7 @@ static int lock_until(struct fgi_mutex *m, clockid_t clock, const struct timespe
 		return ETIMEDOUT;
 	}
 	set_owner(m);
+	FGI_PROBE1(mutex_timedlock_acquired, m);
 	return 0;
 }
 
@@ -279,6 +288,7 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct
 {
 	if (!fgi_mutex_native(mutex))
 		return fgi_real()->mutex_timedlock(mutex, abs);
+	FGI_PROBE2(mutex_timedlock_entry, mutex, abs);
 	return lock_until(mutex_of(mutex), CLOCK_REALTIME, abs);
 }
 
@@ -287,6 +297,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t cl
 {
 	if (!fgi_mutex_native(mutex))
 		return fgi_real()->mutex_clocklock(mutex, clock, abs);
+	FGI_PROBE3(mutex_clocklock_entry, mutex, clock, abs);
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
 	return lock_until(mutex_of(mutex), clock, abs);
@@ -321,11 +332,14 @@ EXPORT int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t 
 		forget_carried(mutex_of(mutex));
 	if (!attr) {
 		memset(mutex, 0, sizeof(*mutex));
+		FGI_PROBE1(mutex_init, mutex);
 		return 0;
 	}
 	result = fgi_real()->mutex_init(mutex, attr);
-	if (result == 0 && fgi_mutex_native(mutex))
+	if (result == 0 && fgi_mutex_native(mutex)) {
 		mutex_of(mutex)->kind &= (int32_t)FGI_GLIBC_KINDS; /* an explicit normal is as fast as the default */
+		FGI_PROBE1(mutex_init, mutex);
+	}
 	return result;
 }
 
@@ -335,6 +349,7 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *mutex)
 
 	if (!fgi_mutex_native(mutex))
 		return fgi_real()->mutex_destroy(mutex);
+	FGI_PROBE1(mutex_destroy, mutex);
 	if (!fgi_trylock(&m->lock)) /* M3 */
 		return EBUSY;
 	fgi_unlock(&m->lock);
