@@ -15,8 +15,8 @@
 
 #include "bench/worker/work.h"
 
-/* An event counts in the phase in which the thread sees it: it may have waited since long before. What is seen after the
- * measurement counts as what is seen before it. */
+/* An event counts in the phase in which the thread sees it: it may have waited since long before. What is seen after
+ * the measurement counts as what is seen before it. */
 static inline uint32_t fgb_event_phase(const struct fgb_run *run)
 {
 	return fg_load_relaxed(&run->phase) == FGB_MEASURE ? FGB_MEASURE : FGB_WARMUP;
