@@ -57,7 +57,7 @@ __attribute__((noinline)) static int lock_slow(uint32_t *word)
 			return 0;
 		spins = spins && !fgi_preempted_cs() && !fgi_spun_for(&spinning, SPIN_NS);
 		if (spins) {
-			fgi_spin_turn();
+			fgi_spin_once();
 		} else if (!fgi_spin_bound_look(&yielding, YIELD_NS)) {
 			fgi_spin_yield();
 		} else {

@@ -19,7 +19,7 @@
  *   static inline void fgi_lock(struct fg_lock *l)
  *   {
  *           while (!fgi_trylock(l))
- *                   fgi_spin_turn();
+ *                   fgi_spin_once();
  *   }
  *
  *   static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
@@ -50,7 +50,7 @@
  *                 by hand   the atomics of runtime/atomic.h, then fgi_held_raise(); fgi_held_lower(), then the release.
  *                           A preemption just in between is missed.
  *               A thread that is in a queue publishes its node (fgi_publish_node): the head counts as critical.
- *   waiting     Busy-waiting is fgi_spin_turn, _turns or _yield (runtime/spin.h), which count; fg_pause is not called
+ *   waiting     Busy-waiting is fgi_spin_once, _times or _yield (runtime/spin.h), which count; fg_pause is not called
  *               by a lock. Parking is fgi_park, or counted in fg_thread.parks. How long to spin: runtime/spin_budget.h.
  *   fork        The child has one thread. A lock that waits for threads (tickets, queues, counts of waiters) must
  *               forget those that stayed in the parent: locks/parts/tickets.h, runtime/node.h, fgi_forks.
@@ -104,7 +104,7 @@ static inline int fgi_poll(struct fg_lock *l, clockid_t clock, const struct time
 		if (left_ns == 0)
 			return ETIMEDOUT;
 		if (!fgi_spun_for(&p, FGI_SPIN_UNMONITORED_NS)) {
-			fgi_spin_turn();
+			fgi_spin_once();
 			continue;
 		}
 		fg_thread.parks++;

@@ -19,7 +19,7 @@
 #include "runtime/monitor.h"
 
 struct fgi_spin_budget {
-	uint32_t turns;                  /* of busy-waiting so far; fgi_spin_turn counts them for the statistics */
+	uint32_t spins;                  /* of busy-waiting so far; fgi_spin_once counts them for the statistics */
 	bool out;                        /* the bound has passed */
 	uint64_t until_ns;               /* the bound: CLOCK_MONOTONIC; 0: the clock has not been read yet */
 	clockid_t clock;                 /* of the deadline */
@@ -29,8 +29,8 @@ struct fgi_spin_budget {
 #define FGI_SPIN_BUDGET(clock_, deadline_) ((struct fgi_spin_budget){.clock = (clock_), .deadline = (deadline_)})
 #define FGI_NO_DEADLINE FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL)
 
-/* How many turns a waiter takes between two readings of the clock: about 2 us. */
-#define FGI_TURNS_PER_LOOK 64u
+/* How many spins a waiter takes between two readings of the clock: about 2 us. */
+#define FGI_SPINS_PER_LOOK 64u
 
 /* The bound with a living monitor: longer than EEVDF's base slice, which is 2.8 ms with 8 or more CPUs and 1.4 ms with
  * 2. The bound without one: about the price of a park and a wake-up (section 2.2; docs/design/locks.md, Constants). */
@@ -41,15 +41,15 @@ bool fgi_spin_budget_look(struct fgi_spin_budget *p);
 bool fgi_spin_bound_look(struct fgi_spin_budget *p, uint64_t ns);
 bool fgi_past_deadline(const struct fgi_spin_budget *p); /* false without a deadline */
 
-/* The waiter has busy-waited for `turns` more. Returns whether it must park now. Asks the monitor. */
-static inline bool fgi_must_park_after(struct fgi_spin_budget *p, uint32_t turns)
+/* The waiter has busy-waited for `spins` more. Returns whether it must park now. Asks the monitor. */
+static inline bool fgi_must_park_after(struct fgi_spin_budget *p, uint32_t spins)
 {
-	uint32_t before = p->turns;
+	uint32_t before = p->spins;
 
 	if (fgi_preempted_cs())
 		return true;
-	p->turns += turns;
-	if (fg_unlikely(p->turns / FGI_TURNS_PER_LOOK != before / FGI_TURNS_PER_LOOK))
+	p->spins += spins;
+	if (fg_unlikely(p->spins / FGI_SPINS_PER_LOOK != before / FGI_SPINS_PER_LOOK))
 		return fgi_spin_budget_look(p);
 	return p->out;
 }
@@ -59,18 +59,18 @@ static inline bool fgi_must_park(struct fgi_spin_budget *p)
 	return fgi_must_park_after(p, 1);
 }
 
-/* For locks that do not ask the monitor: one more turn is over. Returns whether `ns` have passed since the budget was
- * fresh; reads the clock, and so may return true, at every FGI_TURNS_PER_LOOK-th turn only. */
+/* For locks that do not ask the monitor: one more spin is over. Returns whether `ns` have passed since the budget was
+ * fresh; reads the clock, and so may return true, at every FGI_SPINS_PER_LOOK-th spin only. */
 static inline bool fgi_spun_for(struct fgi_spin_budget *p, uint64_t ns)
 {
-	return fg_unlikely(++p->turns % FGI_TURNS_PER_LOOK == 0) && fgi_spin_bound_look(p, ns);
+	return fg_unlikely(++p->spins % FGI_SPINS_PER_LOOK == 0) && fgi_spin_bound_look(p, ns);
 }
 
-/* For waiters that never park: one more turn is over. Returns whether the deadline has passed; reads the clock at the
- * first turn, then at every FGI_TURNS_PER_LOOK-th. */
+/* For waiters that never park: one more spin is over. Returns whether the deadline has passed; reads the clock at the
+ * first spin, then at every FGI_SPINS_PER_LOOK-th. */
 static inline bool fgi_deadline_reached(struct fgi_spin_budget *p)
 {
-	return p->turns++ % FGI_TURNS_PER_LOOK == 0 && fgi_past_deadline(p);
+	return p->spins++ % FGI_SPINS_PER_LOOK == 0 && fgi_past_deadline(p);
 }
 
 /* The waiter has slept: its bound begins anew. */

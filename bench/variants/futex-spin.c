@@ -16,7 +16,7 @@ static inline void fgi_lock(struct fg_lock *l)
 		return;
 	from = fg_cycles();
 	do {
-		fgi_spin_turn();
+		fgi_spin_once();
 		if (fgi_trylock(l))
 			return;
 	} while (fg_cycles() - from < FGB_SPIN_CYCLES);

@@ -12,7 +12,7 @@
 
 #include "runtime/atomic.h"
 
-enum { WARM_UP = 200, TURNS = 20000 };
+enum { WARM_UP = 200, ROUND_TRIPS = 20000 };
 
 static uint32_t line __attribute__((aligned(128)));
 static int cpus[2];
@@ -37,7 +37,7 @@ static void *other(void *unused)
 	(void)unused;
 	if (pin(cpus[1]) != 0)
 		return NULL;
-	for (uint32_t i = 0; i < WARM_UP + TURNS; i++) {
+	for (uint32_t i = 0; i < WARM_UP + ROUND_TRIPS; i++) {
 		await(2 * i + 1);
 		fg_store_release(&line, 2 * i + 2);
 	}
@@ -74,13 +74,13 @@ int main(void)
 		fputs("fg-handover: cannot run on two CPUs\n", stderr);
 		return 1;
 	}
-	for (uint32_t i = 0; i < WARM_UP + TURNS; i++) {
+	for (uint32_t i = 0; i < WARM_UP + ROUND_TRIPS; i++) {
 		if (i == WARM_UP)
 			began = now_ns();
 		fg_store_release(&line, 2 * i + 1);
 		await(2 * i + 2);
 	}
-	printf("%.1f\n", (now_ns() - began) / TURNS / 2);
+	printf("%.1f\n", (now_ns() - began) / ROUND_TRIPS / 2);
 	pthread_join(thread, NULL);
 	return 0;
 }

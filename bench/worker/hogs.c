@@ -18,7 +18,7 @@ static void burn(pid_t parent, pid_t group)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent) /* it died before it could be said */
 		_exit(0);
-	for (volatile uint64_t turns = 0;; turns++)
+	for (volatile uint64_t spins = 0;; spins++)
 		;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock. FlexGuard's question (section 3: is a critical section preempted?) decides when a waiter gives its
  * CPU away. Two more decide the rest: what would the waiter's CPU do without it (scheduler.h), and does a hand-over
- * pay (pace.h)? docs/design/default-lock.md explains it with pictures.
+ * pay (pace.h)? docs/design/default-lock.md explains it.
  *
  *   word            meaning                                               left by
  *   0               free                                                  any thread's compare-and-swap -> tid
@@ -21,13 +21,13 @@
  *   the lock does not move                                           it pauses, and yields its CPU now and then
  *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
  *                                                                    is over it becomes the head waiter
- *   the lock is hot, and another waiter watches                      it parks; the watcher wakes one each quarter TURN
- *   the yield went to another process, for a slice                   it stops yielding for SHY: it spins, then parks
+ *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
+ *   the yield went to another process, for a slice                   it stops yielding for 100 ms: it spins, then parks
  *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks
- *   the owner sleeps, or nothing moves for a TURN, or the            it parks
- *   waiter's policy is real-time, or no monitor has said
+ *   the owner sleeps, or nothing moves for a LONG_WAIT, or           it parks
+ *   the waiter's policy is real-time, or no monitor has said
  *   anything for what a sleep costs
- *   it has waited for a TURN and no head waiter had its turn since   it becomes the head waiter: it demands the lock,
+ *   it has waited for a LONG_WAIT, and no other's turn is on         it becomes the head waiter: it demands the lock,
  *                                                                    and goes on yielding where others would park
  *
  * A parked waiter sleeps on the word. Who wakes it: a release that finds NEEDY, or PARKED and that it is useful
@@ -35,12 +35,12 @@
  * first come, first served).
  *
  * I1  The word alone decides who owns the lock.
- * I2  A waiter is needy without a monitor, with a real-time policy, or if it has slept for a TURN in which nothing
- *     moved. Each other parked waiter has a clock of some TURNs. So whenever the lock is free and threads are parked, a
- *     wake-up is in flight, or a waiter is awake or has a clock: a waiter that counts as needy sets NEEDY in the word,
- *     and its sleep begins only if the word is still that. On x86-64 the release is no locked instruction and may
- *     overwrite a flag (runtime/arch/x86_64/asymmetric.h): so a waiter sleeps without a clock only after a membarrier.
- *     After the release no thread touches the lock's memory.
+ * I2  A waiter is needy without a monitor, with a real-time policy, or if it has slept for a LONG_WAIT in which
+ *     nothing moved. Each other parked waiter has a clock of some LONG_WAITs. So whenever the lock is free and threads
+ *     are parked, a wake-up is in flight, or a waiter is awake or has a clock: a waiter that counts as needy sets NEEDY
+ *     in the word, and its sleep begins only if the word is still that. On x86-64 the release is no locked instruction
+ *     and may overwrite a flag (runtime/arch/x86_64/asymmetric.h): so a waiter sleeps without a clock only after a
+ *     membarrier. After the release no thread touches the lock's memory.
  * I4  The head waiter's demand holds for every other thread that runs, for GRACE looks.
  * I5  By published intent (runtime/thread.h).
  * I7  What the monitor says decides who waits how, never who owns the lock. */
@@ -65,7 +65,7 @@ struct fg_lock {
 	uint32_t ops;     /* acquisitions; only the owner writes it */
 	uint32_t waiters; /* locks/default/waiters.h */
 	uint16_t handed;  /* when a waiter last took the lock, in us; like `turn` CLOCK_MONOTONIC modulo 2^16, */
-	uint16_t turn;    /* and when a parked or head waiter had its turn, in TURNs / 16 */
+	uint16_t turn;    /* and when the last turn of a parked or head waiter began, in LONG_WAITs / 16 */
 };
 
 #define NEEDY 0x80000000u /* only a release wakes this waiter; the highest bit: fgi_asymmetric_release reports it */
@@ -75,10 +75,10 @@ struct fg_lock {
 _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
 /* docs/results/default-lock.md has what was measured with them.
- * TURN, 1 ms: the unit of fairness. A waiter that others have passed for so long becomes the head waiter; if the lock
- * has not moved for so long, it is worth a sleep without a clock. */
-#ifndef FGI_TURN_NS
-#define FGI_TURN_NS 1000000u
+ * LONG_WAIT, 1 ms: the unit of fairness. A waiter that others have passed for so long becomes the head waiter; if the
+ * lock has not moved for so long, it is worth a sleep without a clock. */
+#ifndef FGI_LONG_WAIT_NS
+#define FGI_LONG_WAIT_NS 1000000u
 #endif
 #define LEASE_US 50u     /* for so long a hot lock stays with its owner, */
 #define RESERVED 16u     /* and for its first sections nobody else's compare-and-swap can take it */
@@ -87,7 +87,7 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
-#define CLOCKS 16u       /* a waiter parks with a clock, a timeout of its sleep: one TURN for each parked, at most 16 */
+#define CLOCKS 16u       /* a parked waiter's clock, a timeout of its sleep: a LONG_WAIT for each parked, at most 16 */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
 #define LONGEST_SLEEP_NS 1000000000u
@@ -128,14 +128,15 @@ static inline bool lease_is_over(const struct fg_lock *l, uint64_t now)
 	return (uint16_t)(now / 1000 - fg_load_relaxed(&l->handed)) > LEASE_US;
 }
 
+/* The turn of a parked or head waiter, to take the lock before others, lasts a quarter LONG_WAIT. */
 static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
 {
-	return (uint16_t)(now / (FGI_TURN_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / 4;
+	return (uint16_t)(now / (FGI_LONG_WAIT_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / 4;
 }
 
 static inline void begin_turn(struct fg_lock *l, uint64_t now)
 {
-	fg_store_relaxed(&l->turn, (uint16_t)(now / (FGI_TURN_NS / 16)));
+	fg_store_relaxed(&l->turn, (uint16_t)(now / (FGI_LONG_WAIT_NS / 16)));
 }
 
 static inline bool is_hot(const struct fg_lock *l)
@@ -169,16 +170,17 @@ static void stop_watching(struct fg_lock *l, struct wait *w)
 	w->watching = 0;
 }
 
-/* Sleeps until a wake-up or its clock. `needy`: I2. A waiter that has slept for a TURN while nothing moved does without
- * a clock: after it has set NEEDY it has every CPU pass a barrier, so that no release can overwrite that any more.
- * Beside a watcher the word changes all the time, and may be free. If that watcher is queued behind the owner, and this
- * waiter leaves a CPU idle, the owner is to see it: so it makes sure of PARKED. */
+/* Sleeps until a wake-up or its clock. `needy`: I2. A waiter that has slept for a LONG_WAIT while nothing moved does
+ * without a clock: after it has set NEEDY it has every CPU pass a barrier, so that no release can overwrite that any
+ * more. Beside a watcher the word changes all the time, and may be free. If that watcher is queued behind the owner,
+ * and this waiter leaves a CPU idle, the owner is to see it: so it makes sure of PARKED. */
 static void park(struct fg_lock *l, const struct wait *w, bool needy)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
-	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + FGI_TURN_NS * (uint64_t)(others < CLOCKS ? others + 1 : CLOCKS);
+	uint64_t until =
+		fgi_now_ns(CLOCK_MONOTONIC) + FGI_LONG_WAIT_NS * (uint64_t)(others < CLOCKS ? others + 1 : CLOCKS);
 	bool beside = flag == PARKED && w->hot && fgi_watchers(waiters);
 
 	for (int tries = 0; tries < 16; tries++) {
@@ -191,7 +193,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 			continue;
 		word |= flag;
 		if (beside) {
-			fgi_spin_turns(FIRST_PAUSES * 2);
+			fgi_spin_times(FIRST_PAUSES * 2);
 			word = fg_load_relaxed(&l->word);
 			if (!(word & PARKED))
 				continue;
@@ -253,13 +255,13 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	uint64_t still = w->now - w->moved;
 
-	if (w->real_time || still > FGI_TURN_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
+	if (w->real_time || still > FGI_LONG_WAIT_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
 		return true;
 	if (w->hot && !w->head && !watch(l, w))
 		return true;
 	if (fgi_preempted_cs())
-		return fgi_shy(w->now) || (++w->yields > YIELDS && !w->head);
-	return fgi_shy(w->now) && still > LEASE_US * 1000;
+		return fgi_others_compete(w->now) || (++w->yields > YIELDS && !w->head);
+	return fgi_others_compete(w->now) && still > LEASE_US * 1000;
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? */
@@ -271,7 +273,7 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		stop_watching(l, w);
 		park(l, w, !monitored || w->real_time);
 		rise(l, w);
-	} else if (monitored && !fgi_shy(w->now) && !(w->head && w->hot)) {
+	} else if (monitored && !fgi_others_compete(w->now) && !(w->head && w->hot)) {
 		fgi_yield(w->now);
 		skip_moves(l, w);
 	}
@@ -299,7 +301,7 @@ static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uin
 	if (!w->looked)
 		return !(word & DEMAND) && (!w->hot || (word & PARKED) || !fgi_watchers(fg_load_relaxed(&l->waiters)));
 	w->stood_back = moved ? 0 : w->stood_back + 1;
-	if (w->stood_back == GRACE && !w->head && !fgi_shy(w->now) && !w->real_time)
+	if (w->stood_back == GRACE && !w->head && !fgi_others_compete(w->now) && !w->real_time)
 		fgi_spin_yield(); /* the head waiter may be queued behind this thread */
 	if (w->head || w->stood_back > GRACE)
 		return true;
@@ -335,7 +337,7 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 	w->due = lease_is_over(l, w->now);
 	w->hot = is_hot(l);
 	if (!w->head && !(word & DEMAND) &&
-	    ((w->hot && w->due) || (w->now - w->began > FGI_TURN_NS && turn_is_over(l, w->now))))
+	    ((w->hot && w->due) || (w->now - w->began > FGI_LONG_WAIT_NS && turn_is_over(l, w->now))))
 		w->head = fg_cas_relaxed(&l->word, word, word | DEMAND) == word;
 }
 
@@ -461,7 +463,7 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 		if (!useful && !fgi_watchers(waiters) && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
 			uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
-			useful = fgi_shy(now) || turn_is_over(l, now);
+			useful = fgi_others_compete(now) || turn_is_over(l, now);
 			if (useful)
 				begin_turn(l, now);
 		}

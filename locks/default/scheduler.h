@@ -12,15 +12,16 @@
 #include "runtime/policy.h"
 #include "runtime/spin.h"
 
-#define FGI_SLICE_US 600u     /* another process that had the CPU for longer is no passer-by, but competes for it */
-#define FGI_SHY_NS 100000000u /* for so long no waiter of this process yields then */
+#define FGI_SLICE_US 600u         /* another process that had the CPU for longer is no passer-by, but competes for it */
+#define FGI_COMPETE_NS 100000000u /* for so long no waiter of this process yields then */
 
-/* Until when the waiters of this process do not yield: CLOCK_MONOTONIC. */
-static uint64_t fgi_shy_until;
+/* Until when other processes are taken to compete for the CPUs: CLOCK_MONOTONIC. */
+static uint64_t fgi_others_compete_until;
 
-static inline bool fgi_shy(uint64_t now)
+/* Then a yield would give the CPU away for a time slice. */
+static inline bool fgi_others_compete(uint64_t now)
 {
-	return now < fg_load_relaxed(&fgi_shy_until);
+	return now < fg_load_relaxed(&fgi_others_compete_until);
 }
 
 /* Does a CPU of this machine idle? */
@@ -49,7 +50,7 @@ static inline void fgi_yield(uint64_t now)
 	fgi_spin_yield();
 	if (fgi_cpu() == cpu && fg_load_relaxed(&page->process_switch[cpu].number) != before &&
 	    fg_load_relaxed(&page->process_switch[cpu].stay_us) > FGI_SLICE_US)
-		fg_store_relaxed(&fgi_shy_until, now + FGI_SHY_NS);
+		fg_store_relaxed(&fgi_others_compete_until, now + FGI_COMPETE_NS);
 }
 
 #endif

@@ -3,15 +3,15 @@
  * the hypercall that wakes the next virtual CPU a futex wake of those who halt as it does. A file says how long a
  * waiter spins that has so many tickets to wait for:
  *
- *   #define FGI_ACTIVE_TURNS(ahead)
+ *   #define FGI_ACTIVE_SPINS(ahead)
  *
  *   next                    the next ticket to draw
  *   serving, without FLAG   the ticket that owns the lock; free if it is `next`
  *   serving, FLAG           waiters may halt; only while there are any
  *   forks                   for which process the tickets are good (locks/parts/tickets.h)
  *
- * Tickets are counted modulo 2^31. A waiter halts in the group of its ticket, modulo 32; who is woken in vain halts
- * again.
+ * Tickets are counted modulo 2^31. A waiter halts in the group of its ticket, modulo 32, and halts again if it is woken
+ * in vain.
  *
  * I1  `serving` without FLAG is written by the holder alone, and each ticket is drawn once.
  * I2  A waiter halts only while FLAG is set. A release that leaves it set wakes the group of the next ticket, so nobody
@@ -60,19 +60,19 @@ static void halt(struct fg_lock *l, uint32_t ticket, uint32_t seen)
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	uint32_t ticket, seen, turns = 0;
+	uint32_t ticket, seen, spins = 0;
 
 	check_fork(l);
 	ticket = fg_fetch_add_relaxed(&l->next, 1) & TICKETS;
 	FGI_TICKET_DRAWN();
 	/* acquire: pairs with the holder's release of `serving` */
 	while (((seen = fg_load_acquire(&l->serving)) & TICKETS) != ticket) {
-		if (turns++ < FGI_ACTIVE_TURNS((ticket - seen) & TICKETS)) {
-			fgi_spin_turn();
+		if (spins++ < FGI_ACTIVE_SPINS((ticket - seen) & TICKETS)) {
+			fgi_spin_once();
 			continue;
 		}
 		halt(l, ticket, seen);
-		turns = 0;
+		spins = 0;
 	}
 	FGI_TICKET_SERVED();
 }

@@ -11,8 +11,8 @@
  *
  * As published, a queue can stall: once a wake-up has taken the CPU from a thread with a ticket, all behind it spin
  * through their slices, and each draws another ticket at once after it was served: a convoy
- * (docs/results/slice-forecast.md). A file that defines INFORMED_STALL_TURNS has a rule against it, which the paper
- * does not have: a waiter that has waited for so many turns declares the tickets drawn so far stalled, and no thread
+ * (docs/results/slice-forecast.md). A file that defines INFORMED_STALL_SPINS has a rule against it, which the paper
+ * does not have: a waiter that has waited for so many spins declares the tickets drawn so far stalled, and no thread
  * draws another until those are served. They are served: each of their threads gets a slice.
  *
  * Deviations from the paper:
@@ -20,13 +20,13 @@
  *   the scheduler will look for another thread (locks/parts/slice_forecast.h). The forecast does not foresee a thread
  *   that wakes up and is preferred at once. And a guest's kernel cannot sleep in a section; a thread can.
  * - Without a forecast (no monitor, or a kernel or thread for which it has none) every thread is capable, and a waiter
- *   yields after YIELD_TURNS: then this is a ticket lock that hands the CPU on (I7).
+ *   yields after YIELD_SPINS: then this is a ticket lock that hands the CPU on (I7).
  * - The time is read by clock_gettime (some 10 ns more), where Fig. 5 reads the cycle counter.
  * - trylock ignores the slice, since it may fail only if the lock is held. A timed wait polls, as if alone in the
  *   queue.
  *
  *   next, serving, forks   as in locks/published/ticket.c
- *   stalled                with INFORMED_STALL_TURNS: the tickets before this one are stalled; it means nothing outside
+ *   stalled                with INFORMED_STALL_SPINS: the tickets before this one are stalled; it means nothing outside
  *                          of ]serving, next]. Without: 0
  *
  * I1, I5, memory: as locks/published/ticket.c. */
@@ -49,10 +49,10 @@ FGI_WANT_SLICE_FORECAST;
  * 2^15.) Section 5 finds that the value is not delicate. */
 #define CSD_NS 6000u
 
-#define YIELD_TURNS 256u /* ours: some 10 us, as FGI_SPIN_UNMONITORED_NS */
+#define YIELD_SPINS 256u /* ours: some 10 us, as FGI_SPIN_UNMONITORED_NS */
 
-#ifndef INFORMED_STALL_TURNS
-#define INFORMED_STALL_TURNS 0u /* as published: no rule */
+#ifndef INFORMED_STALL_SPINS
+#define INFORMED_STALL_SPINS 0u /* as published: no rule */
 #endif
 
 static inline void await_next_slice(uint64_t published, uint64_t end);
@@ -67,7 +67,7 @@ static inline bool is_stalled(const struct fg_lock *l)
 {
 	uint32_t serving;
 
-	if (!INFORMED_STALL_TURNS)
+	if (!INFORMED_STALL_SPINS)
 		return false;
 	serving = fg_load_relaxed(&l->serving);
 	return fg_load_relaxed(&l->stalled) - serving - 1 < fg_load_relaxed(&l->next) - serving;
@@ -115,11 +115,11 @@ static inline void fgi_lock(struct fg_lock *l)
 	ticket = fg_fetch_add_relaxed(&l->next, 1);
 	FGI_TICKET_DRAWN();
 	/* acquire: pairs with the holder's release of `serving` */
-	for (uint32_t turn = 1; fg_load_acquire(&l->serving) != ticket; turn++) {
-		fgi_spin_turn();
-		if (fg_unlikely(turn % YIELD_TURNS == 0))
+	for (uint32_t spin = 1; fg_load_acquire(&l->serving) != ticket; spin++) {
+		fgi_spin_once();
+		if (fg_unlikely(spin % YIELD_SPINS == 0))
 			yield_if_uninformed();
-		if (fg_unlikely(INFORMED_STALL_TURNS && turn == INFORMED_STALL_TURNS))
+		if (fg_unlikely(INFORMED_STALL_SPINS && spin == INFORMED_STALL_SPINS))
 			fg_store_relaxed(&l->stalled, fg_load_relaxed(&l->next));
 	}
 	FGI_TICKET_SERVED();
@@ -144,7 +144,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 			return 0;
 		if (fgi_deadline_reached(&p))
 			return ETIMEDOUT;
-		fgi_spin_turn();
+		fgi_spin_once();
 	}
 }
 

@@ -54,7 +54,7 @@ static inline uint32_t fgi_queue_state(const struct fg_queue_node *node)
 static inline void fgi_node_spin(struct fg_queue_node *node)
 {
 	while (fgi_queue_state(node) == FG_NODE_WAITING)
-		fgi_spin_turn();
+		fgi_spin_once();
 }
 
 /* Joins the queue at `tail`, or takes up again the place in it that this thread left. Returns the node, WAITING or
@@ -78,7 +78,7 @@ static inline struct fg_queue_node *fgi_queue_join(uint64_t *tail)
 	return node;
 }
 
-#define FGI_LINK_TURNS 100000u /* 1.5 to 5 ms, about a time slice */
+#define FGI_LINK_SPINS 100000u /* 1.5 to 5 ms, about a time slice */
 #define FGI_LINK_NAP_NS 50000u /* Linux's default timer slack: a shorter sleep would not be one */
 
 /* Waits for the link of a successor that has swung the tail. The successor is critical until it has linked itself, so
@@ -89,9 +89,9 @@ __attribute__((noinline, cold)) static struct fg_queue_node *fgi_queue_await_lin
 {
 	struct fg_queue_node *next;
 
-	for (unsigned int turn = 0; !(next = fgi_node_next(node)); turn++) {
-		if (turn < FGI_LINK_TURNS)
-			fgi_spin_turn();
+	for (unsigned int spin = 0; !(next = fgi_node_next(node)); spin++) {
+		if (spin < FGI_LINK_SPINS)
+			fgi_spin_once();
 		else
 			fgi_nap(FGI_LINK_NAP_NS);
 	}

@@ -24,9 +24,9 @@ struct fg_lock {
 	uint32_t forks;
 };
 
-/* tau, 1 to 3 us: section 4.2 wants slightly more than a section usually lasts, about 2 us. (Fig. 3 has 2^14 turns, a
+/* tau, 1 to 3 us: section 4.2 wants slightly more than a section usually lasts, about 2 us. (Fig. 3 has 2^14 spins, a
  * hundred times that: then a waiter that is off CPU holds the others up for a time slice after all.) */
-#define TAU_TURNS 64u
+#define TAU_SPINS 64u
 
 static inline void check_fork(struct fg_lock *l)
 {
@@ -42,15 +42,15 @@ static inline void draw_and_wait(struct fg_lock *l)
 	check_fork(l);
 	ticket = fg_fetch_add_relaxed(&l->num_request, 1);
 	grant = fg_load_relaxed(&l->num_grant);
-	timeout = TAU_TURNS * (ticket - grant);
+	timeout = TAU_SPINS * (ticket - grant);
 	while ((int32_t)(ticket - (now = fg_load_relaxed(&l->num_grant))) > 0) {
 		if (now != grant) {
 			grant = now;
-			timeout = TAU_TURNS * (ticket - grant);
+			timeout = TAU_SPINS * (ticket - grant);
 		}
 		if (timeout-- == 0)
 			break;
-		fgi_spin_turn();
+		fgi_spin_once();
 	}
 }
 

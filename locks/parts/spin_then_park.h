@@ -27,7 +27,7 @@ __attribute__((noinline)) static void fgi_node_wait_slow(struct fg_queue_node *n
 
 	while (fgi_queue_state(node) != FG_NODE_GRANTED) {
 		if (!fgi_spun_for(&p, FGI_SPIN_UNMONITORED_NS)) {
-			fgi_spin_turn();
+			fgi_spin_once();
 			continue;
 		}
 		fgi_spin_budget_renew(&p);

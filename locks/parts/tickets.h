@@ -40,7 +40,7 @@ __attribute__((noinline, cold, unused)) static void fgi_tickets_repair(uint32_t 
 			fg_store_relaxed(next, fg_load_relaxed(serving) + holders);
 			fg_store_release(forks, now);
 		} else {
-			fgi_spin_turn();
+			fgi_spin_once();
 		}
 	}
 }

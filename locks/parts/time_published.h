@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the time-published locks share (He, Scherer and Scott 2005; section 2.2). A waiter publishes the time in its
- * queue node in every turn; the holder publishes it once, when it takes the lock. An old time stamp means that the
+ * queue node in every spin; the holder publishes it once, when it takes the lock. An old time stamp means that the
  * thread is probably off CPU:
  *
  *   whose stamp           older than       consequence
@@ -19,7 +19,7 @@
 #include "locks/parts/mcs_queue.h"
 
 /* LiTL's numbers (docs/design/locks.md): UPDATE_DELAY, how long a running waiter may go without publishing, of which a
- * turn takes some 0.1 us; MAX_CS_TIME, how long a section lasts at most unless its thread is off CPU, longer than most
+ * spin takes some 0.1 us; MAX_CS_TIME, how long a section lasts at most unless its thread is off CPU, longer than most
  * time slices, so that yielding is for the worst cases; and after how long a waiter yields. */
 #define TP_STALE_NS 10000
 #define TP_SECTION_NS 10000000
@@ -60,9 +60,9 @@ static inline void tp_set_holder(struct fg_lock *l, struct fg_queue_node *node)
 	fg_store_relaxed(&l->holder, fgi_node_word(node));
 }
 
-/* One turn of waiting with `node`. Returns the time. `since`: when the waiter began to spin or last yielded; 0 at
+/* One spin of waiting with `node`. Returns the time. `since`: when the waiter began to spin or last yielded; 0 at
  * first. */
-static inline uint64_t tp_turn(struct fg_lock *l, struct fg_queue_node *node, uint64_t *since)
+static inline uint64_t tp_spin(struct fg_lock *l, struct fg_queue_node *node, uint64_t *since)
 {
 	struct fg_queue_node *holder = tp_holder(l);
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
@@ -71,7 +71,7 @@ static inline uint64_t tp_turn(struct fg_lock *l, struct fg_queue_node *node, ui
 	if (*since == 0)
 		*since = now;
 	if (now - *since <= TP_YIELD_NS) {
-		fgi_spin_turn();
+		fgi_spin_once();
 	} else {
 		if (holder && tp_stale(holder, now, TP_SECTION_NS))
 			fgi_spin_yield();

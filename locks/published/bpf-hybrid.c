@@ -107,10 +107,10 @@ static int wait_spinning(struct fg_lock *l, struct fgi_spin_budget *p)
 			result = 0;
 		else if (fgi_must_park(p) && fgi_past_deadline(p))
 			result = ETIMEDOUT;
-		else if (p->out || fgi_preempted_cs() || (p->turns % FGI_TURNS_PER_LOOK == 0 && is_futex(l)))
+		else if (p->out || fgi_preempted_cs() || (p->spins % FGI_SPINS_PER_LOOK == 0 && is_futex(l)))
 			break;
 		else
-			fgi_spin_turn();
+			fgi_spin_once();
 	}
 	if (node)
 		fgi_queue_leave(&l->queue, node);

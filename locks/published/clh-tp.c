@@ -140,7 +140,7 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 			take_over(l, node, pred);
 			return 0;
 		}
-		now = tp_turn(l, node, &since);
+		now = tp_spin(l, node, &since);
 		if (state == FG_NODE_LEFT || (state == FG_NODE_WAITING && tp_stale(pred, now, TP_STALE_NS)))
 			take_out(node, pred, state);
 		else if (fgi_past_deadline(p) && leave(l, node))
@@ -193,7 +193,7 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 		} else if (fgi_trylock(l)) { /* without a node a waiter that may time out polls */
 			result = 0;
 		} else {
-			fgi_spin_turn();
+			fgi_spin_once();
 			result = fgi_past_deadline(p) ? ETIMEDOUT : EAGAIN;
 		}
 	} while (result == EAGAIN);
@@ -214,11 +214,11 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 /* A neighbour is busy with the owner's node: waits until it is not, and makes the node BUSY. */
 __attribute__((noinline, cold)) static void await_neighbour(struct fg_queue_node *node)
 {
-	unsigned int turn = 0;
+	unsigned int spin = 0;
 
 	do {
-		if (++turn % FGI_TURNS_PER_LOOK)
-			fgi_spin_turn();
+		if (++spin % FGI_SPINS_PER_LOOK)
+			fgi_spin_once();
 		else
 			fgi_spin_yield();
 	} while (!seize(node, FG_NODE_OWNED));

@@ -55,7 +55,7 @@ __attribute__((noinline)) static void wait_in_queue(struct fg_lock *l, struct fg
 
 	fgi_publish_node(pred);
 	while (pred && fgi_queue_state(pred) != FG_NODE_GRANTED)
-		fgi_spin_turn();
+		fgi_spin_once();
 	fgi_held_raise();
 	fgi_publish_node(NULL);
 	if (pred)

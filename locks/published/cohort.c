@@ -63,7 +63,7 @@ static void back_off_for_word(struct fg_lock *l)
 	uint32_t length = SHORTEST_BACK_OFF;
 
 	while (!take_word(l)) {
-		fgi_spin_turns(length);
+		fgi_spin_times(length);
 		length = length < LONGEST_BACK_OFF ? 2 * length : length;
 	}
 }

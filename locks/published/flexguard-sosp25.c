@@ -54,7 +54,7 @@ static inline struct fg_queue_node *phase1(struct fg_lock *l, struct fgi_spin_bu
 		p->out = true; /* no place in which to spin: block */
 	else
 		while (fgi_queue_state(node) == FG_NODE_WAITING && !fgi_must_park(p))
-			fgi_spin_turn();
+			fgi_spin_once();
 	return node;
 }
 
@@ -88,7 +88,7 @@ static inline int phase2(struct fg_lock *l, struct fg_queue_node *node, struct f
 		if (!fgi_must_park_after(p, HEAD_PAUSES)) { /* busy-waiting mode */
 			if (!node)
 				return EAGAIN;
-			fgi_spin_turns(HEAD_PAUSES);
+			fgi_spin_times(HEAD_PAUSES);
 			if (fgi_queue_state(node) != FG_NODE_WAITING) /* only the head looks at val */
 				state = fgi_take_cas32(&l->val, LOCKED);
 			continue;

@@ -81,7 +81,7 @@ static inline void spin_or_yield(void)
 	if (fg_unlikely(fg_load_relaxed(&load.overloaded)))
 		fgi_spin_yield();
 	else
-		fgi_spin_turn();
+		fgi_spin_once();
 }
 
 /* ---- the mode ---- */

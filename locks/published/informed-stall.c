@@ -6,6 +6,6 @@
  * one slice after the other. */
 
 /* Some 0.5 ms: longer than a queue of running threads takes, shorter than a slice (docs/results/slice-forecast.md). */
-#define INFORMED_STALL_TURNS 16384u
+#define INFORMED_STALL_SPINS 16384u
 
 #include "locks/published/informed.c"

@@ -11,5 +11,5 @@
 static inline void await_next_slice(uint64_t published, uint64_t end)
 {
 	while (fgi_slice_published() == published && fgi_now_ns(CLOCK_MONOTONIC) < end + FGI_TICK_LATE_NS)
-		fgi_spin_turn();
+		fgi_spin_once();
 }

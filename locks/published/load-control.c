@@ -158,8 +158,8 @@ static int spin(struct fg_lock *l, const struct fgi_spin_budget *p)
 		fgi_load_sampler_want(&controller);
 		if ((head || !node) && fgi_word_try(&l->word, 0)) {
 			result = 0;
-		} else if (budget.turns % FGI_TURNS_PER_LOOK != 0) {
-			fgi_spin_turn();
+		} else if (budget.spins % FGI_SPINS_PER_LOOK != 0) {
+			fgi_spin_once();
 		} else if (fgi_past_deadline(p)) {
 			result = ETIMEDOUT;
 		} else if (!head && has_slot() && may_sleep(p)) {

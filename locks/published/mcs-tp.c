@@ -77,7 +77,7 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 			fgi_node_set_aside(node);
 			return ETIMEDOUT;
 		}
-		tp_turn(l, node, &since);
+		tp_spin(l, node, &since);
 	}
 	fgi_held_raise();
 	fgi_publish_node(NULL);
@@ -113,7 +113,7 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 		} else if (fgi_trylock(l)) {
 			result = 0;
 		} else {
-			fgi_spin_turn();
+			fgi_spin_once();
 			result = fgi_past_deadline(p) ? ETIMEDOUT : EAGAIN;
 		}
 	} while (result == EAGAIN);
@@ -131,7 +131,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 }
 
 /* Grants the lock to the thread of `node`, or makes the node one to be skipped. The new holder is named before the
- * grant: its stamp is that of its last turn, so if it was preempted since, the others soon see that. */
+ * grant: its stamp is that of its last spin, so if it was preempted since, the others soon see that. */
 static bool grant(struct fg_lock *l, struct fg_queue_node *node, uint64_t now)
 {
 	for (;;) {

@@ -8,7 +8,7 @@
  *   HELD    held, no thread sleeps         compare-and-swap -> HELD   exchange -> FREE
  *   HALTED  held, threads may sleep                                   exchange -> FREE, wake all
  *
- * Waiting policy: wait for one's position or n * tau, then spin on the lock word for HALT_TURNS, then sleep until the
+ * Waiting policy: wait for one's position or n * tau, then spin on the lock word for HALT_SPINS, then sleep until the
  * next release. A release wakes every sleeper: any of them may be the one that the tickets would let in next, and a
  * thread that has been overtaken (n < 0) is no thread's successor.
  * I1  By the compare-and-swap on `lock`. I2  A waiter sleeps only while the word is HALTED; only a release ends that,
@@ -21,14 +21,14 @@
 
 enum { FREE = 0, HELD = 1, HALTED = 2 };
 
-#define HALT_TURNS 2048u /* section 5.2 */
+#define HALT_SPINS 2048u /* section 5.2 */
 
 static inline bool spin(struct fg_lock *l)
 {
-	for (unsigned int turn = 0; turn < HALT_TURNS; turn++) {
+	for (unsigned int spin = 0; spin < HALT_SPINS; spin++) {
 		if (fg_load_relaxed(&l->lock) == FREE && fgi_take_cas32(&l->lock, HELD) == FREE)
 			return true;
-		fgi_spin_turn();
+		fgi_spin_once();
 	}
 	return false;
 }

@@ -22,7 +22,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 			grant_one(l);
 			return ETIMEDOUT;
 		}
-		fgi_spin_turn();
+		fgi_spin_once();
 	}
 	return 0;
 }

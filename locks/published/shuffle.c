@@ -38,7 +38,7 @@ struct shuffle_node {
 FGI_NODE_PRIVATE(struct shuffle_node);
 
 #define BATCH 1024u             /* the paper's MAX_SHUFFLES (docs/design/locks.md) */
-#define TURNS_PER_SHUFFLE 1024u /* ours: a walk along the queue costs a cache miss for each node */
+#define SPINS_PER_SHUFFLE 1024u /* ours: a walk along the queue costs a cache miss for each node */
 
 static inline bool is_local(const struct fg_queue_node *node, const struct fg_queue_node *head)
 {
@@ -72,13 +72,13 @@ static inline void wait_as_head(struct fg_lock *l, struct fg_queue_node *head)
 	struct fgi_spin_budget p = FGI_NO_DEADLINE;
 
 	while (!fgi_word_try(&l->word, 0)) {
-		if (p.turns % TURNS_PER_SHUFFLE == 0 && node_private(head)->in_a_row < BATCH)
+		if (p.spins % SPINS_PER_SHUFFLE == 0 && node_private(head)->in_a_row < BATCH)
 			shuffle(l, head);
 		if (fgi_spun_for(&p, FGI_SPIN_SLICE_NS)) {
 			fgi_word_park(&l->word, &p);
 			p = FGI_NO_DEADLINE;
 		}
-		fgi_spin_turn();
+		fgi_spin_once();
 	}
 }
 

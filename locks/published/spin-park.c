@@ -35,10 +35,10 @@ static inline bool spin(struct fg_lock *l)
 	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + SPIN_NS;
 
 	do {
-		for (unsigned int turn = 0; turn < FGI_TURNS_PER_LOOK; turn++) {
+		for (unsigned int spin = 0; spin < FGI_SPINS_PER_LOOK; spin++) {
 			if (fgi_trylock(l))
 				return true;
-			fgi_spin_turn();
+			fgi_spin_once();
 		}
 	} while (fgi_now_ns(CLOCK_MONOTONIC) < until);
 	return false;

@@ -3,7 +3,7 @@
  *
  *   word   0 free, 1 held
  *
- * Waiting policy: spin, always, writing: each waiter takes the cache line for itself in every turn, from the holder as
+ * Waiting policy: spin, always, writing: each waiter takes the cache line for itself in every spin, from the holder as
  * well. It is slow with two threads and collapses when threads outnumber hardware contexts. tatas.c reads first.
  * I1  By the exchange. I4  Not kept: no order, no bound. I5  Exactly: taken and released inside windows.
  * Memory: the word; nothing per thread. */
@@ -22,7 +22,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 static inline void fgi_lock(struct fg_lock *l)
 {
 	while (!fgi_trylock(l))
-		fgi_spin_turn();
+		fgi_spin_once();
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)

@@ -22,7 +22,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 static inline void fgi_lock(struct fg_lock *l)
 {
 	while (!fgi_trylock(l))
-		fgi_spin_turn();
+		fgi_spin_once();
 }
 
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)

@@ -38,7 +38,7 @@ static inline void fgi_lock(struct fg_lock *l)
 	FGI_TICKET_DRAWN();
 	/* acquire: pairs with the holder's release of `serving` */
 	while (fg_load_acquire(&l->serving) != ticket)
-		fgi_spin_turn();
+		fgi_spin_once();
 	FGI_TICKET_SERVED();
 }
 

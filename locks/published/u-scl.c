@@ -159,7 +159,7 @@ static void wait_as_head(struct fg_lock *l, const struct lock_slice *s)
 			fgi_word_park(&l->word, &p);
 			fgi_spin_budget_renew(&p);
 		}
-		fgi_spin_turn();
+		fgi_spin_once();
 	}
 }
 

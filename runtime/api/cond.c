@@ -4,8 +4,8 @@
  * C1  A thread touches the condition variable when it joins, never after it was granted.
  * C2  It joins before it unlocks the mutex.
  * C3  A thread whose time has come and that is no longer in the list is being granted: it waits for that.
- * C4  A broadcast grants at once who is awake. The sleepers are a chain: each grants the next one when it has the
- *     mutex, which that one needs, too. So a broadcast wakes no crowd into a mutex. */
+ * C4  A broadcast grants the waiters that are awake at once. The sleepers are a chain: each grants the next one when it
+ *     has the mutex, which that one needs, too. So a broadcast wakes no crowd into a mutex. */
 #include "flexguard/cond.h"
 
 #include <errno.h>

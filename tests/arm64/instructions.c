@@ -38,7 +38,7 @@ uint32_t and_relaxed(uint32_t *p, uint32_t v)
 	return fg_fetch_and_relaxed(p, v);
 }
 
-bool biased_release(uint32_t *p, uint32_t v)
+bool asymmetric_release(uint32_t *p, uint32_t v)
 {
 	return fgi_asymmetric_release(p, v);
 }

@@ -47,7 +47,7 @@ exclusive="$plain
 add_release ldxr stlxr
 or_relaxed ldxr stxr
 and_relaxed ldxr stxr
-biased_release ldxr stlxr
+asymmetric_release ldxr stlxr
 cas_relaxed ldxr stxr
 cas_acquire ldaxr stxr
 cas_acq_rel ldaxr stlxr"
@@ -55,7 +55,7 @@ atomic="$plain
 add_release ldaddl
 or_relaxed ldset
 and_relaxed ldclr
-biased_release ldclrl
+asymmetric_release ldclrl
 cas_relaxed cas
 cas_acquire casa
 cas_acq_rel casal"
@@ -63,7 +63,7 @@ called="$plain
 add_release __aarch64_ldadd4_rel
 or_relaxed __aarch64_ldset4_relax
 and_relaxed __aarch64_ldclr4_relax
-biased_release __aarch64_ldclr4_rel
+asymmetric_release __aarch64_ldclr4_rel
 cas_relaxed __aarch64_cas4_relax
 cas_acquire __aarch64_cas4_acq
 cas_acq_rel __aarch64_cas4_acq_rel"

@@ -145,9 +145,9 @@ static void ask_for_short_slices(void)
 	CHECK(syscall(SYS_sched_setattr, 0, &request, 0) == 0, "sched_setattr: %m");
 }
 
-static void loiter(uint32_t turns)
+static void loiter(uint32_t spins)
 {
-	while (turns--)
+	while (spins--)
 		__asm__ volatile("" ::: "memory");
 }
 

@@ -11,10 +11,10 @@ static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 /* Up to 64 us, most of it far less, and sometimes long enough that the other side sleeps. */
 static void delay(unsigned int random)
 {
-	volatile unsigned int turns = random % 61 == 0 ? 60000 : (random >> 8) % (1u << random % 12);
+	volatile unsigned int spins = random % 61 == 0 ? 60000 : (random >> 8) % (1u << random % 12);
 
-	while (turns)
-		turns--;
+	while (spins)
+		spins--;
 }
 
 /* Two threads pass a turn, each with delays of its own before the signal, which is given with or without the mutex. */

@@ -7,7 +7,7 @@
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t *c;
 static int waiting, returned;
-static int distance = 50; /* between signal and cancellation, at most 97 times so many turns */
+static int distance = 50; /* between signal and cancellation, at most 97 times so many spins */
 
 static void unlock(void *arg)
 {
@@ -36,9 +36,9 @@ static pthread_t start_waiting(int n)
 	return thread;
 }
 
-static void idle(int turns)
+static void idle(int spins)
 {
-	for (volatile int delay = turns; delay > 0; delay--)
+	for (volatile int delay = spins; delay > 0; delay--)
 		;
 }
 

@@ -146,7 +146,7 @@ static void *abandoner(void *argument)
 			continue;
 		CHECK(abandoned[k].begun == abandoned[k].ended, "two threads are in");
 		abandoned[k].begun++;
-		for (unsigned int turn = 0; turn < (r >> 20) % 200; turn++)
+		for (unsigned int pause = 0; pause < (r >> 20) % 200; pause++)
 			fg_pause();
 		if ((r >> 30) % 256 == 0)
 			fgi_nap(30000);
@@ -187,10 +187,10 @@ static void test_abandoned(unsigned int threads, unsigned int n)
 /* ---- fork while others wait for what the forking thread holds ---- */
 static uint32_t stop_forking;
 
-static void *contender(void *patient)
+static void *contender(void *waits)
 {
 	while (!fg_load_relaxed(&stop_forking)) {
-		if (patient)
+		if (waits)
 			fgi_lock(&lock);
 		else if (!enter_in_time(&lock, 20000))
 			continue;
@@ -243,7 +243,7 @@ static void test_fork(void)
 		fgi_self();
 		fgi_lock(&lock);
 		before = counter;
-		for (int turn = 0; turn < 1000 * (i % 8); turn++)
+		for (int pause = 0; pause < 1000 * (i % 8); pause++)
 			fg_pause(); /* the others queue up */
 		pid = fork();
 		CHECK(pid >= 0);

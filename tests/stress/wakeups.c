@@ -39,9 +39,9 @@ static uint64_t visits; /* of all threads */
 static bool finished;
 static pthread_barrier_t round_begins, round_ends;
 
-static void pause_for(uint64_t turns)
+static void pause_for(uint64_t pauses)
 {
-	while (turns--)
+	while (pauses--)
 		fg_pause();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The default lock with a longer TURN and counted wake-ups; the pages of some monitors; the lock of a test. */
+/* The default lock with a longer LONG_WAIT and counted wake-ups; the pages of some monitors; the lock of a test. */
 #ifndef FG_TESTS_COUNTED_LOCK_H
 #define FG_TESTS_COUNTED_LOCK_H
 
@@ -19,13 +19,13 @@ static inline int wake_and_count(uint32_t *word, int n)
 	return number;
 }
 
-/* Long enough for a test to see what a waiter does before a TURN has passed. */
-#define FGI_TURN_NS 20000000u
+/* Long enough for a test to see what a waiter does before a LONG_WAIT has passed. */
+#define FGI_LONG_WAIT_NS 20000000u
 #define fgi_futex_wake wake_and_count
 #include "tests/unit/crowd.h"
 #undef fgi_futex_wake
 
-#define PATIENCE_US (4 * FGI_TURN_NS / 1000)
+#define GIVES_UP_US (4 * FGI_LONG_WAIT_NS / 1000)
 #define FLAG_SETS 8
 
 static struct fg_lock lock;

@@ -398,7 +398,7 @@ static void test_handler_waits_for_the_same(void)
 static void *gives_up(void *clock_)
 {
 	clockid_t clock = (clockid_t)(intptr_t)clock_;
-	struct timespec until = from_now(clock, PATIENCE_US);
+	struct timespec until = from_now(clock, GIVES_UP_US);
 	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), took_us;
 
 	errno = 4711;
@@ -407,7 +407,7 @@ static void *gives_up(void *clock_)
 	CHECK_SECTIONS(0);
 	took_us = (fgi_now_ns(CLOCK_MONOTONIC) - began) / 1000;
 	if (clock == CLOCK_MONOTONIC)
-		CHECK(took_us >= PATIENCE_US, "it gave up after %lu us", (unsigned long)took_us);
+		CHECK(took_us >= GIVES_UP_US, "it gave up after %lu us", (unsigned long)took_us);
 	return NULL;
 }
 

@@ -81,7 +81,7 @@ static void *successor(void *unused)
 	return NULL;
 }
 
-static void test_heir(void)
+static void test_successor(void)
 {
 	pthread_t thread = check_thread(successor, NULL);
 
@@ -114,6 +114,6 @@ int main(void)
 	check_watchdog(100);
 	fgi_self();
 	test_at_the_release();
-	test_heir();
+	test_successor();
 	return 0;
 }

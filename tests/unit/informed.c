@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When an informed spinlock draws a ticket. One thread takes the lock; at each turn of its waiting a script sees what
+/* When an informed spinlock draws a ticket. One thread takes the lock; at each spin of its waiting a script sees what
  * it has done, and plays the other threads and the monitor.
  *
  *   informed RULE    1: the lock has the rule for a stalled queue; 0: it is as published */
@@ -8,16 +8,16 @@
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
 
-static void turn(void);
+static void spin(void);
 
-static inline int turn_by_yield(void)
+static inline int spin_by_yield(void)
 {
-	turn();
+	spin();
 	return 0;
 }
 
-#define fg_pause turn
-#define sched_yield turn_by_yield
+#define fg_pause spin
+#define sched_yield spin_by_yield
 #include FGI_LOCK_FILE
 #undef fg_pause
 #undef sched_yield
@@ -31,12 +31,12 @@ static inline int turn_by_yield(void)
 static struct fg_shared page = {.heartbeat_ns = INT64_MAX};
 static struct fg_lock lock;
 static bool rule;
-static uint32_t turns, slices;
+static uint32_t spins, slices;
 static void (*script)(void);
 
-static void turn(void)
+static void spin(void)
 {
-	turns++;
+	spins++;
 	script();
 }
 
@@ -50,22 +50,22 @@ static void next_slice(void)
 		fg_store_relaxed(&page.slice_end_ns[cpu], end + slices);
 }
 
-/* Takes the lock whose tickets from `serving` to `next` are those of others. Returns after how many turns. */
+/* Takes the lock whose tickets from `serving` to `next` are those of others. Returns after how many spins. */
 static uint32_t take(uint32_t serving, uint32_t next, uint32_t stalled, void (*others)(void))
 {
 	lock = (struct fg_lock){.next = next, .serving = serving, .forks = fgi_forks, .stalled = stalled};
 	script = others;
-	turns = slices = 0;
+	spins = slices = 0;
 	next_slice();
 	fgi_lock(&lock);
 	CHECK_IS(lock.serving, next); /* it drew the ticket after theirs */
 	CHECK_IS(lock.next, next + 1);
 	fgi_unlock(&lock);
 	CHECK_IS(lock.serving, next + 1);
-	return turns;
+	return spins;
 }
 
-static void no_turn(void)
+static void never(void)
 {
 	CHECK(0, "waits for a free lock");
 }
@@ -73,17 +73,17 @@ static void no_turn(void)
 /* A million waiters need 6 s. Not capable: no ticket in this slice, but one in the next, capable or not (line 39). */
 static void too_long_a_queue(void)
 {
-	CHECK_IS(lock.next, turns == 1 ? 1000000 : 1000001);
+	CHECK_IS(lock.next, spins == 1 ? 1000000 : 1000001);
 	next_slice();
-	if (turns > 1)
+	if (spins > 1)
 		fg_store_release(&lock.serving, 1000000);
 }
 
 static void long_wait(void)
 {
 	CHECK_IS(lock.next, 3);
-	CHECK_IS(lock.stalled, rule && turns > 16384 ? 3 : 0);
-	if (turns == 20000)
+	CHECK_IS(lock.stalled, rule && spins > 16384 ? 3 : 0);
+	if (spins == 20000)
 		fg_store_release(&lock.serving, 2);
 }
 
@@ -91,7 +91,7 @@ static void long_wait(void)
 static void stalled_queue(void)
 {
 	CHECK_IS(lock.next, rule ? 5 : 6);
-	if (turns == 3)
+	if (spins == 3)
 		fg_store_release(&lock.serving, 5);
 	next_slice();
 }
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 	check_watchdog(60);
 	fgi_self();
 	fgi_monitor_attach(&page);
-	CHECK_IS(take(7, 7, 0, no_turn), 0);
+	CHECK_IS(take(7, 7, 0, never), 0);
 	CHECK_IS(take(0, 1000000, 0, too_long_a_queue), 2);
 	CHECK_IS(take(0, 2, 0, long_wait), 20000);
 	CHECK_IS(take(1, 5, 5, stalled_queue), 3);

@@ -26,8 +26,8 @@ static struct {
 /* Busy, so that both run when it happens; but on a machine with one CPU the other must have its turn. */
 static void await(const uint32_t *word, uint32_t value)
 {
-	for (unsigned int turns = 1; fg_load_acquire(word) != value; turns++)
-		if (turns % 1024 == 0)
+	for (unsigned int spins = 1; fg_load_acquire(word) != value; spins++)
+		if (spins % 1024 == 0)
 			sched_yield();
 }
 

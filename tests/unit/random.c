@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The lots that cna and malthusian draw (locks/parts/random.h): each thread has a sequence of its own, and one draw
- * in n wins. */
+/* What cna and malthusian draw at random (locks/parts/random.h): each thread has a sequence of its own, and one draw in
+ * n wins. */
 #include <pthread.h>
 
 #include "locks/parts/random.h"
 #include "tests/check.h"
 
 #define THREADS 16
-#define LOTS 100000u
+#define DRAWS 100000u
 #define ONE_IN 50u
 
 struct drawn {
 	pthread_t thread;
 	uint64_t first; /* of 64 draws, one in two of which wins */
-	uint32_t won;   /* of LOTS, one in ONE_IN of which wins */
+	uint32_t won;   /* of DRAWS, one in ONE_IN of which wins */
 };
 
 static void *draw(void *argument)
@@ -22,7 +22,7 @@ static void *draw(void *argument)
 
 	for (int i = 0; i < 64; i++)
 		d->first = d->first << 1 | fgi_once_in(2);
-	for (uint32_t i = 0; i < LOTS; i++)
+	for (uint32_t i = 0; i < DRAWS; i++)
 		d->won += fgi_once_in(ONE_IN);
 	return NULL;
 }

@@ -2,9 +2,9 @@
 /* The spin count of a lock is what its waiters really do: two threads wait behind a held lock, and each one's count is
  * compared with the spin hints and yields that it executed, counted where they are executed.
  *
- *   spins LEAST     each waiter must busy-wait for LEAST turns before it parks or gets the lock; 0: it may park at once
+ *   spins LEAST     each waiter must busy-wait for LEAST spins before it parks or gets the lock; 0: it may park at once
  *
- * The owner releases the lock when each waiter has taken TURNS turns or has parked, whichever comes first. */
+ * The owner releases the lock when each waiter has spun SPINS times or has parked, whichever comes first. */
 #include <sched.h>
 
 #include "runtime/arch/arch.h"
@@ -36,7 +36,7 @@ static inline int executed_yield(void)
 #include "tests/check.h"
 
 #define WAITERS 2
-#define TURNS 64u /* fewer than the shortest bound on spinning */
+#define SPINS 64u /* fewer than the shortest bound on spinning */
 #define ROUNDS 20
 
 static struct fg_lock lock;
@@ -56,18 +56,18 @@ static void *waiter_main(void *argument)
 	w->block = &fg_thread;
 	fg_store_release(&w->executed, &executed);
 	fgi_lock(&lock);
-	CHECK(fg_thread.spins == executed, "%lu turns counted, %lu executed", (unsigned long)fg_thread.spins,
+	CHECK(fg_thread.spins == executed, "%lu spins counted, %lu executed", (unsigned long)fg_thread.spins,
 	      (unsigned long)executed);
-	CHECK(executed >= least, "%lu turns while the lock was held", (unsigned long)executed);
+	CHECK(executed >= least, "%lu spins while the lock was held", (unsigned long)executed);
 	fgi_unlock(&lock);
 	return NULL;
 }
 
 static bool waiter_is_ready(const struct waiter *w)
 {
-	const uint64_t *turns = fg_load_acquire(&w->executed);
+	const uint64_t *spins = fg_load_acquire(&w->executed);
 
-	return turns && (fg_load_relaxed(turns) >= TURNS || fg_load_relaxed(&w->block->parks) > 0);
+	return spins && (fg_load_relaxed(spins) >= SPINS || fg_load_relaxed(&w->block->parks) > 0);
 }
 
 int main(int argc, char **argv)

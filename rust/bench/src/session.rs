@@ -31,12 +31,12 @@ pub struct Step {
 /// what disturbs the machine for a while hits all of them.
 pub fn interleave(warmup: u32, rounds: u32, points: usize, subjects: usize) -> Vec<Step> {
     let mut steps = Vec::new();
-    for turn in 0..warmup + rounds {
+    for pass in 0..warmup + rounds {
         for point in 0..points {
             steps.extend((0..subjects).map(|i| Step {
-                round: turn.checked_sub(warmup),
+                round: pass.checked_sub(warmup),
                 point,
-                subject: (i + turn as usize) % subjects,
+                subject: (i + pass as usize) % subjects,
             }));
         }
     }

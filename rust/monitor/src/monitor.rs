@@ -150,8 +150,8 @@ impl Monitor {
     }
 
     /// How often the server has looked for clients: while it grows, the server is not stuck.
-    pub fn turns(&self) -> u64 {
-        self.tally.turns.load(Ordering::Relaxed)
+    pub fn looks(&self) -> u64 {
+        self.tally.looks.load(Ordering::Relaxed)
     }
 
     /// Where it listens.

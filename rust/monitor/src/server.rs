@@ -2,7 +2,7 @@
 //! The socket's server: one thread, nothing in it blocks.
 //!
 //! A client that is slow, silent or hostile costs a place for a second at most, and its user's share of the places and
-//! of the connections a second (clients.rs): an honest one sends its message at once and is done within one turn of the
+//! of the connections a second (clients.rs): an honest one sends its message at once and is done within one pass of the
 //! loop. The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half
 //! and this process, but not the socket.
 
@@ -29,7 +29,7 @@ use crate::socket::Listener;
 use crate::stream::{Said, hang_up, hung_up, reply};
 use crate::{Error, Stats, Stop};
 
-/// Clients taken in before the others get a turn: a flood of connections must not keep us from stopping.
+/// Clients taken in before the others are served: a flood of connections must not keep us from stopping.
 const MAX_ACCEPTS: usize = 64;
 /// How long the server accepts no client after the system had no descriptor or memory for one.
 const RECESS: Duration = Duration::from_millis(500);
@@ -37,7 +37,7 @@ const RECESS: Duration = Duration::from_millis(500);
 /// What a list costs, in connections: it looks at every thread of the machine.
 const LIST_PRICE: f64 = 100.0;
 /// The longest that the server sleeps.
-const TURN: Duration = Duration::from_secs(1);
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// What the server has done; read by other threads.
 #[derive(Debug, Default)]
@@ -46,8 +46,8 @@ pub struct Tally {
     pub refusals: Refusals,
     /// Processes for which no domain was free.
     pub without_domain: AtomicU64,
-    /// Turns of the server's loop, one a second at least.
-    pub turns: AtomicU64,
+    /// How often it has looked for clients, once a second at least.
+    pub looks: AtomicU64,
 }
 
 pub struct Server<'a> {
@@ -68,7 +68,7 @@ impl Server<'_> {
         let mut rates = Rates::default();
         let mut recess_until = None;
         loop {
-            self.tally.turns.fetch_add(1, Ordering::Relaxed);
+            self.tally.looks.fetch_add(1, Ordering::Relaxed);
             let now = Instant::now();
             recess_until = recess_until.filter(|&until| now < until);
             while clients.0.front().is_some_and(|c| now >= c.deadline) {
@@ -264,8 +264,8 @@ fn wait(
     // The front client is the oldest, so its deadline is the first.
     let deadline = clients.0.front().map(|client| client.deadline);
     let wake = [deadline, recess_until].into_iter().flatten().min();
-    let left = wake.map_or(TURN, |wake| wake.saturating_duration_since(Instant::now()));
-    let left = left.min(TURN) + Duration::from_millis(1);
+    let left = wake.map_or(LONGEST_SLEEP, |wake| wake.saturating_duration_since(Instant::now()));
+    let left = left.min(LONGEST_SLEEP) + Duration::from_millis(1);
     let timeout = PollTimeout::try_from(left).expect("a second fits");
     match poll(&mut fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => {}

@@ -206,7 +206,7 @@ fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
     let socket = served.monitor.socket().clone();
     output::announce(&line(args, "ready", &socket, None)?);
     notify(NotifyState::Ready);
-    let mut turns = 0;
+    let mut looks = 0;
     while !served.has_stopped() {
         match signals::wait(Some(LOOK)).map(|signal| signal.number) {
             Some(libc::SIGUSR2) => {
@@ -218,8 +218,8 @@ fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
             _ => {}
         }
         // The server looks for clients once a second at least. If it does not, the watchdog is to end us.
-        let now = served.monitor.turns();
-        if now != std::mem::replace(&mut turns, now) && sd_notify::watchdog_enabled().is_some() {
+        let now = served.monitor.looks();
+        if now != std::mem::replace(&mut looks, now) && sd_notify::watchdog_enabled().is_some() {
             notify(NotifyState::Watchdog);
         }
     }

@@ -22,7 +22,7 @@ use crate::top::state::{Next, State};
 use crate::top::view;
 
 /// From one drawing to the next, where no key is pressed: the screen may have another size.
-const TURN: Duration = Duration::from_millis(100);
+const REDRAW: Duration = Duration::from_millis(100);
 
 /// Show live which programs are preempted in critical sections, how often, for how long, and by whom
 ///
@@ -126,7 +126,7 @@ fn is_pressed(limit: Duration) -> Result<bool> {
     let ready = poll(&mut fds, limit).context("cannot wait for keys")?;
     let events = fds[0].revents().unwrap_or(PollFlags::empty());
     if events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
-        return Err(Failure::new("the terminal has gone"));
+        return Err(Failure::new("the terminal is gone"));
     }
     Ok(ready > 0)
 }
@@ -147,7 +147,7 @@ impl Top {
                 .draw(|frame| view::draw(frame, &state, &name))
                 .context("cannot draw")?;
             drop(screen);
-            let left = look_at.saturating_duration_since(Instant::now()).min(TURN);
+            let left = look_at.saturating_duration_since(Instant::now()).min(REDRAW);
             if !is_pressed(left)? {
                 continue;
             }

@@ -15,7 +15,7 @@
 #include "runtime/membarrier.h"
 
 #define FGI_LATE_ONE_IN 8u
-#define FGI_LATEST_TURNS 2048u /* some 50 us */
+#define FGI_LATEST_SPINS 2048u /* some 50 us */
 
 static struct {
 	uint32_t begun, arrived;
@@ -28,7 +28,7 @@ static inline bool fgi_asymmetric_release(uint32_t *word, uint32_t kept)
 	__atomic_add_fetch(&fgi_late_stores.begun, 1, __ATOMIC_SEQ_CST);
 	found = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 	if (dice % FGI_LATE_ONE_IN == 0)
-		for (uint32_t turn = 0; turn < dice / FGI_LATE_ONE_IN % FGI_LATEST_TURNS; turn++)
+		for (uint32_t spin = 0; spin < dice / FGI_LATE_ONE_IN % FGI_LATEST_SPINS; spin++)
 			__builtin_ia32_pause();
 	__atomic_store_n(word, found & kept, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&fgi_late_stores.arrived, 1, __ATOMIC_SEQ_CST);
