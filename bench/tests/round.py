@@ -175,9 +175,9 @@ def check_variables():
     asleep = round_of("shm", 1, 1, trace_us=10000, hold_sleep_us=300000)["runnable"]["samples"]
     check(sum(asleep) <= len(asleep) / 2, asleep)
 
-    windows = round_of("shm", 2, 2.1)["fairness_1s"]
-    check(windows["windows"] == 2 and 0.5 <= windows["factor"] <= windows["worst_factor"] <= 1, windows)
-    check(0.5 <= windows["normalised"] <= windows["worst_normalised"] <= 1, windows)
+    intervals = round_of("shm", 2, 2.1)["fairness_1s"]
+    check(intervals["intervals"] == 2 and 0.5 <= intervals["factor"] <= intervals["worst_factor"] <= 1, intervals)
+    check(0.5 <= intervals["normalised"] <= intervals["worst_normalised"] <= 1, intervals)
 
     large = round_of("shm", 2, 0.2, lock_count=1000000, lines=1)
     check(large["memory"]["rss_bytes"] >= 1000000 * 64, large)

@@ -64,8 +64,8 @@ static void print_shares(const struct fgb_round *round, uint64_t *ops)
 		printf("%s%" PRIu64, i ? "," : "", ops[i]);
 	fairness = fgb_fairness(ops, (unsigned int)round->threads);
 	printf("],\"fairness_factor\":%.4f,\"fairness_normalised\":%.4f,", fairness.factor, fairness.normalised);
-	fgb_windows_print(&round->windows[0]);
-	fgb_windows_print(&round->windows[1]);
+	fgb_intervals_print(&round->intervals[0]);
+	fgb_intervals_print(&round->intervals[1]);
 }
 
 /* One object for each place of the --nice list: threads of the same level that stand apart in it stay apart. */

@@ -175,9 +175,9 @@ static int open_samplers(struct fgb_round *round)
 	if (!error)
 		error = fgb_trace_open(&round->trace, round->trace_us, tids, (uint32_t)round->threads, round->seconds);
 	if (!error)
-		error = fgb_windows_init(&round->windows[0], 1, (uint32_t)round->threads);
+		error = fgb_intervals_init(&round->intervals[0], 1, (uint32_t)round->threads);
 	if (!error)
-		error = fgb_windows_init(&round->windows[1], 10, (uint32_t)round->threads);
+		error = fgb_intervals_init(&round->intervals[1], 10, (uint32_t)round->threads);
 	free(tids);
 	return error;
 }
@@ -185,8 +185,8 @@ static int open_samplers(struct fgb_round *round)
 static void close_samplers(struct fgb_round *round)
 {
 	fgb_trace_free(&round->trace);
-	fgb_windows_free(&round->windows[0]);
-	fgb_windows_free(&round->windows[1]);
+	fgb_intervals_free(&round->intervals[0]);
+	fgb_intervals_free(&round->intervals[1]);
 }
 
 static uint64_t ops_so_far(const void *argument, uint32_t i)
@@ -201,8 +201,8 @@ static void measure(struct fgb_round *round)
 {
 	for (uint64_t second = 1; (double)second <= round->seconds; second++) {
 		fgb_sleep_until(round->begin.at.ns + second * 1000000000u);
-		fgb_windows_second(&round->windows[0], second, ops_so_far, round);
-		fgb_windows_second(&round->windows[1], second, ops_so_far, round);
+		fgb_intervals_second(&round->intervals[0], second, ops_so_far, round);
+		fgb_intervals_second(&round->intervals[1], second, ops_so_far, round);
 	}
 	fgb_sleep_until(round->begin.at.ns + (uint64_t)(round->seconds * 1e9));
 }

@@ -10,10 +10,10 @@
 #include "bench/worker/bench.h"
 #include "bench/worker/clock.h"
 #include "bench/worker/hogs.h"
+#include "bench/worker/intervals.h"
 #include "bench/worker/options.h"
 #include "bench/worker/ramp.h"
 #include "bench/worker/trace.h"
-#include "bench/worker/windows.h"
 
 struct fgb_round;
 
@@ -53,7 +53,7 @@ struct fgb_round {
 	sem_t started;                  /* posted by each thread */
 	struct fgb_hogs hogs;
 	struct fgb_trace trace;
-	struct fgb_windows windows[2];
+	struct fgb_intervals intervals[2];
 	bool ramps;
 	struct fgb_ramp ramp;
 	struct fgb_worker *workers;

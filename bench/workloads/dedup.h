@@ -34,8 +34,8 @@
 #define FGB_DEDUP_MOST 8192
 #define FGB_DEDUP_CUT 53 /* the upper 11 bits of the rolling hash are 0: every 2048 bytes */
 #define FGB_DEDUP_PIECES (FGB_DEDUP_FRAGMENT / FGB_DEDUP_LEAST) /* chunks of a fragment, at most */
-#define FGB_DEDUP_WINDOW 64                                     /* fragments between input and output */
-#define FGB_DEDUP_CHUNKS (FGB_DEDUP_WINDOW * FGB_DEDUP_PIECES)
+#define FGB_DEDUP_UNDERWAY 64                                   /* fragments between input and output */
+#define FGB_DEDUP_CHUNKS (FGB_DEDUP_UNDERWAY * FGB_DEDUP_PIECES)
 #define FGB_DEDUP_QUEUES 16 /* of a stage, at most */
 #define FGB_DEDUP_WRITTEN (1u << 20)
 
@@ -185,7 +185,7 @@ static uint32_t fgb_dedup_cut(uint32_t from, uint32_t end)
 	return most;
 }
 
-/* The next fragment, of which the output waits for none more than FGB_DEDUP_WINDOW before; a pass begins when the one
+/* The next fragment, of which the output waits for none more than FGB_DEDUP_UNDERWAY before; a pass begins when the one
  * before it is all written. False: none yet. */
 static bool fgb_dedup_take(uint64_t *fragment, uint64_t *acquired)
 {
@@ -196,7 +196,8 @@ static bool fgb_dedup_take(uint64_t *fragment, uint64_t *acquired)
 	*acquired = fg_cycles_ordered();
 	next = fg_load_relaxed(&fgb_dedup.input.next);
 	written = fg_load_acquire(&fgb_dedup.output.fragments); /* of fgb_dedup_drain */
-	may = next == written || (next < written + FGB_DEDUP_WINDOW && fgb_dedup_pass(next) == fgb_dedup_pass(written));
+	may = next == written ||
+	      (next < written + FGB_DEDUP_UNDERWAY && fgb_dedup_pass(next) == fgb_dedup_pass(written));
 	if (may && next % fgb_dedup.fragments == 0)
 		fg_store_relaxed(&fgb_dedup.used, 0);
 	if (may)
@@ -209,7 +210,7 @@ static bool fgb_dedup_take(uint64_t *fragment, uint64_t *acquired)
 static void fgb_dedup_split(struct fgb_dedup_thread *t, uint64_t fragment)
 {
 	uint32_t at = (uint32_t)(fragment % fgb_dedup.fragments) * FGB_DEDUP_FRAGMENT, end = at + FGB_DEDUP_FRAGMENT;
-	uint32_t number = (uint32_t)(fragment % FGB_DEDUP_WINDOW) * FGB_DEDUP_PIECES;
+	uint32_t number = (uint32_t)(fragment % FGB_DEDUP_UNDERWAY) * FGB_DEDUP_PIECES;
 
 	for (t->fragments++; at < end; number++) {
 		struct fgb_dedup_chunk *c = &fgb_dedup.chunk[number];
@@ -320,7 +321,7 @@ static void fgb_dedup_write(uint32_t number)
 	fragment = fg_load_relaxed(&fgb_dedup.output.fragments);
 	fgb_dedup.output.ready[number] = true;
 	for (;;) {
-		uint64_t at = fragment % FGB_DEDUP_WINDOW * FGB_DEDUP_PIECES + fgb_dedup.output.piece;
+		uint64_t at = fragment % FGB_DEDUP_UNDERWAY * FGB_DEDUP_PIECES + fgb_dedup.output.piece;
 		const struct fgb_dedup_chunk *c = &fgb_dedup.chunk[at % FGB_DEDUP_CHUNKS];
 
 		if (!fgb_dedup.output.ready[at % FGB_DEDUP_CHUNKS] || !fgb_dedup_append(c))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/worker/windows.h"
+#include "bench/worker/intervals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 #include "bench/worker/fairness.h"
 #include "bench/worker/status.h"
 
-int fgb_windows_init(struct fgb_windows *w, uint32_t seconds, uint32_t threads)
+int fgb_intervals_init(struct fgb_intervals *w, uint32_t seconds, uint32_t threads)
 {
-	*w = (struct fgb_windows){.seconds = seconds, .threads = threads};
+	*w = (struct fgb_intervals){.seconds = seconds, .threads = threads};
 	w->before = calloc(threads, sizeof(*w->before));
 	w->inside = calloc(threads, sizeof(*w->inside));
 	if (w->before && w->inside)
@@ -18,14 +18,14 @@ int fgb_windows_init(struct fgb_windows *w, uint32_t seconds, uint32_t threads)
 	return FGB_FAILED;
 }
 
-void fgb_windows_free(struct fgb_windows *w)
+void fgb_intervals_free(struct fgb_intervals *w)
 {
 	free(w->before);
 	free(w->inside);
 }
 
-void fgb_windows_second(struct fgb_windows *w, uint64_t second, uint64_t (*ops_of)(const void *argument, uint32_t i),
-			const void *argument)
+void fgb_intervals_second(struct fgb_intervals *w, uint64_t second,
+			  uint64_t (*ops_of)(const void *argument, uint32_t i), const void *argument)
 {
 	struct fgb_fairness fairness;
 
@@ -47,11 +47,11 @@ void fgb_windows_second(struct fgb_windows *w, uint64_t second, uint64_t (*ops_o
 		w->worst_normalised = fairness.normalised;
 }
 
-void fgb_windows_print(const struct fgb_windows *w)
+void fgb_intervals_print(const struct fgb_intervals *w)
 {
 	if (!w->count)
 		return;
-	printf("\"fairness_%us\":{\"windows\":%u,\"factor\":%.4f,\"worst_factor\":%.4f,\"normalised\":%.4f,"
+	printf("\"fairness_%us\":{\"intervals\":%u,\"factor\":%.4f,\"worst_factor\":%.4f,\"normalised\":%.4f,"
 	       "\"worst_normalised\":%.4f},",
 	       w->seconds, w->count, w->factor / w->count, w->worst_factor, w->normalised / w->count,
 	       w->worst_normalised);
