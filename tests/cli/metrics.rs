@@ -157,7 +157,7 @@ fn who_is_slow_or_talks_for_ever_is_dropped() {
 #[test]
 fn bad_addresses_are_refused_with_what_to_do() {
     for (address, why) in [
-        ("0.0.0.0:9477", "others than this machine"),
+        ("0.0.0.0:9477", "other machines could reach it"),
         ("localhost", "loopback"),
         ("/dev/null", "in use"),
         ("/nonexistent/m.sock", "No such file"),

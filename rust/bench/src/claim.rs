@@ -224,7 +224,7 @@ impl Claim {
             return Err("a claim has either least or most".into());
         }
         if matches!(self.published, Published::Each(_)) {
-            return Err("`published` has not as many numbers as `at` has values".into());
+            return Err("`published` needs one number for each value in `at`".into());
         }
         let measures = scene.workload.measures();
         let of = self.of.clone().unwrap_or_default();

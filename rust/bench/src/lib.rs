@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Locks measured one against another, in interleaved rounds: the library behind `flexguard bench`. It knows nothing of the
+//! Locks compared with one another, in interleaved rounds: the library behind `flexguard bench`. It knows nothing of the
 //! command's arguments; the command turns them into the plain structs of this crate.
 //!
 //! | what is measured | |

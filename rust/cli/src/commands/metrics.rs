@@ -164,7 +164,7 @@ impl Listener {
             .map_err(|f| f.advice(advice))?;
         if !parsed.ip().is_loopback() {
             let why = Failure::new(format_args!(
-                "{doing}: others than this machine could reach it"
+                "{doing}: other machines could reach it"
             ));
             return Err(why.advice(advice));
         }

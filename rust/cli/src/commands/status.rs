@@ -22,7 +22,7 @@ const ABSENT: u8 = 3;
 
 /// Show what the machine's monitor counts, which programs it watches, and who holds its counter up
 ///
-/// It needs no privilege. What /proc tells of other users' programs it may not show: their lock, for example.
+/// It needs no privilege. So it cannot show what /proc hides of other users' programs, their lock for example.
 #[derive(Debug, Args)]
 pub struct Status {
     /// The socket to ask: a path, or @NAME in the abstract namespace

@@ -23,7 +23,7 @@ subcommands! {
     report::Report,
 }
 
-/// Measure locks, one against another
+/// Measure locks and compare them with one another
 ///
 /// Rounds are interleaved. Values are medians with intervals. A winner is named only if it differs by more than the noise.
 #[derive(Debug, Args)]
