@@ -12,6 +12,10 @@ const NAMED: usize = 4;
 pub fn verdict(leader: &Leader) -> String {
     let name = &leader.leader;
     let lead = times(leader.lead);
+    if leader.too_few_rounds && leader.lead <= 1.0 {
+        // The best of the medians is not the best of the rounds.
+        return "no clear leader, and too few rounds to call a winner (6 or more)".into();
+    }
     if leader.too_few_rounds {
         return format!(
             "{name} leads by {lead}, but in too few rounds to call a winner (6 or more)"
@@ -171,7 +175,10 @@ mod tests {
             verdict(&leader(false, &["b", "c", "d", "e"], false)),
             "cannot be told apart: a, b, c and 2 more"
         );
-        assert!(verdict(&leader(false, &["b"], true)).contains("too few rounds"));
+        let few = leader(false, &["b"], true);
+        assert!(verdict(&few).starts_with("a leads by 1.50×, but in too few rounds"));
+        let few = Leader { lead: 0.93, ..few };
+        assert!(verdict(&few).starts_with("no clear leader, and too few rounds"));
     }
 
     #[test]

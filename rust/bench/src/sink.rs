@@ -34,7 +34,9 @@ impl Sink {
         };
         if !special {
             // It vanishes again at once: only the question counts.
-            named_with_usual_mode(sink.directory()).context(doing)?;
+            named_with_usual_mode(sink.directory())
+                .context(doing)
+                .map_err(|failure| failure.advice("give a path that you may write to"))?;
         }
         Ok(sink)
     }
@@ -86,8 +88,11 @@ impl Sink {
 /// A directory that is made if need be, and can be written to.
 pub fn directory(path: &Path) -> Result<()> {
     let doing = format!("cannot write into {}", path.display());
-    fs::create_dir_all(path).context(&doing)?;
-    named_with_usual_mode(path).map(|_| ()).context(doing)
+    fs::create_dir_all(path)
+        .and_then(|()| named_with_usual_mode(path))
+        .map(|_| ())
+        .context(doing)
+        .map_err(|failure| failure.advice("give a directory that you may write to"))
 }
 
 /// A temporary file is private by default; a result is not.

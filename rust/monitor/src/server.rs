@@ -264,7 +264,9 @@ fn wait(
     // The front client is the oldest, so its deadline is the first.
     let deadline = clients.0.front().map(|client| client.deadline);
     let wake = [deadline, recess_until].into_iter().flatten().min();
-    let left = wake.map_or(LONGEST_SLEEP, |wake| wake.saturating_duration_since(Instant::now()));
+    let left = wake.map_or(LONGEST_SLEEP, |wake| {
+        wake.saturating_duration_since(Instant::now())
+    });
     let left = left.min(LONGEST_SLEEP) + Duration::from_millis(1);
     let timeout = PollTimeout::try_from(left).expect("a second fits");
     match poll(&mut fds, timeout) {

@@ -147,7 +147,9 @@ impl Top {
                 .draw(|frame| view::draw(frame, &state, &name))
                 .context("cannot draw")?;
             drop(screen);
-            let left = look_at.saturating_duration_since(Instant::now()).min(REDRAW);
+            let left = look_at
+                .saturating_duration_since(Instant::now())
+                .min(REDRAW);
             if !is_pressed(left)? {
                 continue;
             }
