@@ -163,9 +163,7 @@ impl Listener {
             .context(&doing)
             .map_err(|f| f.advice(advice))?;
         if !parsed.ip().is_loopback() {
-            let why = Failure::new(format_args!(
-                "{doing}: other machines could reach it"
-            ));
+            let why = Failure::new(format_args!("{doing}: other machines could reach it"));
             return Err(why.advice(advice));
         }
         TcpListener::bind(parsed).context(&doing).map(Listener::Tcp)
