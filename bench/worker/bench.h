@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the parts of a worker share. C and C++: an adapter around a C++ lock includes it too.
  *
- *   lock       locks/NAME.c or an adapter in bench/peers/: what is measured
+ *   lock       locks/published/NAME.c or an adapter in bench/peers/: what is measured
  *   workload   bench/workloads/NAME.h: what the threads do with locks; compiled once per lock, so that it inlines.
  *              bench/workloads/pthread/NAME.h: how they wait for one another by pthread calls
  *   round      bench/worker/round.c: threads, phases, hogs, samplers around any workload and any lock */

@@ -12,8 +12,8 @@ const NAMED: usize = 4;
 pub fn verdict(leader: &Leader) -> String {
     let name = &leader.leader;
     let lead = times(leader.lead);
-    if leader.too_few_rounds && leader.lead <= 1.0 {
-        // The best of the medians is not the best of the rounds.
+    if leader.too_few_rounds && leader.lead < 1.005 {
+        // Equal, or the best of the medians is not the best of the rounds.
         return "no clear leader, and too few rounds to call a winner (6 or more)".into();
     }
     if leader.too_few_rounds {
