@@ -265,8 +265,8 @@ impl Advice {
         let (lock, ours, glibc) = (&subject.lock, &subject.counters, &self.glibc);
         match (ours.registered_processes, ours.preempted_critical_sections) {
             (Some(0.0), _) => reasons.push(format!(
-                "No process registered under {lock}: the program is statically linked, is setuid, clears its \
-                 environment, or never used a mutex."
+                "No process registered under {lock}: the program is statically linked, is setuid, or clears \
+                 its environment."
             )),
             (_, Some(count)) => reasons.push(format!(
                 "A run under {lock} saw {count:.0} critical sections preempted."

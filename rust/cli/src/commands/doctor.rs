@@ -308,7 +308,7 @@ fn slice_extension(prefix: &Prefix) -> Check {
         Ok(None) => Check::new(name, State::Ok, "available"),
         Ok(Some(why)) => Check::new(name, State::Absent, format!("not available: {why}"))
             .means("a lock holder cannot ask the scheduler for more time: the locks that need this are refused")
-            .advice("Linux 7.0 or later with CONFIG_RSEQ_SLICE_EXTENSION"),
+            .advice("boot Linux 7.0 or later, built with CONFIG_RSEQ_SLICE_EXTENSION"),
         Err(e) => Check::new(name, State::Absent, format!("unknown: fg-probe does not run: {e}"))
             .means("the installation is incomplete: libexec/flexguard/fg-probe is part of it")
             .advice("run `make`"),

@@ -92,6 +92,6 @@ fn note(lock: &str, counted: &Stats, status: Status) -> Option<String> {
     if lock == POSIX || counted.registered_processes > 0 || status != Status::Exited(0) {
         return None;
     }
-    let causes = "the program is statically linked, is setuid, clears its environment, or never used a mutex";
+    let causes = "the program is statically linked, is setuid, or clears its environment";
     Some(format!("no process registered: {causes}"))
 }
