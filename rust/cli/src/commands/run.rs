@@ -95,7 +95,7 @@ impl Subcommand for Run {
                 ("switches", "Context switches that the monitor looked at."),
                 (
                     "registered-processes",
-                    "Processes whose locks registered with the monitor. 0: no lock was used, or none was replaced.",
+                    "Processes whose locks registered with the monitor. 0: no lock was replaced.",
                 ),
                 (
                     "elapsed-seconds, user-seconds, system-seconds",
