@@ -47,9 +47,9 @@
  * what the first has counted.
  *
  * What it costs a bystander: a per-CPU increment; if any process ever registered, a few loads from the two threads, and
- * what is on the page by CPU. No call of the kernel's: each costs more than all of that (docs/results/monitor-cost.md).
- * Only where some other program keeps storage for the thread, it is looked up in ours in vain. If any process ever
- * asked for the ends of its slices (slice.h), there is one look-up for next.
+ * what is on the page by CPU; no call of the kernel's. Only where some other program keeps storage for the thread, it
+ * is looked up in ours in vain. If any process ever asked for the ends of its slices (slice.h), there is one look-up for
+ * next.
  */
 #include <stdbool.h>
 
@@ -250,7 +250,7 @@ static __always_inline void publish_slice(struct task_struct *next, struct fg_sh
 }
 
 /* The process that has this CPU, and since when: by the clock of its run queue, which the scheduler has just read for
- * `next`. To read a clock here would cost more than all else that a bystander pays. */
+ * `next`. To read a clock is a call, for every bystander. */
 struct cpu_process {
 	int tgid;
 	__u64 since_ns;
