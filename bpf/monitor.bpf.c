@@ -46,10 +46,10 @@
  * predecessor's. While both are attached each switch is judged twice, which changes no count: the second uncounts first
  * what the first has counted.
  *
- * What it costs a bystander: a per-CPU increment; if any process ever registered, a few loads from the two threads, and
- * what is on the page by CPU; no call of the kernel's. Only where some other program keeps storage for the thread, it
- * is looked up in ours in vain. If any process ever asked for the ends of its slices (slice.h), there is one look-up for
- * next.
+ * What it costs a bystander: a per-CPU increment; if any process ever registered, a few loads from the two threads,
+ * and what is on the page by CPU; no call of the kernel's. Only where some other program keeps storage for the thread,
+ * it is looked up in ours in vain. If any process ever asked for the ends of its slices (slice.h), there is one look-up
+ * for next.
  */
 #include <stdbool.h>
 
