@@ -143,6 +143,8 @@ static __always_inline struct fg_process_record *judged_process(struct task_stru
 
 	if (task->flags & (PF_KTHREAD | PF_EXITING | PF_IO_WORKER | PF_USER_WORKER))
 		return 0;
+	if (!task->group_leader->bpf_storage) /* the usual case, for the price of a load instead of a call */
+		return 0;
 	process = bpf_task_storage_get(&processes, task->group_leader, 0, 0);
 	if (!process || !process->n_images || process->exec_id != task->group_leader->self_exec_id)
 		return 0;

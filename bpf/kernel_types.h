@@ -32,6 +32,7 @@ struct sched_entity {
 	__u64 deadline;            /* since 6.6 */
 	__u64 vruntime;
 	__u64 vprot;                 /* since 6.17 */
+	__u64 exec_start;            /* by the run queue's clock: when it was last put on its CPU, or accounted for */
 	unsigned char sched_delayed; /* since 6.12: asleep, but its dequeue from the run queue was put off */
 	struct sched_entity *parent;
 	struct cfs_rq *cfs_rq;
@@ -66,6 +67,8 @@ struct css_set {
 	struct cgroup *dfl_cgrp; /* in the hierarchy of version 2 */
 };
 
+struct bpf_local_storage;
+
 struct task_struct {
 	unsigned int flags; /* PF_* */
 	unsigned int on_rq; /* unsigned, so that the loader may fit it to the byte it is since 7.3 */
@@ -77,6 +80,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct thread_struct thread;
+	struct bpf_local_storage *bpf_storage; /* null: it has no storage in any map */
 	const struct cred *real_cred;
 	struct css_set *cgroups;
 	__u64 self_exec_id; /* grows with each exec, inherited by threads and children */

@@ -46,9 +46,10 @@
  * predecessor's. While both are attached each switch is judged twice, which changes no count: the second uncounts first
  * what the first has counted.
  *
- * What it costs a bystander: a per-CPU increment; if any process ever registered, one storage look-up; only while
- * somebody is counted or named, one more for prev and one for next; and if any process ever asked for the ends of its
- * slices (slice.h), one for next.
+ * What it costs a bystander: a per-CPU increment; if any process ever registered, a few loads from the two threads,
+ * and what is on the page by CPU; no call of the kernel's. Only where some other program keeps storage for the thread,
+ * it is looked up in ours in vain. If any process ever asked for the ends of its slices (slice.h), there is one look-up
+ * for next.
  */
 #include <stdbool.h>
 
@@ -137,7 +138,7 @@ static __always_inline __u32 uncount(struct task_struct *task, struct fg_shared 
 	struct fg_thread_record *thread;
 	__u32 was;
 
-	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(page->named)) || (task->flags & PF_KTHREAD))
+	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(page->named)) || !task->bpf_storage)
 		return NOT_COUNTED;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread)
@@ -248,7 +249,8 @@ static __always_inline void publish_slice(struct task_struct *next, struct fg_sh
 		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, page->cpus);
 }
 
-/* The process that has this CPU, and since when. */
+/* The process that has this CPU, and since when: by the clock of its run queue, which the scheduler has just read for
+ * `next`. To read a clock is a call, for every bystander. */
 struct cpu_process {
 	int tgid;
 	__u64 since_ns;
@@ -265,11 +267,10 @@ static __always_inline void publish_process_switch(struct task_struct *next, __u
 {
 	__u32 zero = 0;
 	struct cpu_process *process = bpf_map_lookup_elem(&cpu_processes, &zero);
-	__u64 now, us;
+	__u64 now = next->se.exec_start, us;
 
 	if (!process || process->tgid == next->tgid || (next->flags & PF_KTHREAD))
 		return;
-	now = bpf_ktime_get_ns();
 	us = (now - process->since_ns) / 1000;
 	page->process_switch[cpu].stay_us = us < 65535 ? us : 65535;
 	page->process_switch[cpu].number++;

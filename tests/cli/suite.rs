@@ -538,6 +538,7 @@ fn overhead_compares_without_and_with_the_monitor() {
             "without",
             "bystander",
             "registered",
+            "unused, timed",
             "bystander, timed",
             "registered, timed"
         ]
@@ -546,7 +547,7 @@ fn overhead_compares_without_and_with_the_monitor() {
         assert!(measures(i)["hackbench_seconds"]["median"].is_number());
         assert!(measures(i).get("ns_per_switch").is_none());
     }
-    for i in 3..5 {
+    for i in 3..6 {
         assert!(measures(i)["ns_per_switch"]["median"].as_f64().unwrap() > 0.0);
         assert!(measures(i).get("hackbench_seconds").is_none());
     }

@@ -201,6 +201,33 @@ fn the_screen_is_right_at_both_sizes_and_follows_the_keys() {
 }
 
 #[test]
+fn the_counters_of_domains_are_shown_at_both_sizes() {
+    if !bpf("the_counters_of_domains_are_shown_at_both_sizes") {
+        return;
+    }
+    let daemon = Daemon::with(&["--domains", "user"]);
+    let worker = daemon.worker("flexguard");
+    let pid = worker.pid().to_string();
+    let uid = nix::unistd::Uid::current();
+    let domain = format!("user {uid}: ");
+    let terminal = Terminal::start("t", 80, 24, &daemon.socket);
+    let screen = terminal.wait_until_shown(&[&pid, &format!("domains {domain}"), "q quit"]);
+    assert_eq!(screen.lines().count(), 24, "{screen}");
+
+    terminal.tmux(&["resize-window", "-x", "200", "-y", "60"]);
+    wait_for("the program's domain", || {
+        let screen = terminal.screen();
+        let mut rows = screen.lines().filter(|line| line.starts_with(&pid));
+        rows.any(|row| row.contains(&domain)).then_some(())
+    });
+    terminal.tmux(&["resize-window", "-x", "80", "-y", "24"]);
+    drop(worker);
+    terminal.wait_until_shown(&["domains none"]);
+    terminal.press(&["q"]);
+    terminal.is_restored();
+}
+
+#[test]
 fn every_end_restores_the_terminal() {
     for signal in ["INT", "TERM", "HUP"] {
         let terminal = Terminal::start("t", 80, 24, "@flexguard-test-nobody-is-there");

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench overhead`: what the Preemption Monitor costs, section 5.4 of the paper.
 //!
-//! hackbench does little but switch between processes, so it shows the monitor's worst case. Five conditions take turns:
+//! hackbench does little but switch between processes, so it shows the monitor's worst case. Six conditions take turns:
 //!
 //! - without: no monitor is loaded;
-//! - bystander: it is loaded, and hackbench has nothing to do with it;
-//! - registered: hackbench is registered, so every preemption of it is examined;
-//! - the latter two once more, timed: the kernel clocks the monitor's program. That slows every switch, so their run times count
-//!   for nothing, and their nanoseconds per switch are the result.
+//! - bystander: another process is registered, and hackbench has nothing to do with the monitor;
+//! - registered: hackbench is registered, so every switch of it is examined;
+//! - the latter two once more, timed: the kernel clocks the monitor's program. That slows every switch, so their run
+//!   times count for nothing, and their nanoseconds per switch are the result;
+//! - unused, timed: no process has registered, and the monitor's program returns at once. Nearly all of that is the
+//!   time that the kernel takes to call the program and to read its clock, so it is in the other two as well.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,12 +39,14 @@ const CONTEXTS_PER_GROUP: usize = 4;
 const WITHOUT: &str = "without";
 const BYSTANDER: &str = "bystander";
 const REGISTERED: &str = "registered";
+const UNUSED_TIMED: &str = "unused, timed";
 const BYSTANDER_TIMED: &str = "bystander, timed";
 const REGISTERED_TIMED: &str = "registered, timed";
-const CONDITIONS: [&str; 5] = [
+const CONDITIONS: [&str; 6] = [
     WITHOUT,
     BYSTANDER,
     REGISTERED,
+    UNUSED_TIMED,
     BYSTANDER_TIMED,
     REGISTERED_TIMED,
 ];
@@ -205,7 +209,7 @@ impl Workload for Overhead {
     }
 
     fn launch(&self, _: &Point, condition: &str) -> Launch {
-        let argv = [
+        let hackbench = [
             "hackbench".to_owned(),
             "--process".into(),
             format!("--groups={}", self.groups()),
@@ -213,9 +217,17 @@ impl Workload for Overhead {
             format!("--loops={}", self.loops),
             format!("--datasize={}", self.size),
         ];
-        let mut command = child::command(&argv.map(Into::into));
-        let registered = matches!(condition, REGISTERED | REGISTERED_TIMED);
-        if let Some(preload) = self.preload.as_ref().filter(|_| registered) {
+        // The shell is registered, and waits for hackbench.
+        let beside = ["sh", "-c", "unset LD_PRELOAD; \"$@\"; exit $?", "sh"];
+        let before: &[&str] = match condition {
+            BYSTANDER | BYSTANDER_TIMED => &beside,
+            _ => &[],
+        };
+        let argv: Vec<_> = before.iter().map(Into::into).collect();
+        let argv = [argv, hackbench.map(Into::into).to_vec()].concat();
+        let mut command = child::command(&argv);
+        let preloaded = !matches!(condition, WITHOUT | UNUSED_TIMED);
+        if let Some(preload) = self.preload.as_ref().filter(|_| preloaded) {
             preload.apply(&mut command);
         }
         Launch {
@@ -226,7 +238,7 @@ impl Workload for Overhead {
             monitor: match condition {
                 WITHOUT => MonitorUse::None,
                 condition => MonitorUse::Own {
-                    timed: matches!(condition, BYSTANDER_TIMED | REGISTERED_TIMED),
+                    timed: matches!(condition, UNUSED_TIMED | BYSTANDER_TIMED | REGISTERED_TIMED),
                 },
             },
             environment: BTreeMap::new(),

@@ -2,8 +2,9 @@
 //! What the user has chosen, and what was seen so far.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
+use flexguard_monitor::DomainKind;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::sample::{Row, Sample};
@@ -141,6 +142,23 @@ impl State {
         };
         let all = self.sample.preempted_now.iter();
         all.filter(move |thread| self.filter.is_empty() || of_shown(thread.pid))
+    }
+
+    /// The monitor has counters of users or control groups.
+    pub fn has_domains(&self) -> bool {
+        DomainKind::of_number(self.sample.stats.domain_kind) != DomainKind::Machine
+    }
+
+    /// The domains of all programs, with their counters; the greatest first.
+    pub fn domains(&self) -> Vec<(&str, u32)> {
+        let programs = self.sample.rows.iter().map(|row| &row.program);
+        let mut domains: Vec<_> = programs
+            .map(|program| (program.domain.as_str(), program.domain_counter))
+            .collect();
+        domains.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        let mut seen = HashSet::new();
+        domains.retain(|(name, _)| seen.insert(*name));
+        domains
     }
 
     fn passes(&self, row: &Row) -> bool {

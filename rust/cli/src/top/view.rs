@@ -26,6 +26,8 @@ preempted/s   critical sections that lost their CPU
 off CPU ms/s  how long they waited for it, all threads together
 blocking      part of the time in which every lock of the machine
               blocked instead of spinning
+domains       the counters that programs go by, and their numbers now
+              (flexguard monitor --domains)
 ";
 
 pub fn draw(frame: &mut Frame, state: &State, socket: &str) {
@@ -34,7 +36,7 @@ pub fn draw(frame: &mut Frame, state: &State, socket: &str) {
     let holders = (height / 4).max(3);
     let [title, numbers, sparklines, programs, preempted, keys] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(2),
+        Constraint::Length(if state.has_domains() { 3 } else { 2 }),
         Constraint::Length(history + 1),
         Constraint::Min(3),
         Constraint::Length(holders),
@@ -64,7 +66,7 @@ fn title_line<'a>(state: &State, socket: &str) -> Line<'a> {
 
 fn numbers_of<'a>(state: &State) -> Paragraph<'a> {
     let sample = &state.sample;
-    Paragraph::new(vec![
+    let mut lines = vec![
         Line::from(format!(
             "preempted now {}   blocking {:.1} % of the time   mode transitions/s {:.0}",
             sample.stats.num_preempted_cs,
@@ -78,7 +80,20 @@ fn numbers_of<'a>(state: &State) -> Paragraph<'a> {
             sample.rows.len(),
             sample.stats.rejected_registrations
         )),
-    ])
+    ];
+    if state.has_domains() {
+        let domains = state.domains().into_iter();
+        let texts: Vec<_> = domains
+            .map(|(name, now)| format!("{name}: {now}"))
+            .collect();
+        let text = if texts.is_empty() {
+            "none".to_owned()
+        } else {
+            texts.join("   ")
+        };
+        lines.push(Line::from(format!("domains {text}")));
+    }
+    Paragraph::new(lines)
 }
 
 fn draw_history(frame: &mut Frame, area: Rect, state: &State) {
@@ -119,7 +134,7 @@ fn draw_sparkline(
 }
 
 /// A column of the programs: its title, the order that it stands for, its width, from which width of the screen on it is
-/// there, and what it shows.
+/// there, and what it shows. That of the domain is there only if domains are in use.
 struct Column {
     title: &'static str,
     order: Option<Order>,
@@ -144,7 +159,8 @@ const fn column(
     }
 }
 
-const COLUMNS: [Column; 9] = {
+const DOMAIN: &str = "domain";
+const COLUMNS: [Column; 10] = {
     use Constraint::{Fill, Length, Min, Percentage};
     [
         column("pid", Some(Order::Pid), Length(7), 0, |row| {
@@ -173,6 +189,9 @@ const COLUMNS: [Column; 9] = {
         column("command", Some(Order::Command), Min(8), 0, |row| {
             shown(&row.program.command)
         }),
+        column(DOMAIN, None, Length(20), 120, |row| {
+            format!("{}: {}", row.program.domain, row.program.domain_counter)
+        }),
         column("cgroup", None, Fill(2), 120, |row| {
             shown(&row.program.cgroup)
         }),
@@ -183,6 +202,7 @@ fn draw_programs(frame: &mut Frame, area: Rect, state: &State) {
     let columns: Vec<&Column> = COLUMNS
         .iter()
         .filter(|column| column.from <= area.width)
+        .filter(|column| column.title != DOMAIN || state.has_domains())
         .collect();
     let titles = columns.iter().map(|column| match column.order {
         Some(order) if order == state.order => format!("{}*", column.title),
@@ -232,6 +252,7 @@ fn draw_help(frame: &mut Frame) {
 
 #[cfg(test)]
 mod tests {
+    use flexguard_monitor::DomainKind;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -268,6 +289,32 @@ mod tests {
             assert!(lines[first + 1].contains("other"), "{lines:#?}");
             assert_eq!(lines[first].contains("/system.slice"), group);
             assert!(lines.last().unwrap().contains("? help"), "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn domains_in_use_are_shown_with_their_counters() {
+        let mut state = state(&[(1, "a", 3.0), (2, "b", 2.0), (3, "c", 1.0)]);
+        for (row, (domain, counter)) in
+            state
+                .sample
+                .rows
+                .iter_mut()
+                .zip([("user 1000", 2), ("user 0", 7), ("user 1000", 2)])
+        {
+            (row.program.domain, row.program.domain_counter) = (domain.into(), counter);
+        }
+        for (kind, used) in [(0, false), (1, true)] {
+            assert_eq!(DomainKind::of_number(kind) != DomainKind::Machine, used);
+            state.sample.stats.domain_kind = kind;
+            for (width, height) in [(80, 24), (200, 60)] {
+                let lines = screen(&state, width, height);
+                let all = "domains user 0: 7   user 1000: 2 ";
+                assert_eq!(lines[3].starts_with(all), used, "{lines:#?}");
+                let row = lines.iter().find(|line| line.starts_with("3 ")).unwrap();
+                let has_column = row.contains("user 1000: 2");
+                assert_eq!(has_column, used && width == 200, "{lines:#?}");
+            }
         }
     }
 

@@ -46,8 +46,9 @@ impl Subcommand for Overhead {
             items: &[
                 (
                     "monitor",
-                    "without: no monitor is loaded. bystander: a monitor runs, and hackbench is not registered. registered: hackbench is \
-                     registered, and each of its preemptions is examined. timed: the kernel also times the monitor's program.",
+                    "without: no monitor is loaded. bystander: a monitor runs, and watches another process. registered: hackbench is \
+                     registered, and each switch of it is examined. timed: the kernel also times the monitor's program. unused: no \
+                     process has registered; this is about what the kernel takes to call the program and to time it.",
                 ),
                 (
                     "hackbench_seconds",
