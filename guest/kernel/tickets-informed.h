@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What both informed spinlocks share (I-Spinlock: Teabe and others, EuroSys'17, section 4 and Fig. 5): a ticket lock at
+/* What the informed spinlocks share (I-Spinlock: Teabe and others, EuroSys'17, section 4 and Fig. 5): a ticket lock at
  * which a virtual CPU draws a ticket only if it can be through before its time slice ends.
  *
  *   capable  iff  end of the slice - now  >=  (tickets drawn and not yet served + 1) * csd      (equations 1 and 2)
@@ -9,12 +9,16 @@
  * virtual CPU is capable, and this is a ticket lock.
  *
  *   next, serving   the tickets
- *   stalled         the tickets before this one are stalled; it means nothing outside of ]serving, next]
+ *   stalled         with INFORMED_STALL_TURNS: the tickets before this one are stalled; it means nothing outside of
+ *                   ]serving, next]. Without: 0
  *   owned           what tickets.h says
  *
- * Deviations: the time is the host's clock in ns, where Fig. 5 reads the cycle counter. And the rule for a stalled
- * queue of locks/parts/informed.h, the same lock for threads: a waiter that has waited for QUEUE_STALL_TURNS declares
- * the tickets drawn so far stalled, and nobody draws another until they are served. trylock ignores the slice. */
+ * As published, a queue can stall: once the host has taken the CPU from a virtual CPU with a ticket, all behind it spin
+ * through their slices. A file that defines INFORMED_STALL_TURNS has a rule against it, which the paper does not have,
+ * as locks/parts/informed.h, the same lock for threads: a waiter that has waited for so many turns declares the tickets
+ * drawn so far stalled, and nobody draws another until they are served.
+ *
+ * Deviations: the time is the host's clock in ns, where Fig. 5 reads the cycle counter. trylock ignores the slice. */
 #ifndef FLEXGUARD_TICKETS_INFORMED_H
 #define FLEXGUARD_TICKETS_INFORMED_H
 
@@ -38,11 +42,14 @@ struct lock {
 };
 
 #define CSD_NS 6000 /* section 4.1: 2^14 cycles, 6 us */
-#define QUEUE_STALL_TURNS 16384
+
+#ifndef INFORMED_STALL_TURNS
+#define INFORMED_STALL_TURNS 0 /* as published: no rule */
+#endif
 
 static __always_inline void waited(struct lock *l, u32 turns)
 {
-	if (turns == QUEUE_STALL_TURNS)
+	if (INFORMED_STALL_TURNS && turns == INFORMED_STALL_TURNS)
 		WRITE_ONCE(l->stalled, READ_ONCE(l->next));
 }
 
@@ -52,7 +59,7 @@ static __always_inline void await_next_slice(struct waiting *w, u64 slice, u64 e
 
 static __always_inline bool is_stalled(struct lock seen)
 {
-	return (u16)(seen.stalled - seen.serving - 1) < (u16)(seen.next - seen.serving);
+	return INFORMED_STALL_TURNS && (u16)(seen.stalled - seen.serving - 1) < (u16)(seen.next - seen.serving);
 }
 
 /* Fig. 5, lines 15 to 38. */

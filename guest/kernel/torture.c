@@ -4,11 +4,12 @@
  *   write  "THREADS LOCKS SECTION THINK OPS MS MODE"
  *          threads, bound to the virtual CPUs in turn; locks, of which each operation takes one at random; the section
  *          and the think time in iterations of an empty loop; operations of each thread, and milliseconds after which
- *          it stops earlier; 0: interrupts on, 1: off, 2: by trylock, 3: two locks, nested. The write returns when all
- *          threads are through.
+ *          it stops earlier; 0: interrupts on, 1: off, 2: by trylock, 3: two locks, nested, 4: the first holder
+ *          of a lock keeps it until another waits for it. The write returns when all threads are through.
  *   read   the last run, one number a line: what was asked for, `lost` updates of the plain counters that the locks
- *          protect, the time it took, the least and the most updates of a thread, the mean of the threads' times and
- *          their standard deviation.
+ *          protect, the locks of which something `wrong` was said (by is_locked, is_contended or trylock, once all
+ *          threads were through), those that a holder saw `contended` in mode 4, the time it took, the least and the
+ *          most updates of a thread, the mean of the threads' times and their standard deviation.
  *
  * A counter is read, and after the section written back incremented: an update is lost if two threads are inside. */
 #include <linux/completion.h>
@@ -33,8 +34,9 @@
 #define LOOPS_MOST 100000000ull
 #define OPS_MOST 1000000000ull
 #define MS_MOST 3600000ull
+#define LOOK_MS 60000
 
-enum mode { PLAIN, IRQ_OFF, TRY, NESTED, MODES };
+enum mode { PLAIN, IRQ_OFF, TRY, NESTED, LOOK, MODES };
 
 struct shelf {
 	spinlock_t lock;
@@ -47,6 +49,7 @@ struct worker {
 	u64 random;
 	u64 ns;
 	u64 updates;
+	u64 contended;
 } ____cacheline_aligned_in_smp;
 
 static struct {
@@ -54,7 +57,7 @@ static struct {
 } asked;
 
 static struct {
-	u64 lost, updates, ns, least_updates, most_updates, mean_ns, deviation_ns;
+	u64 lost, wrong, contended, updates, ns, least_updates, most_updates, mean_ns, deviation_ns;
 } result;
 
 static DEFINE_MUTEX(running);
@@ -99,6 +102,21 @@ static void take_nested(struct worker *w, struct shelf *one, struct shelf *other
 	spin_unlock(&first->lock);
 }
 
+/* Others come, sooner or later: the bound is for a lock that never says so. */
+static void take_and_look(struct worker *w, struct shelf *s)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(LOOK_MS);
+
+	spin_lock(&s->lock);
+	update(w, s);
+	if (s->counter == 1) {
+		while (!spin_is_contended(&s->lock) && time_before(jiffies, end))
+			cpu_relax();
+		w->contended += spin_is_contended(&s->lock);
+	}
+	spin_unlock(&s->lock);
+}
+
 static void take_one(struct worker *w, struct shelf *s)
 {
 	unsigned long flags;
@@ -117,6 +135,9 @@ static void take_one(struct worker *w, struct shelf *s)
 		break;
 	case NESTED:
 		take_nested(w, s, &shelves[next_random(w) % asked.locks]);
+		break;
+	case LOOK:
+		take_and_look(w, s);
 		break;
 	default:
 		spin_lock(&s->lock);
@@ -145,6 +166,18 @@ static int work(void *argument)
 	return 0;
 }
 
+/* Of a lock that nobody else uses. */
+static bool is_right(spinlock_t *lock)
+{
+	bool right;
+
+	if (spin_is_locked(lock) || spin_is_contended(lock) || !spin_trylock(lock))
+		return false;
+	right = spin_is_locked(lock) && !spin_is_contended(lock) && !spin_trylock(lock);
+	spin_unlock(lock);
+	return right && !spin_is_locked(lock);
+}
+
 static void sum_up(void)
 {
 	u64 i, sum = 0, squares = 0, counted = 0;
@@ -153,6 +186,7 @@ static void sum_up(void)
 	result.least_updates = U64_MAX;
 	for (i = 0; i < asked.threads; i++) {
 		result.updates += workers[i].updates;
+		result.contended += workers[i].contended;
 		result.least_updates = min(result.least_updates, workers[i].updates);
 		result.most_updates = max(result.most_updates, workers[i].updates);
 		sum += workers[i].ns;
@@ -164,8 +198,10 @@ static void sum_up(void)
 		squares += us * us;
 	}
 	result.deviation_ns = 1000ull * int_sqrt64(div64_u64(squares, asked.threads));
-	for (i = 0; i < asked.locks; i++)
+	for (i = 0; i < asked.locks; i++) {
 		counted += shelves[i].counter;
+		result.wrong += !is_right(&shelves[i].lock);
+	}
 	result.lost = result.updates - counted;
 }
 
@@ -249,7 +285,8 @@ int flexguard_torture_show(struct seq_file *m, void *unused)
 	mutex_lock(&running);
 	seq_printf(m, "threads %llu\nlocks %llu\nsection %llu\nthink %llu\nops %llu\nms %llu\nmode %llu\n",
 		   asked.threads, asked.locks, asked.section, asked.think, asked.ops, asked.ms, asked.mode);
-	seq_printf(m, "lost %lld\nupdates %llu\nns %llu\n", result.lost, result.updates, result.ns);
+	seq_printf(m, "lost %lld\nwrong %llu\ncontended %llu\n", result.lost, result.wrong, result.contended);
+	seq_printf(m, "updates %llu\nns %llu\n", result.updates, result.ns);
 	seq_printf(m, "least_updates %llu\nmost_updates %llu\nmean_ns %llu\ndeviation_ns %llu\n", result.least_updates,
 		   result.most_updates, result.mean_ns, result.deviation_ns);
 	mutex_unlock(&running);

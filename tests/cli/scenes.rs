@@ -235,6 +235,31 @@ fn unknown_scenes_and_places_that_cannot_be_written_are_refused() {
     assert!(!fake.has_run());
 }
 
+/// It is there, so it is not "no experiment"; the reason says what is missing.
+#[test]
+fn a_scene_that_is_asked_for_and_cannot_be_measured_says_why() {
+    let fake = Fake::new(WORKER);
+    let none = fake.path().join("none");
+    for (what, reason) in [
+        ("program = [\"no-such-program\"]", "is not installed"),
+        ("guests = \"hackbench\"", "kernels are not built"),
+    ] {
+        let scene = format!("\n[[scene]]\nname = \"absent\"\n{what}\nlocks = [\"posix\"]\n");
+        let file = fake.path().join("s.toml");
+        fs::write(&file, format!("{SCENES}{scene}")).unwrap();
+        let args = ["scenes", file.to_str().unwrap(), "--only", "absent"];
+        let mut command = fake.bench(&args);
+        let output = command.env("FLEXGUARD_KERNELS", &none).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(
+            text.contains("'absent' cannot be measured here") && text.contains(reason),
+            "{text}"
+        );
+    }
+    assert!(!fake.has_run());
+}
+
 #[test]
 fn a_result_of_another_version_is_refused_and_stays() {
     let fake = Fake::new(WORKER);

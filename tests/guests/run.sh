@@ -12,7 +12,7 @@ cat >"$scratch/kernel" <<'END'
 case "$*" in
 *' flexguard_test=lines') seq 20000 ;;
 *'/burn flexguard_test=boots-not') exit 1 ;;
-*'/burn two=2') echo 'guest: lock x' && echo "$$" >"${0%kernel}burning" && exec sleep 1000 ;;
+*'/burn two=2'*) echo 'guest: lock x' && echo "$$" >"${0%kernel}burning" && exec sleep 1000 ;;
 *' flexguard_test=three') exit 3 ;;
 *' flexguard_test=endless') echo "pid $$" && exec sleep 1000 ;;
 *) printf '%s\n' "$@" ;;
@@ -55,4 +55,22 @@ grep -qxE '0: result burned_ns [0-9]+' "$scratch/log" || { echo 'run: it does no
 ! kill -0 "$(cat "$scratch/burning")" 2>/dev/null || { echo 'run: the burning guest is still there' && failed=1; }
 try 'a burning guest that does not boot' 1 -b 1 -a flexguard_test=boots-not
 prints 'a burning guest that does not boot' 'run: a burning guest did not boot: it printed nothing more'
+
+# However a run is ended, its guests end with it.
+for signal in KILL TERM INT; do
+	rm -f "$scratch/burning"
+	(trap - INT && exec guest/run -n 2 -b 1 -a two=2 -a flexguard_test=endless "$scratch/kernel" "$scratch/script") \
+		>"$scratch/log" 2>&1 &
+	run=$!
+	until [ "$(grep -c ': pid ' "$scratch/log")" = 2 ]; do
+		kill -0 $run || { echo "run: SIG$signal: it has ended already" && cat "$scratch/log" && exit 1; }
+	done
+	kill -$signal $run
+	wait $run 2>/dev/null
+	status=$?
+	[ $status = $((128 + $(kill -l $signal))) ] || { echo "run: SIG$signal: ended with $status" && failed=1; }
+	while read -r pid; do
+		while [ -e "/proc/$pid/exe" ]; do :; done # else the test does not end
+	done < <(cat "$scratch/burning" && sed -n 's/^[12]: pid //p' "$scratch/log")
+done
 exit $failed

@@ -152,6 +152,11 @@ pub fn run(request: Request) -> Result<Status> {
         ..Sizes::default()
     };
     let mut scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
+    let asked = |scene: &str| request.wanted.only.iter().any(|name| name == scene);
+    if let Some((scene, reason)) = scenes.missing.iter().find(|(scene, _)| asked(scene)) {
+        let failure = format_args!("--only: '{scene}' cannot be measured here");
+        return Err(Failure::new(failure).advice(reason));
+    }
     let left_out = scenes.leave_out();
     if scenes.experiments.is_empty() && !left_out.is_empty() && !request.wanted.plan {
         return Err(Failure::new("no scene can be measured").advice(left_out.join(", ")));
