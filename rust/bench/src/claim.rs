@@ -13,7 +13,7 @@
 //! most = 0.1                          # or least
 //! of = { at = { threads = "1x" } }    # times that; what is not said is as above. Without it: the number itself
 //! # With neither least nor most it is only shown, beside what was published.
-//! reason = "a spinner has one waiter" # why it does not hold, found by experiment; shown only where it does not
+//! reasons = [{ reason = "NAME" }]     # why it does not hold (claim/reason.rs); shown only where it does not
 //! ```
 //!
 //! `at = { threads = ["1x", "2x"] }` is judged at each value: a lock may keep it at one and not at the other. Then
@@ -34,6 +34,10 @@ use crate::options;
 use crate::point::Point;
 use crate::stats::Estimate;
 use crate::suite::Experiment;
+use reason::Because;
+pub use reason::Reason;
+
+mod reason;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +62,7 @@ pub struct Claim {
     #[serde(default)]
     refused: bool,
     #[serde(default)]
-    reason: String,
+    reasons: Vec<Because>,
     /// Which of the values that `at` has several of, as a reader has it.
     #[serde(skip)]
     point: String,
@@ -100,6 +104,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// Why it does not hold, where that is known; otherwise empty.
     pub reason: String,
+    /// What showed the reason.
+    pub experiment: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -263,6 +269,7 @@ impl Claim {
                     _ => {}
                 }
                 one.at.insert(name.clone(), value.clone());
+                one.reasons.retain(|because| because.is_at(name, value));
                 let told = told(name, value);
                 one.point = match claim.point.as_str() {
                     "" => told,
@@ -298,6 +305,10 @@ impl Claim {
                     self.measured(d, lock)
                 }
             });
+            let reason = match verdict {
+                Verdict::Fails => self.reason_for(lock).cloned().unwrap_or_default(),
+                _ => Reason::default(),
+            };
             Judged {
                 lock: lock.clone(),
                 place: self.place.clone(),
@@ -309,10 +320,8 @@ impl Claim {
                 },
                 measured,
                 verdict,
-                reason: match verdict {
-                    Verdict::Fails => self.reason.clone(),
-                    _ => String::new(),
-                },
+                reason: reason.says,
+                experiment: reason.experiment,
             }
         };
         self.locks.iter().map(of_lock).collect()
@@ -410,6 +419,17 @@ pub fn summary(judged: &[Judged]) -> String {
     )
 }
 
+/// Each reason that is shown, once, and the experiment behind it.
+pub fn experiments(judged: &[Judged]) -> Vec<(&str, &str)> {
+    let mut all: Vec<(&str, &str)> = Vec::new();
+    for j in judged.iter().filter(|j| !j.reason.is_empty()) {
+        if !all.iter().any(|(reason, _)| *reason == j.reason) {
+            all.push((&j.reason, &j.experiment));
+        }
+    }
+    all
+}
+
 /// As a table in Markdown.
 pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> String {
     let mut text = format!(
@@ -436,6 +456,13 @@ pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> Stri
             j.measured,
             j.verdict.text()
         );
+    }
+    let experiments = experiments(judged);
+    if !experiments.is_empty() {
+        text.push_str("\n## The experiments behind the reasons\n\n");
+    }
+    for (reason, experiment) in experiments {
+        let _ = writeln!(text, "- {reason}: {experiment}");
     }
     text
 }
