@@ -20,7 +20,8 @@
 //! `published` may have a number for each.
 //!
 //! Medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse for it, it
-//! holds within the noise.
+//! holds within the noise. Where it does not hold of the medians but of the ends that are better for it, it fails within
+//! the noise.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -114,6 +115,8 @@ pub enum Verdict {
     Holds,
     #[serde(rename = "holds within the noise")]
     WithinNoise,
+    #[serde(rename = "fails within the noise")]
+    FailsWithinNoise,
     #[serde(rename = "does not hold")]
     Fails,
     #[serde(rename = "not measured")]
@@ -157,6 +160,7 @@ impl Verdict {
         match self {
             Self::Holds => "holds",
             Self::WithinNoise => "holds within the noise",
+            Self::FailsWithinNoise => "fails within the noise",
             Self::Fails => "**does not hold**",
             Self::NotMeasured => "not measured",
             Self::Shown => "shown",
@@ -172,15 +176,16 @@ impl Verdict {
                 a <= factor * b
             }
         };
-        let worst = if least {
-            holds(a.low, b.high)
+        let (worst, best) = if least {
+            (holds(a.low, b.high), holds(a.high, b.low))
         } else {
-            holds(a.high, b.low)
+            (holds(a.high, b.low), holds(a.low, b.high))
         };
-        match (holds(a.median, b.median), worst) {
-            (true, true) => Self::Holds,
-            (true, false) => Self::WithinNoise,
-            (false, _) => Self::Fails,
+        match (holds(a.median, b.median), worst, best) {
+            (true, true, _) => Self::Holds,
+            (true, false, _) => Self::WithinNoise,
+            (false, _, true) => Self::FailsWithinNoise,
+            (false, _, false) => Self::Fails,
         }
     }
 }
@@ -306,7 +311,9 @@ impl Claim {
                 }
             });
             let reason = match verdict {
-                Verdict::Fails => self.reason_for(lock).cloned().unwrap_or_default(),
+                Verdict::Fails | Verdict::FailsWithinNoise => {
+                    self.reason_for(lock).cloned().unwrap_or_default()
+                }
                 _ => Reason::default(),
             };
             Judged {
@@ -404,6 +411,7 @@ pub fn summary(judged: &[Judged]) -> String {
     let all = [
         Verdict::Holds,
         Verdict::WithinNoise,
+        Verdict::FailsWithinNoise,
         Verdict::Fails,
         Verdict::NotMeasured,
         Verdict::Shown,

@@ -14,10 +14,12 @@ fn verdicts_heed_the_noise() {
     for (x, y, least, factor, expected) in [
         (&a, &b, true, 3.0, Verdict::Holds),
         (&a, &b, true, 5.0, Verdict::WithinNoise),
-        (&a, &b, true, 7.0, Verdict::Fails),
+        (&a, &b, true, 7.0, Verdict::FailsWithinNoise),
+        (&a, &b, true, 15.0, Verdict::Fails),
         (&b, &a, false, 0.5, Verdict::Holds),
         (&b, &a, false, 0.2, Verdict::WithinNoise),
-        (&b, &a, false, 0.1, Verdict::Fails),
+        (&b, &a, false, 0.1, Verdict::FailsWithinNoise),
+        (&b, &a, false, 0.05, Verdict::Fails),
     ] {
         assert_eq!(
             Verdict::of(x, y, least, factor),
@@ -175,7 +177,7 @@ fn recorded_rounds_are_judged_at_each_point() {
     assert_eq!(
         summary(&against_posix),
         "Of 6 verdicts, one for each lock and point: \
-         3 holds; 0 holds within the noise; 1 does not hold; 2 not measured; 0 shown."
+         3 holds; 0 holds within the noise; 0 fails within the noise; 1 does not hold; 2 not measured; 0 shown."
     );
     let against_itself = claim(
         "locks = [\"mcs\"]\nat = { threads = [2, 8] }\nmost = 0.5\nof = { at = { threads = 1 } }",
