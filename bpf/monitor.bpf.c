@@ -32,6 +32,8 @@
  * thread that is switched out, for whatever reason, is uncounted first: an error lasts until the thread's next switch
  * at most. All of this goes for the names in `off_cpu`, too: `named` is how many there are.
  *
+ * Hooks. The paper's monitor has sched_switch alone (section 4); this one has fork, exec and a task iterator besides.
+ *
  * What it never does: allocate in sched_switch. An allocation under the run-queue lock may want to wake a kernel
  * thread, that is, take the run-queue lock. Thread records are made by the fork hook for the threads and children of
  * registered processes, and by a task iterator (fg_adopt) for the threads that are older than the registration. A

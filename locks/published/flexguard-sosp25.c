@@ -26,6 +26,7 @@
  * - A waiter blocks after FGI_SPIN_SLICE_NS although the monitor lives and counts nothing, and after
  *   FGI_SPIN_UNMONITORED_NS without a monitor (runtime/spin_budget.h): no lock may depend on the monitor for progress.
  * - A waiter blocks if no queue node is to be had.
+ * bench/variants/flexguard-sosp25-listing.c has the listing's values: one PAUSE and no bound.
  *
  * A counter for each lock, which section 3.2.2 reports to perform worse, is not built. The monitor would have to know
  * the lock of a preempted thread: a thread block counts the sections that its thread is in and does not name their
@@ -42,18 +43,37 @@ struct fg_lock {
 
 enum { UNLOCKED = 0, LOCKED = 1, BLOCKED = 2 /* LOCKED_WITH_BLOCKED_WAITERS */ };
 
+/* The head's PAUSEs between two tries. Each try takes val's cache line away from its owner, which has to fetch it back.
+ * Measured with 8 threads on two contexts 220 ns apart: 0.80 of futex's throughput with one PAUSE, 1.16 with 16
+ * (docs/results/published-lock.md). */
+#ifndef HEAD_PAUSES
+#define HEAD_PAUSES 16u
+#endif
+
+#ifndef SPIN_IS_BOUNDED
+#define SPIN_IS_BOUNDED true
+#endif
+
+/* A waiter has busy-waited for `turns` more. Whether the mode is blocking. */
+static inline bool must_block(struct fgi_spin_budget *p, uint32_t turns)
+{
+	if (SPIN_IS_BOUNDED)
+		return fgi_must_park_after(p, turns);
+	return p->out || fgi_preempted_cs() != 0 || (p->deadline && fgi_deadline_reached(p));
+}
+
 /* Phase 1, lines 36-45: waits in the queue until this thread is its head, or until the mode is blocking. */
 static inline struct fg_queue_node *phase1(struct fg_lock *l, struct fgi_spin_budget *p)
 {
 	struct fg_queue_node *node;
 
-	if (fgi_must_park(p))
+	if (must_block(p, 1))
 		return NULL;
 	node = fgi_queue_join(&l->queue);
 	if (!node)
 		p->out = true; /* no place in which to spin: block */
 	else
-		while (fgi_queue_state(node) == FG_NODE_WAITING && !fgi_must_park(p))
+		while (fgi_queue_state(node) == FG_NODE_WAITING && !must_block(p, 1))
 			fgi_spin_once();
 	return node;
 }
@@ -72,11 +92,6 @@ static inline uint32_t block(struct fg_lock *l, uint32_t state, struct fgi_spin_
 	return state;
 }
 
-/* The head's PAUSEs between two tries. Each try takes val's cache line away from its owner, which has to fetch it back.
- * Measured with 8 threads on two contexts 220 ns apart: 0.80 of futex's throughput with one PAUSE, 1.16 with 16
- * (docs/results/published-lock.md). */
-#define HEAD_PAUSES 16u
-
 /* Phase 2, lines 47-65. Returns 0 with the lock, ETIMEDOUT at the deadline, EAGAIN: go through the queue (line 62). */
 static inline int phase2(struct fg_lock *l, struct fg_queue_node *node, struct fgi_spin_budget *p)
 {
@@ -85,7 +100,7 @@ static inline int phase2(struct fg_lock *l, struct fg_queue_node *node, struct f
 	while (state != UNLOCKED) {
 		int woken = 0;
 
-		if (!fgi_must_park_after(p, HEAD_PAUSES)) { /* busy-waiting mode */
+		if (!must_block(p, HEAD_PAUSES)) { /* busy-waiting mode */
 			if (!node)
 				return EAGAIN;
 			fgi_spin_times(HEAD_PAUSES);

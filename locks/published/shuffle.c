@@ -20,8 +20,8 @@
  * Memory: 16 bytes; one node (64 bytes) a thread, whatever the number of locks that it holds.
  * Deviations: the published head goes on spinning, here it sleeps after a time slice, since beside a holder that sleeps
  * it would burn its CPU. Only the head shuffles, the published lock passes that role on to a waiter. The authors'
- * spinning lock closes the fast path to arriving threads while threads queue; here stealing is never forbidden. A
- * waiter cannot leave, so a timed wait polls without queueing. */
+ * spinning lock closes the fast path to arriving threads while threads queue; here stealing is never forbidden
+ * (bench/variants/shuffle-closed.c forbids it). A waiter cannot leave, so a timed wait polls without queueing. */
 #include "locks/parts/numa.h"
 #include "locks/parts/owner_word.h"
 #include "locks/parts/spin_then_park.h"
@@ -114,9 +114,16 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fgi_word_try(&l->word, 0);
 }
 
+#ifndef STEALING
+#define STEALING true
+#endif
+
 static inline void fgi_lock(struct fg_lock *l)
 {
-	if (!fg_likely(fgi_trylock(l)))
+	/* relaxed: whether threads queue is a matter of fairness only */
+	bool may_try = STEALING || fg_load_relaxed(&l->queue) == 0;
+
+	if (!fg_likely(may_try && fgi_trylock(l)))
 		wait_in_queue(l);
 }
 

@@ -13,14 +13,15 @@
 //! most = 0.1                          # or least
 //! of = { at = { threads = "1x" } }    # times that; what is not said is as above. Without it: the number itself
 //! # With neither least nor most it is only shown, beside what was published.
-//! reason = "a spinner has one waiter" # why it does not hold, found by experiment; shown only where it does not
+//! reasons = [{ reason = "NAME" }]     # why it does not hold (claim/reason.rs); shown only where it does not
 //! ```
 //!
 //! `at = { threads = ["1x", "2x"] }` is judged at each value: a lock may keep it at one and not at the other. Then
 //! `published` may have a number for each.
 //!
 //! Medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse for it, it
-//! holds within the noise.
+//! holds within the noise. Where it does not hold of the medians but of the ends that are better for it, it fails within
+//! the noise.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,6 +35,10 @@ use crate::options;
 use crate::point::Point;
 use crate::stats::Estimate;
 use crate::suite::Experiment;
+use reason::Because;
+pub use reason::Reason;
+
+mod reason;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +63,7 @@ pub struct Claim {
     #[serde(default)]
     refused: bool,
     #[serde(default)]
-    reason: String,
+    reasons: Vec<Because>,
     /// Which of the values that `at` has several of, as a reader has it.
     #[serde(skip)]
     point: String,
@@ -100,6 +105,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// Why it does not hold, where that is known; otherwise empty.
     pub reason: String,
+    /// What showed the reason.
+    pub experiment: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -108,6 +115,8 @@ pub enum Verdict {
     Holds,
     #[serde(rename = "holds within the noise")]
     WithinNoise,
+    #[serde(rename = "fails within the noise")]
+    FailsWithinNoise,
     #[serde(rename = "does not hold")]
     Fails,
     #[serde(rename = "not measured")]
@@ -151,6 +160,7 @@ impl Verdict {
         match self {
             Self::Holds => "holds",
             Self::WithinNoise => "holds within the noise",
+            Self::FailsWithinNoise => "fails within the noise",
             Self::Fails => "**does not hold**",
             Self::NotMeasured => "not measured",
             Self::Shown => "shown",
@@ -166,15 +176,16 @@ impl Verdict {
                 a <= factor * b
             }
         };
-        let worst = if least {
-            holds(a.low, b.high)
+        let (worst, best) = if least {
+            (holds(a.low, b.high), holds(a.high, b.low))
         } else {
-            holds(a.high, b.low)
+            (holds(a.high, b.low), holds(a.low, b.high))
         };
-        match (holds(a.median, b.median), worst) {
-            (true, true) => Self::Holds,
-            (true, false) => Self::WithinNoise,
-            (false, _) => Self::Fails,
+        match (holds(a.median, b.median), worst, best) {
+            (true, true, _) => Self::Holds,
+            (true, false, _) => Self::WithinNoise,
+            (false, _, true) => Self::FailsWithinNoise,
+            (false, _, false) => Self::Fails,
         }
     }
 }
@@ -263,6 +274,7 @@ impl Claim {
                     _ => {}
                 }
                 one.at.insert(name.clone(), value.clone());
+                one.reasons.retain(|because| because.is_at(name, value));
                 let told = told(name, value);
                 one.point = match claim.point.as_str() {
                     "" => told,
@@ -298,6 +310,12 @@ impl Claim {
                     self.measured(d, lock)
                 }
             });
+            let reason = match verdict {
+                Verdict::Fails | Verdict::FailsWithinNoise => {
+                    self.reason_for(lock).cloned().unwrap_or_default()
+                }
+                _ => Reason::default(),
+            };
             Judged {
                 lock: lock.clone(),
                 place: self.place.clone(),
@@ -309,10 +327,8 @@ impl Claim {
                 },
                 measured,
                 verdict,
-                reason: match verdict {
-                    Verdict::Fails => self.reason.clone(),
-                    _ => String::new(),
-                },
+                reason: reason.says,
+                experiment: reason.experiment,
             }
         };
         self.locks.iter().map(of_lock).collect()
@@ -395,6 +411,7 @@ pub fn summary(judged: &[Judged]) -> String {
     let all = [
         Verdict::Holds,
         Verdict::WithinNoise,
+        Verdict::FailsWithinNoise,
         Verdict::Fails,
         Verdict::NotMeasured,
         Verdict::Shown,
@@ -408,6 +425,17 @@ pub fn summary(judged: &[Judged]) -> String {
         judged.len(),
         all.map(told).join("; ")
     )
+}
+
+/// Each reason that is shown, once, and the experiment behind it.
+pub fn experiments(judged: &[Judged]) -> Vec<(&str, &str)> {
+    let mut all: Vec<(&str, &str)> = Vec::new();
+    for j in judged.iter().filter(|j| !j.reason.is_empty()) {
+        if !all.iter().any(|(reason, _)| *reason == j.reason) {
+            all.push((&j.reason, &j.experiment));
+        }
+    }
+    all
 }
 
 /// As a table in Markdown.
@@ -436,6 +464,13 @@ pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> Stri
             j.measured,
             j.verdict.text()
         );
+    }
+    let experiments = experiments(judged);
+    if !experiments.is_empty() {
+        text.push_str("\n## The experiments behind the reasons\n\n");
+    }
+    for (reason, experiment) in experiments {
+        let _ = writeln!(text, "- {reason}: {experiment}");
     }
     text
 }

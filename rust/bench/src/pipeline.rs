@@ -135,7 +135,7 @@ impl Results {
             file.write(&output::to_json(document)?)?;
         }
         if let Some(html) = &self.html {
-            html.write(&html::page(&[document], &[])?)?;
+            html.write(&html::page(&[document], &[], None)?)?;
         }
         if let Some(dir) = &self.plots {
             write_plots(document, dir, "")?;

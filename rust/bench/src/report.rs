@@ -42,7 +42,11 @@ pub fn run(args: Report) -> Result<Status> {
         }
     }
     if let Some(html) = html {
-        html.write(&html::page(&documents.iter().collect::<Vec<_>>(), &[])?)?;
+        html.write(&html::page(
+            &documents.iter().collect::<Vec<_>>(),
+            &[],
+            None,
+        )?)?;
     }
     Ok(Status::Exited(0))
 }

@@ -44,7 +44,7 @@ use toml::{Spanned, Value};
 use which::which;
 
 use crate::catalogue::{Catalogue, Choice, Kind};
-use crate::claim::Claim;
+use crate::claim::{Claim, Reason};
 use crate::contention::Contention;
 use crate::exec::Exec;
 use crate::machine;
@@ -72,6 +72,8 @@ struct File {
     scenes: Vec<Spanned<Scene>>,
     #[serde(default, rename = "claim")]
     claims: Vec<Spanned<Claim>>,
+    #[serde(default, rename = "reason")]
+    reasons: Vec<Reason>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -296,7 +298,11 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     let known: Vec<&str> = experiments.iter().map(|e| e.id.as_str()).collect();
     let mut claims = Vec::new();
     for claim in &file.claims {
-        for one in claim.get_ref().clone().each() {
+        let mut explained = claim.get_ref().clone();
+        explained
+            .explain(file.reasons.iter())
+            .map_err(|what| Wrong::at(claim, what, "the names of this file's [[reason]] tables"))?;
+        for one in explained.each() {
             let told = || format!("scenes here: {}", known.join(", "));
             one.check(&experiments)
                 .map_err(|what| Wrong::at(claim, what, told()))?;

@@ -81,7 +81,7 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
     signals::hold()?;
     let (documents, interrupted) = measure(dir, prefix, &suite.experiments)?;
     let judged = judge(dir, &suite, &documents)?;
-    publish(dir, &documents, &judged)?;
+    publish(dir, &documents, &judged, &suite.title)?;
     output::print(&conclusion(dir, &documents, &suite.left_out, &judged))?;
     documents.iter().for_each(pipeline::tell_failures);
     if interrupted.is_some() {
@@ -268,14 +268,14 @@ fn fits(old: &Document, new: &Document, path: &Path) -> Result<()> {
     }
 }
 
-fn publish(dir: &Path, documents: &[Document], judged: &[Judged]) -> Result<()> {
+fn publish(dir: &Path, documents: &[Document], judged: &[Judged], title: &str) -> Result<()> {
     let plots = dir.join("plots");
     sink::directory(&plots)?;
     for document in documents {
         write_plots(document, &plots, "")?;
     }
     let all: Vec<&Document> = documents.iter().collect();
-    Sink::open(&dir.join("report.html"))?.write(&html::page(&all, judged)?)
+    Sink::open(&dir.join("report.html"))?.write(&html::page(&all, judged, Some(title))?)
 }
 
 fn conclusion(

@@ -14,10 +14,12 @@ fn verdicts_heed_the_noise() {
     for (x, y, least, factor, expected) in [
         (&a, &b, true, 3.0, Verdict::Holds),
         (&a, &b, true, 5.0, Verdict::WithinNoise),
-        (&a, &b, true, 7.0, Verdict::Fails),
+        (&a, &b, true, 7.0, Verdict::FailsWithinNoise),
+        (&a, &b, true, 15.0, Verdict::Fails),
         (&b, &a, false, 0.5, Verdict::Holds),
         (&b, &a, false, 0.2, Verdict::WithinNoise),
-        (&b, &a, false, 0.1, Verdict::Fails),
+        (&b, &a, false, 0.1, Verdict::FailsWithinNoise),
+        (&b, &a, false, 0.05, Verdict::Fails),
     ] {
         assert_eq!(
             Verdict::of(x, y, least, factor),
@@ -62,13 +64,87 @@ fn a_place_is_numbers_or_factors() {
     assert!(!is_at(&point, &at("threads = \"4x\"\nhogs = 1")) && !is_at(&point, &at("nice = 0")));
 }
 
+fn reasons() -> Vec<Reason> {
+    let of = |text: &str| toml::from_str(text).unwrap();
+    vec![
+        of("name = \"spin\"\nsays = \"it spins\"\nexperiment = \"bench shm: 9 and 8\""),
+        of("name = \"sleep\"\nsays = \"it sleeps\"\nexperiment = \"bench shm: 7\""),
+    ]
+}
+
+/// A reason is shown for its locks and at its points only, and the first that fits.
+#[test]
+fn what_does_not_hold_shows_its_reason() {
+    let recorded = crate::document::testing::document();
+    let text = "locks = [\"mcs\", \"flexguard\"]\nsays = \"is slow\"\nscene = \"s\"\n\
+                measure = \"throughput_ops_per_ms\"\nat = { threads = [1, 8] }\nmost = 0\n\
+                reasons = [{ reason = \"spin\", locks = [\"mcs\"], at = { threads = [8] } },\n\
+                { reason = \"sleep\", at = { threads = 8 } }]\n";
+    let mut claim: Claim = toml::from_str(text).unwrap();
+    claim.explain(reasons().iter()).unwrap();
+    let judged = judge(&claim.clone().each(), &[("s".into(), &recorded)]);
+    let told: Vec<_> = judged
+        .iter()
+        .map(|j| {
+            (
+                j.lock.as_str(),
+                j.at.as_str(),
+                j.verdict,
+                j.reason.as_str(),
+                j.experiment.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("mcs", "1 thread", Verdict::Fails, "", ""),
+            ("flexguard", "1 thread", Verdict::Fails, "", ""),
+            (
+                "mcs",
+                "8 threads",
+                Verdict::Fails,
+                "it spins",
+                "bench shm: 9 and 8"
+            ),
+            (
+                "flexguard",
+                "8 threads",
+                Verdict::Fails,
+                "it sleeps",
+                "bench shm: 7"
+            ),
+        ]
+    );
+    assert!(judged[2].to_string().ends_with(": it spins"));
+    for (wrong, expected) in [
+        (
+            text.replace("\"sleep\"", "\"dance\""),
+            "no reason is called 'dance'",
+        ),
+        (
+            text.replace("locks = [\"mcs\"],", "locks = [\"clh\"],"),
+            "about clh",
+        ),
+        (
+            text.replace("at = { threads = 8 }", "at = { hogs = 8 }"),
+            "about hogs",
+        ),
+    ] {
+        let mut claim: Claim = toml::from_str(&wrong).unwrap();
+        let told = claim.explain(reasons().iter()).unwrap_err();
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
 /// The recorded rounds say: at 1 thread all are equal, at 8 mcs collapses, and nothing ran at 4.
 #[test]
 fn recorded_rounds_are_judged_at_each_point() {
     let recorded = crate::document::testing::document();
     let claim = |text: &str| -> Vec<Judged> {
         let head = "scene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\nsays = \"is so\"\n";
-        let claim: Claim = toml::from_str(&format!("{head}{text}")).unwrap();
+        let mut claim: Claim = toml::from_str(&format!("{head}{text}")).unwrap();
+        claim.explain(reasons().iter()).unwrap();
         judge(&claim.each(), &[("s".into(), &recorded)])
     };
     let verdicts = |judged: &[Judged]| -> Vec<(String, String, Verdict)> {
@@ -78,7 +154,7 @@ fn recorded_rounds_are_judged_at_each_point() {
     let row = |lock: &str, at: &str, verdict| (lock.to_owned(), at.to_owned(), verdict);
     let against_posix = claim(
         "locks = [\"mcs\", \"flexguard\"]\nat = { threads = [2, 4, 8] }\nleast = 1\n\
-         of = { lock = \"posix\" }\nreason = \"it spins\"",
+         of = { lock = \"posix\" }\nreasons = [{ reason = \"spin\" }]",
     );
     assert_eq!(
         verdicts(&against_posix),
@@ -101,7 +177,7 @@ fn recorded_rounds_are_judged_at_each_point() {
     assert_eq!(
         summary(&against_posix),
         "Of 6 verdicts, one for each lock and point: \
-         3 holds; 0 holds within the noise; 1 does not hold; 2 not measured; 0 shown."
+         3 holds; 0 holds within the noise; 0 fails within the noise; 1 does not hold; 2 not measured; 0 shown."
     );
     let against_itself = claim(
         "locks = [\"mcs\"]\nat = { threads = [2, 8] }\nmost = 0.5\nof = { at = { threads = 1 } }",
@@ -116,6 +192,10 @@ fn recorded_rounds_are_judged_at_each_point() {
     let table = table("T", &recorded.machine, &against_posix);
     assert!(table.contains("| mcs |  | is so | 8 threads |  | "));
     assert!(table.contains("**does not hold**: it spins |"), "{table}");
+    assert!(
+        table.ends_with("- it spins: bench shm: 9 and 8\n"),
+        "{table}"
+    );
 }
 
 /// The paper printed a number for each point, and claims nothing of ours.

@@ -28,13 +28,14 @@ pub fn head(title: &str, style: &str) -> Markup {
     }
 }
 
-/// The whole page. There is at least one document.
-pub fn page(documents: &[&Document], judged: &[Judged]) -> Result<String> {
+/// The whole page. There is at least one document. `title`: of several together.
+pub fn page(documents: &[&Document], judged: &[Judged], title: Option<&str>) -> Result<String> {
     let first = documents
         .first()
         .ok_or_else(|| Failure::new("a report needs a result"))?;
-    let title = match documents {
-        [one] => one.title.clone(),
+    let title = match (documents, title) {
+        ([one], _) => one.title.clone(),
+        (_, Some(title)) => title.to_owned(),
         _ => format!("{} benchmarks of locks", documents.len()),
     };
     let parts = documents.iter().enumerate().map(|(i, d)| section(d, i));
@@ -46,7 +47,7 @@ pub fn page(documents: &[&Document], judged: &[Judged]) -> Result<String> {
             body {
                 a.skip href="#main" { "Skip to the results" }
                 (header(first, &title, documents))
-                @if documents.len() > 1 { (contents(documents)) }
+                @if documents.len() > 1 { (contents(documents, judged)) }
                 main #main {
                     (summary(documents))
                     (claims(judged))
@@ -94,10 +95,11 @@ fn note(text: &str) -> Markup {
     html! { p.note role="note" { (text) } }
 }
 
-fn contents(documents: &[&Document]) -> Markup {
+fn contents(documents: &[&Document], judged: &[Judged]) -> Markup {
     html! {
         nav aria-label="Contents" {
             ol {
+                @if !judged.is_empty() { li { a href="#claims" { "What the papers claim" } } }
                 @for (i, document) in documents.iter().enumerate() {
                     li { a href={ "#part-" (i + 1) } { (document.title) } }
                 }
@@ -128,8 +130,11 @@ fn summary(documents: &[&Document]) -> Markup {
     }
 }
 
-/// What is claimed of the locks, beside what was measured.
+/// What is claimed of the locks, beside what was measured: a group of rows for each claim.
 fn claims(judged: &[Judged]) -> Markup {
+    let groups: Vec<&[Judged]> = judged
+        .chunk_by(|a, b| (&a.claim, &a.place) == (&b.claim, &b.place))
+        .collect();
     html! {
         @if !judged.is_empty() {
             section #claims aria-labelledby="claims-title" {
@@ -139,31 +144,46 @@ fn claims(judged: &[Judged]) -> Markup {
                     (claim::summary(judged))
                 }
                 div.scroll tabindex="0" role="region" aria-label="Claims" {
-                    table {
+                    table.claims {
                         thead {
                             tr {
-                                @for title in ["lock", "place", "claim", "at", "published", "measured", "verdict"] {
+                                @for title in ["claim", "lock", "at", "published", "measured", "verdict"] {
                                     th.name scope="col" { (title) }
                                 }
                             }
                         }
-                        tbody {
-                            @for j in judged {
-                                tr {
-                                    th.name scope="row" { (j.lock) }
-                                    @for cell in [&j.place, &j.claim, &j.at, &j.published, &j.measured] {
-                                        td.name { (cell) }
-                                    }
-                                    td.name.verdict {
-                                        (j.verdict.text().replace('*', ""))
-                                        @if !j.reason.is_empty() { ": " (j.reason) }
-                                    }
-                                }
-                            }
-                        }
+                        @for group in groups { tbody { @for i in 0..group.len() { (row(group, i)) } } }
                     }
                 }
+                (experiments(judged))
             }
+        }
+    }
+}
+
+/// One verdict. The first of a claim says what is claimed, and where.
+fn row(group: &[Judged], i: usize) -> Markup {
+    let j = &group[i];
+    html! {
+        tr .better[j.verdict == claim::Verdict::Holds] .worse[j.verdict == claim::Verdict::Fails] {
+            @if i == 0 {
+                th.name scope="rowgroup" rowspan=(group.len()) { (j.claim) span.where { (j.place) } }
+            }
+            @for cell in [&j.lock, &j.at, &j.published, &j.measured] { td.name { (cell) } }
+            td.name.verdict {
+                (j.verdict.text().replace('*', ""))
+                @if !j.reason.is_empty() { ": " (j.reason) }
+            }
+        }
+    }
+}
+
+fn experiments(judged: &[Judged]) -> Markup {
+    let all = claim::experiments(judged);
+    html! {
+        @if !all.is_empty() {
+            h3 { "The experiments behind the reasons" }
+            ul.method { @for (reason, experiment) in all { li { (reason) ": " (experiment) } } }
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn the_page_is_complete_in_itself() {
     let document = testing::document();
-    let page = page(&[&document, &document], &[]).unwrap();
+    let page = page(&[&document, &document], &[], None).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     // The namespace of SVG is a name, not an address that is fetched.
     let rest = page.replace("http://www.w3.org/2000/svg", "");
@@ -33,7 +33,7 @@ fn what_others_call_themselves_is_not_markup() {
         }
     }
     document.analyse();
-    let page = page(&[&document], &[]).unwrap();
+    let page = page(&[&document], &[], None).unwrap();
     assert!(!page.contains("<script>") && !page.contains("<b>"));
     assert!(page.contains("&lt;b&gt;"));
 }
@@ -42,7 +42,7 @@ fn what_others_call_themselves_is_not_markup() {
 fn verdicts_cautions_and_commands_are_told() {
     let mut document = testing::document();
     document.command = vec!["/opt/x/flexguard".into(), "bench".into(), "it's".into()];
-    let page = page(&[&document], &[]).unwrap();
+    let page = page(&[&document], &[], None).unwrap();
     for part in [
         "wins",
         "cannot be told apart",
@@ -66,8 +66,9 @@ fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
         measured: "1 against 20".into(),
         verdict: Verdict::Fails,
         reason: "one waiter".into(),
+        experiment: "bench shm: 9 and 8".into(),
     };
-    let page = page(&[&testing::document()], &[judged]).unwrap();
+    let page = page(&[&testing::document()], &[judged], None).unwrap();
     for part in [
         "What the papers claim",
         "Fig. 3a",
@@ -76,6 +77,8 @@ fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
         "1 against 20",
         "8 threads",
         "does not hold: one waiter",
+        "The experiments behind the reasons",
+        "bench shm: 9 and 8",
         "1 does not hold",
     ] {
         assert!(page.contains(part), "{part}");

@@ -22,6 +22,15 @@ use super::{Dot, Figure, Series, Shape};
 /// Pixels in a unit of the layout: lines stay sharp where a page shows the figure at half its size.
 pub const PIXELS: u32 = 2;
 
+/// Between the names of two series.
+const GAP: f64 = 14.0;
+
+/// How high a figure must be for the names of so many series.
+pub fn height_of_names(series: usize) -> u32 {
+    const ABOVE_AND_BELOW: u32 = 104;
+    ABOVE_AND_BELOW + series as u32 * GAP as u32
+}
+
 type Root<B> = DrawingArea<B, Shift>;
 type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<Axis, Axis>>;
 
@@ -289,7 +298,6 @@ fn label_series<B: DrawingBackend>(root: &Root<B>, chart: &Chart<B>, figure: &Fi
 where
     B::ErrorType: 'static,
 {
-    const GAP: f64 = 14.0;
     let (across, down) = chart.plotting_area().get_pixel_range();
     let mut ends: Vec<(f64, &Series)> = Vec::new();
     for (i, series) in figure.series.iter().enumerate() {
@@ -358,6 +366,16 @@ fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The title takes 62 units above the names, and 34 are below them.
+    #[test]
+    fn every_name_has_a_place_in_the_figure() {
+        for series in [1, 21, 28, 60] {
+            let height = f64::from(height_of_names(series).max(400));
+            let places = spread(&vec![height; series], GAP, (62.0, height - 34.0));
+            assert!(places[0] >= 62.0 && places[series - 1] <= height - 34.0);
+        }
+    }
 
     proptest! {
         #[test]

@@ -9,8 +9,21 @@ use super::draw::{self, PIXELS};
 use super::{Figure, style};
 
 /// In units of the layout.
-const SIZE: (u32, u32) = (760, 400);
-const IN_PIXELS: (u32, u32) = (SIZE.0 * PIXELS, SIZE.1 * PIXELS);
+const WIDTH: u32 = 760;
+const HEIGHT: u32 = 400;
+
+/// In units of the layout: higher where the names of the series need it.
+fn size(figure: &Figure) -> (u32, u32) {
+    (
+        WIDTH,
+        HEIGHT.max(draw::height_of_names(figure.series.len())),
+    )
+}
+
+fn in_pixels(figure: &Figure) -> (u32, u32) {
+    let (width, height) = size(figure);
+    (width * PIXELS, height * PIXELS)
+}
 
 /// For a page that has a background of its own.
 pub fn svg(figure: &Figure) -> Result<String> {
@@ -24,27 +37,29 @@ pub fn svg_file(figure: &Figure) -> Result<String> {
 
 fn vector(figure: &Figure, on_white: bool) -> Result<String> {
     let mut text = String::new();
+    let pixels = in_pixels(figure);
     {
-        let area = SVGBackend::with_string(&mut text, IN_PIXELS).into_drawing_area();
+        let area = SVGBackend::with_string(&mut text, pixels).into_drawing_area();
         if on_white {
             area.fill(&style::PAPER)?;
         }
         draw::figure(&area, figure)?;
     }
     // Shown at the layout's size, or whatever the page gives it.
-    let size = |(width, height)| format!("width=\"{width}\" height=\"{height}\"");
-    Ok(text.replacen(&size(IN_PIXELS), &size(SIZE), 1))
+    let told = |(width, height)| format!("width=\"{width}\" height=\"{height}\"");
+    Ok(text.replacen(&told(pixels), &told(size(figure)), 1))
 }
 
 pub fn png(figure: &Figure) -> Result<Vec<u8>> {
-    let mut pixels = vec![0; (IN_PIXELS.0 * IN_PIXELS.1 * 3) as usize];
+    let (width, height) = in_pixels(figure);
+    let mut pixels = vec![0; (width * height * 3) as usize];
     {
-        let area = BitMapBackend::with_buffer(&mut pixels, IN_PIXELS).into_drawing_area();
+        let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
         area.fill(&style::PAPER)?;
         draw::figure(&area, figure)?;
     }
     let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, IN_PIXELS.0, IN_PIXELS.1);
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     let mut writer = encoder.write_header()?;

@@ -131,6 +131,62 @@ fn installed_claims_about_papers_name_their_place() {
     }
 }
 
+/// A reason without an experiment is a guess, and one that no claim names is never shown.
+#[test]
+fn reasons_of_installed_claims_have_an_experiment_and_are_named() {
+    for name in ["papers", "published-locks"] {
+        let file = installed(name);
+        let claims = file.claims.iter().map(|c| c.get_ref());
+        let named: Vec<&str> = claims.flat_map(|c| c.names_of_reasons()).collect();
+        assert!(!file.reasons.is_empty(), "{name}");
+        for reason in &file.reasons {
+            assert!(named.contains(&reason.name()), "{name}: {}", reason.name());
+            let numbers = reason.experiment().matches(|c: char| c.is_ascii_digit());
+            assert!(numbers.count() > 1, "{name}: {}", reason.name());
+        }
+    }
+}
+
+/// What became of each item of the papers: files, pages and scenes that there are.
+#[test]
+fn the_coverage_of_the_papers_names_what_there_is() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let table = root.join("docs/results/data/coverage.csv");
+    let text = fs::read_to_string(table).unwrap();
+    let mut rows = text.lines().map(|l| l.split(',').collect::<Vec<_>>());
+    let head = ["item", "implemented", "deviation", "measured", "verdict"];
+    assert_eq!(rows.next().unwrap(), head);
+    let there_is = |name: &str| root.join(name).exists();
+    let mut items = 0;
+    for row in rows {
+        let [item, implemented, deviation, measured, verdict] = row[..] else {
+            panic!("not five cells: {row:?}");
+        };
+        items += 1;
+        assert!(
+            implemented == "-" || there_is(implemented),
+            "{item}: {implemented}"
+        );
+        assert!(!deviation.is_empty() && !verdict.is_empty(), "{item}");
+        let found = match measured.split_once(".toml:") {
+            Some((file, scene)) => installed(file)
+                .scenes
+                .iter()
+                .any(|s| s.get_ref().name.get_ref() == scene),
+            None if measured.ends_with(".md") => there_is(&format!("docs/results/{measured}")),
+            None => measured == "-" || there_is(measured),
+        };
+        assert!(found, "{item}: {measured}");
+    }
+    assert_eq!(items, 58);
+}
+
+fn installed(name: &str) -> File {
+    let scenes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+    let text = fs::read_to_string(scenes.join(format!("{name}.toml"))).unwrap();
+    toml::from_str(&text).unwrap()
+}
+
 #[test]
 fn another_version_is_refused() {
     let wrong = parse(
