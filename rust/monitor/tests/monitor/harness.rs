@@ -26,6 +26,8 @@ pub const ROLE_ENV: &str = "FLEXGUARD_TEST_ROLE";
 const TIMEOUT: Duration = Duration::from_secs(150);
 /// The kernel half that tests run with, where it is not the one that was built in (mutants.rs).
 pub const OBJECT_ENV: &str = "FLEXGUARD_TEST_OBJECT";
+/// On which of the CPUs that they may use the roles of such a test meet (victim::pin). The first, if it is not there.
+pub const LANE_ENV: &str = "FLEXGUARD_TEST_LANE";
 /// What such a test waits for, it waits for no longer than this. The same tests pass in it with the right kernel half.
 const MUTANT_TIMEOUT: Duration = Duration::from_secs(6);
 /// How the process ends if that object does not load.

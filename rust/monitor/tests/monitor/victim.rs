@@ -16,7 +16,7 @@ use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, gettid};
 use zerocopy::FromZeros;
 
-use crate::harness::{ROLE_ENV, register};
+use crate::harness::{LANE_ENV, ROLE_ENV, register};
 use crate::{domains, hostile, privileges, sleepers, slices};
 
 #[repr(C, align(64))]
@@ -165,14 +165,15 @@ pub fn with_block(change: impl FnOnce(&mut fg_thread_block)) {
     BLOCK.with(|block| change(unsafe { &mut *block.0.get() }));
 }
 
-/// To the first CPU we may use: victim and hog meet there.
+/// To one of the CPUs we may use, that of the lane: victim and hog meet there.
 pub fn pin() {
+    let lane = env::var(LANE_ENV).map_or(0, |lane| lane.parse().unwrap());
     let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let first = (0..CpuSet::count())
-        .find(|&cpu| allowed.is_set(cpu).unwrap())
-        .unwrap();
+    let cpus: Vec<usize> = (0..CpuSet::count())
+        .filter(|&cpu| allowed.is_set(cpu).unwrap())
+        .collect();
     let mut one = CpuSet::new();
-    one.set(first).unwrap();
+    one.set(cpus[lane % cpus.len()]).unwrap(); // one only where it is pinned already
     sched_setaffinity(Pid::from_raw(0), &one).unwrap();
 }
 
