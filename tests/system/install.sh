@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Installs a finished CMake build into a scratch place, as a packager would, and uses what is there.
+#
+#   install.sh BUILD LOCK...     the locks whose interposers it has
 set -euo pipefail
 build=$1
 here=$(dirname "$(realpath "$0")")
@@ -14,8 +16,10 @@ mv "$scratch/stage/opt/fg" "$prefix" # wherever it ends up
 for file in lib/libflexguard.so lib/libflexguard.a lib/pkgconfig/flexguard.pc lib/cmake/flexguard/flexguard-config.cmake libexec/flexguard/fg-bench share/flexguard/LOCKS; do
 	[ -s "$prefix/$file" ] || fail "no $file"
 done
+for name in "${@:2}"; do
+	[ -s "$prefix/lib/flexguard/$name.so" ] || fail "no interposer for $name"
+done
 while IFS=$'\t' read -r name _; do
-	[[ $name == '#'* ]] || [ -s "$prefix/lib/flexguard/$name.so" ] || fail "no interposer for $name"
 	[ ! -x "$build/bench/fg-bench-$name" ] || "$prefix/libexec/flexguard/fg-bench" --list | grep -qx -- "$name"$'\t'own || fail "fg-bench lacks $name"
 done <"$prefix/share/flexguard/LOCKS"
 
