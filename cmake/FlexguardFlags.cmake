@@ -7,7 +7,8 @@ if(NOT CMAKE_BUILD_TYPE)
 	set(CMAKE_BUILD_TYPE Release CACHE STRING "Release (-O2 -g), Debug (-O0 -g)" FORCE)
 endif()
 # NDEBUG is never defined: an assert in a test must not vanish in the build that is tested.
-set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+set(FG_RELEASE "-O2 -g" CACHE STRING "the flags of Release")
+set(CMAKE_C_FLAGS_RELEASE "${FG_RELEASE}")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
 set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}") # tests and adapters around C++ locks
 set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_C_FLAGS_DEBUG}")
