@@ -31,9 +31,17 @@ static inline struct rwlock *of(pthread_rwlock_t *rwlock)
 	return (struct rwlock *)rwlock;
 }
 
+__attribute__((noinline, cold)) static bool native_once_known(const pthread_rwlock_t *rwlock)
+{
+	return !((const struct rwlock *)rwlock)->shared && fgi_real()->rwlock_understood;
+}
+
+/* Before the table of glibc's functions is filled, nothing is understood. */
 static inline bool native(const pthread_rwlock_t *rwlock)
 {
-	return fg_likely(!((const struct rwlock *)rwlock)->shared && fgi_real()->rwlock_understood);
+	return fg_likely(!((const struct rwlock *)rwlock)->shared &&
+			 fg_load_relaxed(&fgi_real_table.rwlock_understood)) ||
+	       native_once_known(rwlock);
 }
 
 /* A static initializer may have set the kind, so it is not copied before the first use. */

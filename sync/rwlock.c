@@ -316,10 +316,12 @@ static uint32_t with_reader(const struct fgi_rwlock *l, uint32_t word, bool crow
 static int read_wait(struct wait *w)
 {
 	struct fgi_rwlock *l = w->lock;
-	bool crowded = false;
+	uint32_t seen = fg_load_relaxed(&l->word);
+	/* Then the caller has lost the word to another thread. */
+	bool crowded = fgi_rw_readable(seen, false) && !(seen & FGI_RW_BIASED);
 	int result;
 
-	if (fgi_rw_written(fg_load_relaxed(&l->word)) && (fg_load_relaxed(&l->word) & FG_OWNER_MASK) == w->node.self)
+	if (fgi_rw_written(seen) && (seen & FG_OWNER_MASK) == w->node.self)
 		return EDEADLK;
 	for (;;) {
 		uint32_t word = fg_load_relaxed(&l->word), next;
@@ -343,9 +345,15 @@ static int read_wait(struct wait *w)
 
 int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
 {
-	struct wait w = wait_at(l, false, clock, abs);
-	int result = read_wait(&w);
+	struct wait w;
+	int result;
 
+	if ((fg_load_relaxed(&l->word) & FGI_RW_BIASED) && fgi_rwlock_read_biased(l)) {
+		fgi_rwlock_reads();
+		return 0;
+	}
+	w = wait_at(l, false, clock, abs);
+	result = read_wait(&w);
 	if (!result)
 		fgi_rwlock_reads();
 	end_wait(&w, result);
@@ -370,6 +378,8 @@ int fgi_rwlock_try_read(struct fgi_rwlock *l)
 
 void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l)
 {
+	if ((fg_load_relaxed(&l->word) & FGI_RW_ENTRIES) && fgi_readers_leave(fgi_readers_entry(l), l))
+		return;
 	for (;;) {
 		uint32_t word = fg_load_relaxed(&l->word), next = word - 1;
 

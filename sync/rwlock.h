@@ -95,18 +95,12 @@ static inline int fgi_rwlock_read(struct fgi_rwlock *l, clockid_t clock, const s
 {
 	uint32_t word = fg_load_relaxed(&l->word);
 
-	if (word & FGI_RW_BIASED) {
-		if (fg_likely(fgi_rwlock_read_biased(l))) {
-			fgi_rwlock_reads();
-			return 0;
-		}
-	} else if (fg_likely(!(word & FGI_RW_RESERVED) && !fgi_rw_written(word))) {
-		/* acquire: pairs with the release of a writer */
-		if (fg_likely((word & FGI_RW_COUNT) < FGI_RW_COUNT &&
-			      fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word)) {
-			fgi_rwlock_reads();
-			return 0;
-		}
+	/* acquire: pairs with the release of a writer */
+	if (fg_likely(!(word & (FGI_RW_BIASED | FGI_RW_RESERVED)) && !fgi_rw_written(word) &&
+		      (word & FGI_RW_COUNT) < FGI_RW_COUNT &&
+		      fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word)) {
+		fgi_rwlock_reads();
+		return 0;
 	}
 	return fgi_rwlock_read_slow(l, clock, abs);
 }
@@ -127,17 +121,17 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l);
 
 static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint32_t word)
 {
+	uint32_t next = word - 1;
+
 	fgi_reading--;
 	fgi_held_lower();
-	if ((word & FGI_RW_ENTRIES) && fgi_readers_leave(fgi_readers_entry(l), l))
-		return;
+	if (fg_likely(word == (FGI_RW_READ | 1)))
+		next = 0;
+	else if ((word & (FGI_RW_READ | FGI_RW_ENTRIES)) != FGI_RW_READ || (word & FGI_RW_COUNT) < 2)
+		next = word; /* not here */
 	/* release: pairs with the acquire of the next writer */
-	if (fg_likely((word & FGI_RW_READ) && (word & FGI_RW_COUNT) > 1) &&
-	    fg_cas_release(&l->word, word, word - 1) == word)
-		return;
-	if (fg_likely(word == (FGI_RW_READ | 1)) && fg_cas_release(&l->word, word, 0) == word)
-		return;
-	fgi_rwlock_read_unlock_slow(l);
+	if (fg_unlikely(next == word) || fg_unlikely(fg_cas_release(&l->word, word, next) != word))
+		fgi_rwlock_read_unlock_slow(l);
 }
 
 static inline void fgi_rwlock_unlock(struct fgi_rwlock *l)
