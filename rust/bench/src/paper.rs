@@ -453,7 +453,7 @@ fn overhead(size: &Size) -> Experiment {
     let loops = if size.given_seconds.is_some_and(|s| s < 0.1) {
         10
     } else if size.quick {
-        300
+        200
     } else {
         3000
     };
