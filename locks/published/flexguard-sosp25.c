@@ -54,11 +54,11 @@ enum { UNLOCKED = 0, LOCKED = 1, BLOCKED = 2 /* LOCKED_WITH_BLOCKED_WAITERS */ }
 #define SPIN_IS_BOUNDED true
 #endif
 
-/* A waiter has busy-waited for `turns` more. Whether the mode is blocking. */
-static inline bool must_block(struct fgi_spin_budget *p, uint32_t turns)
+/* A waiter has busy-waited for `spins` more. Whether the mode is blocking. */
+static inline bool must_block(struct fgi_spin_budget *p, uint32_t spins)
 {
 	if (SPIN_IS_BOUNDED)
-		return fgi_must_park_after(p, turns);
+		return fgi_must_park_after(p, spins);
 	return p->out || fgi_preempted_cs() != 0 || (p->deadline && fgi_deadline_reached(p));
 }
 
