@@ -8,7 +8,8 @@ set -u
 case $2 in
 shm) options=(--cycles-between 0 --section-cycles 1000000) ;;
 hashtable | hotlock) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
-server | phases | pipeline) options=(--section-us 20000) ;;
+server | pipeline) options=(--section-us 20000) ;;
+phases) options=(--section-us 20000 --sections 8) ;;
 yielding) options=(--lock-count 1) ;;
 pool | broadcast) options=(--think-us 0 --section-us 20000) ;;
 *) options=() ;;
