@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: MIT
-# How every C target is compiled. `fg_flags` carries the include root and the warnings.
+# How every C target is compiled. `fg_flags` carries the include root and the options of cmake/c-flags, one a line, which
+# Cargo's build scripts (rust/peers, tests/checks/order) and what compiles by hand read, too.
+set(fg_flags_file ${PROJECT_SOURCE_DIR}/cmake/c-flags)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${fg_flags_file})
+file(STRINGS ${fg_flags_file} FG_C_FLAGS)
+if(NOT FG_C_FLAGS MATCHES "-std=gnu([0-9]+)")
+	message(FATAL_ERROR "cmake/c-flags names no standard of C")
+endif()
+set(CMAKE_C_STANDARD ${CMAKE_MATCH_1})
+set(fg_options ${FG_C_FLAGS})
+list(FILTER fg_options EXCLUDE REGEX "^-std=") # for C++, too
+
 option(FG_WERROR "treat warnings as errors (on in CI; off for users, whose compiler we have not seen)" OFF)
 set(FG_SANITIZE "" CACHE STRING "address, undefined or address,undefined: for the unit and stress tests")
 
@@ -12,7 +23,6 @@ set(CMAKE_C_FLAGS_RELEASE "${FG_RELEASE}")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
 set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}") # tests and adapters around C++ locks
 set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_C_FLAGS_DEBUG}")
-set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
@@ -21,8 +31,7 @@ find_package(Threads REQUIRED)
 
 add_library(fg_flags INTERFACE)
 target_include_directories(fg_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
-target_compile_definitions(fg_flags INTERFACE _GNU_SOURCE)
-target_compile_options(fg_flags INTERFACE -Wall -Wextra)
+target_compile_options(fg_flags INTERFACE ${fg_options})
 target_link_libraries(fg_flags INTERFACE Threads::Threads)
 if(FG_WERROR)
 	target_compile_options(fg_flags INTERFACE -Werror)

@@ -9,6 +9,9 @@ use anyhow::{Context, Result};
 /// The name, and the size and alignment that src/bin/ asserts of its type.
 const PEERS: [(&str, u32, u32); 2] = [("rust-std", 8, 4), ("rust-parking-lot", 1, 1)];
 
+/// What every C file is compiled with, one option a line.
+const FLAGS: &str = "cmake/c-flags";
+
 /// Sources of bench/worker/ with a `main` of their own.
 const PROGRAMS: [&str; 3] = ["handover", "launcher", "main"];
 
@@ -31,22 +34,21 @@ fn name_of(path: &Path) -> Result<&str> {
         .with_context(|| format!("{} has no name in UTF-8", path.display()))
 }
 
-/// The flags of cmake/FlexguardFlags.cmake.
-fn compiler(root: &Path) -> cc::Build {
+/// The flags of CMake's Release.
+fn compiler(root: &Path) -> Result<cc::Build> {
+    let flags = fs::read_to_string(root.join(FLAGS)).context(FLAGS)?;
     let mut build = cc::Build::new();
     build
         .opt_level(2)
         .debug(true)
         .pic(false)
-        .std("gnu11")
-        .define("_GNU_SOURCE", None)
+        .warnings(false)
+        .flags(flags.lines())
         .include(root)
         .include(root.join("include"))
         .flag("-ftls-model=initial-exec")
-        .warnings(true)
-        .extra_warnings(true)
         .cargo_metadata(false);
-    build
+    Ok(build)
 }
 
 /// What CMake generates: the includes and the table of all workloads.
@@ -80,7 +82,7 @@ fn main() -> Result<()> {
             sources.push(file);
         }
     }
-    let harness = compiler(&root)
+    let harness = compiler(&root)?
         .files(&sources)
         .try_compile_intermediates()?;
     let workloads = workloads(&root)?;
@@ -98,7 +100,7 @@ const struct fgb_lock fgb_locks[] = {{{{\"{name}\", &fgb_carried, false}}, {{NUL
 "
             ),
         )?;
-        let unit = compiler(&root).file(&unit).try_compile_intermediates()?;
+        let unit = compiler(&root)?.file(&unit).try_compile_intermediates()?;
         for object in unit.iter().chain(&harness) {
             println!(
                 "cargo::rustc-link-arg-bin=fg-bench-{name}={}",
@@ -112,6 +114,7 @@ const struct fgb_lock fgb_locks[] = {{{{\"{name}\", &fgb_carried, false}}, {{NUL
         "runtime",
         "locks/parts",
         "abi",
+        FLAGS,
         "rust/peers/adapter.h",
     ] {
         println!("cargo::rerun-if-changed={}", root.join(dir).display());

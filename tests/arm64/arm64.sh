@@ -18,7 +18,7 @@ cd "$source"
 
 compile() # object, source, options...
 {
-	$cc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -ftls-model=initial-exec -I. -Iinclude "${@:3}" -c "$2" \
+	$cc @cmake/c-flags -Werror -ftls-model=initial-exec -I. -Iinclude "${@:3}" -c "$2" \
 		-o "$scratch/$1.o"
 }
 

@@ -10,6 +10,9 @@ use anyhow::{Context, Result, ensure};
 
 const LOCK: &str = "locks/default/flexguard.c";
 
+/// What every C file is compiled with, one option a line.
+const FLAGS: &str = "cmake/c-flags";
+
 const SMALLER: [[&str; 2]; 3] = [
     ["#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
     ["#define GRACE 8u", "#define GRACE 1u"],
@@ -33,23 +36,22 @@ fn main() -> Result<()> {
     let root = here.join("../../..").canonicalize()?;
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets it")?);
     edit(&root, &out)?;
+    let flags = fs::read_to_string(root.join(FLAGS)).context(FLAGS)?;
     cc::Build::new()
         .file("src/order.c")
         .include(&out)
         .include(&root)
-        .std("gnu11")
-        .define("_GNU_SOURCE", None)
+        .flags(flags.lines())
         .opt_level(1)
         .flag("-includesrc/order.h")
         .flag("-ftls-model=initial-exec")
         .flag("-fsanitize=thread")
         // A panic of the model unwinds through the lock.
         .flag("-fexceptions")
-        .warnings(true)
-        .extra_warnings(true)
+        .warnings(false)
         .flag("-Wno-unused-function")
         .try_compile("order")?;
-    for dir in ["abi", "locks", "runtime"] {
+    for dir in ["abi", "locks", "runtime", FLAGS] {
         println!("cargo::rerun-if-changed={}", root.join(dir).display());
     }
     println!("cargo::rerun-if-changed=src");
