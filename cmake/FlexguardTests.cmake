@@ -2,7 +2,7 @@
 add_custom_target(tests)
 add_custom_target(variant)
 
-# fg_test(NAME group.topic... [TIMEOUT s] [LABELS l...] [PARALLEL] [ENVIRONMENT var=value...] COMMAND command...)
+# fg_test(NAME group.topic... [TIMEOUT s] [LABELS l...] [PARALLEL] [LONG] [ENVIRONMENT var=value...] COMMAND command...)
 #
 # A test ends 0 (passed), 77 (this machine cannot run it: skipped) or otherwise (failed). Its group is its first label.
 # With the label `variant`, the builds with clang and with sanitizers run it, too: all unit tests have it, the stress
@@ -10,9 +10,10 @@ add_custom_target(variant)
 # `variant` builds their programs.
 #
 # A test runs alone, because most tests count preemptions, or keep every CPU busy. A test that does neither says
-# PARALLEL; a folder of such tests says set(FG_PARALLEL ON).
+# PARALLEL; a folder of such tests says set(FG_PARALLEL ON). Of these the LONG ones begin first: those that take some
+# seconds, most of which they wait. So they do not end alone on an idle machine.
 function(fg_test)
-	cmake_parse_arguments(T "PARALLEL" "NAME;TIMEOUT" "LABELS;ENVIRONMENT;COMMAND" ${ARGN})
+	cmake_parse_arguments(T "PARALLEL;LONG" "NAME;TIMEOUT" "LABELS;ENVIRONMENT;COMMAND" ${ARGN})
 	if(NOT T_TIMEOUT)
 		set(T_TIMEOUT 120)
 	endif()
@@ -37,6 +38,9 @@ function(fg_test)
 	add_test(NAME ${T_NAME} COMMAND ${T_COMMAND})
 	set_tests_properties(${T_NAME} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT} RUN_SERIAL ${alone}
 		LABELS "${T_LABELS}")
+	if(T_LONG)
+		set_tests_properties(${T_NAME} PROPERTIES COST 20)
+	endif()
 	if(T_ENVIRONMENT)
 		set_tests_properties(${T_NAME} PROPERTIES ENVIRONMENT "${T_ENVIRONMENT}")
 	endif()
