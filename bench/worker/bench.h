@@ -72,7 +72,7 @@ struct fgb_workload {
 	void (*loop)(const struct fgb_run *run, uint32_t phase, struct fgb_thread *self);
 	bool (*adds_up)(uint64_t ops); /* after `ops` operations in all: is what the locks protect still whole? */
 	uint64_t (*locks)(void);       /* how many there are */
-	void (*describe)(void);        /* prints its settings as members of a JSON object, each followed by a comma */
+	void (*describe)(void);        /* prints its settings as members of a JSON object */
 	void (*stop)(void); /* the last phase is over: wakes threads that wait for one another; may be NULL */
 };
 

@@ -8,11 +8,10 @@
 #ifndef FGB_HANDING_H
 #define FGB_HANDING_H
 
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/worker/json.h"
 #include "bench/worker/work.h"
 
 /* An event counts in the phase in which the thread sees it: it may have waited since long before. What is seen after
@@ -42,8 +41,11 @@ struct fgb_manner {
 #define FGB_MANNER_OPTION(manner)                                                                                      \
 	FGB_OPTION_FLAG("--after-unlock", "signal after the unlock, instead of with the mutex held",                   \
 			&(manner)->after_unlock)
-#define FGB_MANNER_FORMAT "\"after_unlock\":%s,"
-#define FGB_MANNER_VALUE(manner) (manner)->after_unlock ? "true" : "false"
+
+static inline void fgb_manner_describe(const struct fgb_manner *manner)
+{
+	fgb_json_flag("after_unlock", manner->after_unlock);
+}
 
 static inline void fgb_signal_and_unlock(const struct fgb_manner *manner, pthread_cond_t *cond, pthread_mutex_t *mutex)
 {

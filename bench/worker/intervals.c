@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "bench/worker/fairness.h"
+#include "bench/worker/json.h"
 #include "bench/worker/status.h"
 
 int fgb_intervals_init(struct fgb_intervals *w, uint32_t seconds, uint32_t threads)
@@ -49,10 +50,16 @@ void fgb_intervals_second(struct fgb_intervals *w, uint64_t second,
 
 void fgb_intervals_print(const struct fgb_intervals *w)
 {
+	char name[32];
+
 	if (!w->count)
 		return;
-	printf("\"fairness_%us\":{\"intervals\":%u,\"factor\":%.4f,\"worst_factor\":%.4f,\"normalised\":%.4f,"
-	       "\"worst_normalised\":%.4f},",
-	       w->seconds, w->count, w->factor / w->count, w->worst_factor, w->normalised / w->count,
-	       w->worst_normalised);
+	snprintf(name, sizeof(name), "fairness_%us", w->seconds);
+	fgb_json_object(name);
+	fgb_json_count("intervals", w->count);
+	fgb_json_rounded("factor", w->factor / w->count, 4);
+	fgb_json_rounded("worst_factor", w->worst_factor, 4);
+	fgb_json_rounded("normalised", w->normalised / w->count, 4);
+	fgb_json_rounded("worst_normalised", w->worst_normalised, 4);
+	fgb_json_end();
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/worker/json.h"
+
 static int parse_lock(const char *text, const struct fgb_lock **to)
 {
 	*to = fgb_find_lock(text);
@@ -141,18 +143,7 @@ void fgb_print_options(const struct fgb_option *options)
 	}
 }
 
-void fgb_print_json_string(const char *text)
-{
-	putchar('"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			putchar('\\');
-		putchar(*text);
-	}
-	putchar('"');
-}
-
-void fgb_print_options_json(const struct fgb_option *options, bool *first)
+void fgb_print_options_json(const struct fgb_option *options)
 {
 	static const char *const kinds[] = {[FGB_NUMBER] = "number", [FGB_SECONDS] = "seconds", [FGB_REAL] = "real",
 					    [FGB_LOCK] = "lock",     [FGB_LEVELS] = "levels",   [FGB_FLAG] = "flag"};
@@ -160,14 +151,16 @@ void fgb_print_options_json(const struct fgb_option *options, bool *first)
 	for (; options->name; options++) {
 		if (options->kind == FGB_LOCK || (options->kind == FGB_FLAG && !options->to.flag))
 			continue;
-		printf("%s{\"name\":\"%s\",\"kind\":\"%s\",\"brief\":", *first ? "" : ",", options->name + 2,
-		       kinds[options->kind]);
-		fgb_print_json_string(options->brief);
-		if (options->kind != FGB_FLAG)
-			printf(",\"min\":%.17g,\"max\":%.17g", options->min, options->max);
+		fgb_json_object(NULL);
+		fgb_json_text("name", options->name + 2);
+		fgb_json_text("kind", kinds[options->kind]);
+		fgb_json_text("brief", options->brief);
+		if (options->kind != FGB_FLAG) {
+			fgb_json_real("min", options->min);
+			fgb_json_real("max", options->max);
+		}
 		if (has_number(options))
-			printf(",\"default\":%.17g", preset(options));
-		putchar('}');
-		*first = false;
+			fgb_json_real("default", preset(options));
+		fgb_json_end();
 	}
 }

@@ -75,8 +75,7 @@ void fgb_print_options(const struct fgb_option *options);
 
 /* One JSON object an option, with commas between them; *first: none was printed before. Left out: the lock, and flags
  * that change nothing. The default is the value that the option has now: before the options are parsed. */
-void fgb_print_options_json(const struct fgb_option *options, bool *first);
-void fgb_print_json_string(const char *text);
+void fgb_print_options_json(const struct fgb_option *options); /* elements of an array */
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/worker/ramp.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
+#include "bench/worker/json.h"
 #include "bench/worker/round.h"
 #include "runtime/monitor.h"
 #include "runtime/thread.h"
@@ -109,12 +107,16 @@ void fgb_ramp_print(const struct fgb_ramp *ramp)
 {
 	if (!ramp->count)
 		return;
-	printf("\"ramp\":[");
+	fgb_json_array("ramp");
 	for (uint32_t i = 0; i < ramp->count; i++) {
 		const struct fgb_step *s = &ramp->step[i];
 
-		printf("%s{\"threads\":%" PRIu64 ",\"seconds\":%.6f,\"ops\":%" PRIu64 ",\"transitions\":%" PRIu64 "}",
-		       i ? "," : "", s->threads, s->seconds, s->ops, s->transitions);
+		fgb_json_object(NULL);
+		fgb_json_count("threads", s->threads);
+		fgb_json_rounded("seconds", s->seconds, 6);
+		fgb_json_count("ops", s->ops);
+		fgb_json_count("transitions", s->transitions);
+		fgb_json_end();
 	}
-	printf("],");
+	fgb_json_end();
 }

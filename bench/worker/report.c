@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "bench/worker/fairness.h"
+#include "bench/worker/json.h"
 #include "bench/worker/round.h"
 #include "locks/parts/extended.h"
 #include "runtime/monitor.h"
@@ -38,20 +38,27 @@ static struct fgb_counts sum(const struct fgb_round *round, uint64_t *with_warmu
 
 static void print_times(const char *name, const struct fgb_histogram *h, uint64_t max, double ns_per_cycle)
 {
-	printf("\"%s\":{\"mean\":%.1f,\"p50\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"max\":%.1f},", name,
-	       fgb_mean(h) * ns_per_cycle, fgb_quantile(h, 0.5) * ns_per_cycle, fgb_quantile(h, 0.99) * ns_per_cycle,
-	       fgb_quantile(h, 0.999) * ns_per_cycle, (double)max * ns_per_cycle);
+	fgb_json_object(name);
+	fgb_json_rounded("mean", fgb_mean(h) * ns_per_cycle, 1);
+	fgb_json_rounded("p50", fgb_quantile(h, 0.5) * ns_per_cycle, 1);
+	fgb_json_rounded("p99", fgb_quantile(h, 0.99) * ns_per_cycle, 1);
+	fgb_json_rounded("p999", fgb_quantile(h, 0.999) * ns_per_cycle, 1);
+	fgb_json_rounded("max", (double)max * ns_per_cycle, 1);
+	fgb_json_end();
 }
 
 static void print_setup(const struct fgb_round *round)
 {
-	printf("{\"workload\":\"%s\",\"lock\":\"%s\",\"threads\":%" PRIu64 ",\"cycles_between\":%" PRIu64 ",",
-	       round->workload->name, round->lock->name, round->threads, round->run.cycles_between);
+	fgb_json_text("workload", round->workload->name);
+	fgb_json_text("lock", round->lock->name);
+	fgb_json_count("threads", round->threads);
+	fgb_json_count("cycles_between", round->run.cycles_between);
 	round->workload->describe();
-	printf("\"hold_sleep_us\":%" PRIu32 ",\"hold_sleep_every\":%" PRIu32 ",\"hogs\":%" PRIu64 ",\"sample\":%" PRIu32
-	       ",\"compiler\":\"%s\",",
-	       round->run.hold_sleep_ns / 1000, round->run.hold_sleep_every, round->hog_count, round->run.sample,
-	       COMPILER);
+	fgb_json_count("hold_sleep_us", round->run.hold_sleep_ns / 1000);
+	fgb_json_count("hold_sleep_every", round->run.hold_sleep_every);
+	fgb_json_count("hogs", round->hog_count);
+	fgb_json_count("sample", round->run.sample);
+	fgb_json_text("compiler", COMPILER);
 }
 
 /* Sorts `ops`, which has been printed by then. */
@@ -59,11 +66,13 @@ static void print_shares(const struct fgb_round *round, uint64_t *ops)
 {
 	struct fgb_fairness fairness;
 
-	printf("\"per_thread_ops\":[");
+	fgb_json_array("per_thread_ops");
 	for (uint64_t i = 0; i < round->threads; i++)
-		printf("%s%" PRIu64, i ? "," : "", ops[i]);
+		fgb_json_count(NULL, ops[i]);
+	fgb_json_end();
 	fairness = fgb_fairness(ops, (unsigned int)round->threads);
-	printf("],\"fairness_factor\":%.4f,\"fairness_normalised\":%.4f,", fairness.factor, fairness.normalised);
+	fgb_json_rounded("fairness_factor", fairness.factor, 4);
+	fgb_json_rounded("fairness_normalised", fairness.normalised, 4);
 	fgb_intervals_print(&round->intervals[0]);
 	fgb_intervals_print(&round->intervals[1]);
 }
@@ -75,16 +84,19 @@ static void print_nice(const struct fgb_round *round)
 
 	if (!groups)
 		return;
-	printf("\"nice\":[");
+	fgb_json_array("nice");
 	for (uint64_t g = 0; g < groups && g < round->threads; g++) {
 		uint64_t ops = 0, threads = 0;
 
 		for (uint64_t i = g; i < round->threads; i += groups, threads++)
 			ops += round->workers[i].state.counts[FGB_MEASURE].ops;
-		printf("%s{\"nice\":%d,\"threads\":%" PRIu64 ",\"ops\":%" PRIu64 "}", g ? "," : "",
-		       round->nice.level[g], threads, ops);
+		fgb_json_object(NULL);
+		fgb_json_integer("nice", round->nice.level[g]);
+		fgb_json_count("threads", threads);
+		fgb_json_count("ops", ops);
+		fgb_json_end();
 	}
-	printf("],");
+	fgb_json_end();
 }
 
 static void print_monitor(const struct fgb_mark *begin, const struct fgb_mark *end, double seconds)
@@ -92,10 +104,11 @@ static void print_monitor(const struct fgb_mark *begin, const struct fgb_mark *e
 	bool active = fg_load_relaxed(&fgi_monitor_page) != &fgi_no_monitor;
 	uint64_t transitions = end->mode_transitions - begin->mode_transitions;
 
-	printf("\"monitor\":%s,\"preempted_holders\":%" PRIu64 ",\"preempted_next_waiters\":%" PRIu64
-	       ",\"mode_transitions\":%" PRIu64 ",\"mode_transitions_per_second\":%.3f,",
-	       active ? "true" : "false", end->preempted_holders - begin->preempted_holders,
-	       end->preempted_next_waiters - begin->preempted_next_waiters, transitions, (double)transitions / seconds);
+	fgb_json_flag("monitor", active);
+	fgb_json_count("preempted_holders", end->preempted_holders - begin->preempted_holders);
+	fgb_json_count("preempted_next_waiters", end->preempted_next_waiters - begin->preempted_next_waiters);
+	fgb_json_count("mode_transitions", transitions);
+	fgb_json_rounded("mode_transitions_per_second", (double)transitions / seconds, 3);
 }
 
 /* What our pools have handed out is exact. A peer's memory is in its objects and somewhere in the growth of the
@@ -106,14 +119,19 @@ static void print_memory(const struct fgb_round *round)
 	double extended = (double)fgi_extended_used(FGI_EXTENDED_SMALL) * FGI_EXTENDED_SMALL_BYTES +
 			  (double)fgi_extended_used(FGI_EXTENDED_LARGE) * FGI_EXTENDED_LARGE_BYTES;
 
-	printf("\"memory\":{\"lock_bytes\":%.0f", lock);
-	if (round->lock->own)
-		printf(",\"per_lock_bytes\":%.2f,\"per_thread_bytes\":%.2f,\"nodes\":%" PRIu32,
-		       lock + extended / (double)round->workload->locks(),
-		       (double)fgi_nodes_used() * sizeof(struct fg_queue_node) / (double)round->threads,
-		       fgi_nodes_used());
-	printf(",\"rss_bytes\":%" PRIu64 ",\"rss_growth_bytes\":%" PRId64 "},", round->rss_after,
-	       (int64_t)(round->rss_after - round->rss_before));
+	fgb_json_object("memory");
+	fgb_json_rounded("lock_bytes", lock, 0);
+	if (round->lock->own) {
+		uint32_t nodes = fgi_nodes_used();
+
+		fgb_json_rounded("per_lock_bytes", lock + extended / (double)round->workload->locks(), 2);
+		fgb_json_rounded("per_thread_bytes",
+				 (double)nodes * sizeof(struct fg_queue_node) / (double)round->threads, 2);
+		fgb_json_count("nodes", nodes);
+	}
+	fgb_json_count("rss_bytes", round->rss_after);
+	fgb_json_integer("rss_growth_bytes", (int64_t)(round->rss_after - round->rss_before));
+	fgb_json_end();
 }
 
 static void print_cost(const struct fgb_round *round, const struct fgb_counts *all)
@@ -122,12 +140,14 @@ static void print_cost(const struct fgb_round *round, const struct fgb_counts *a
 
 	if (cpu < 0) /* the sampler's share is known a little later than the whole */
 		cpu = 0;
-	printf("\"cpu_seconds\":%.6f,\"cpu_ns_per_op\":%.3f,", cpu, all->ops ? cpu * 1e9 / (double)all->ops : 0);
-	printf("\"voluntary_switches\":%" PRIu64 ",\"involuntary_switches\":%" PRIu64 ",",
-	       round->end.voluntary_switches - round->begin.voluntary_switches,
-	       round->end.involuntary_switches - round->begin.involuntary_switches);
-	if (round->lock->own)
-		printf("\"spins\":%" PRIu64 ",\"parks\":%" PRIu64 ",", all->spins, all->parks);
+	fgb_json_rounded("cpu_seconds", cpu, 6);
+	fgb_json_rounded("cpu_ns_per_op", all->ops ? cpu * 1e9 / (double)all->ops : 0, 3);
+	fgb_json_count("voluntary_switches", round->end.voluntary_switches - round->begin.voluntary_switches);
+	fgb_json_count("involuntary_switches", round->end.involuntary_switches - round->begin.involuntary_switches);
+	if (round->lock->own) {
+		fgb_json_count("spins", all->spins);
+		fgb_json_count("parks", all->parks);
+	}
 }
 
 int fgb_report(const struct fgb_round *round)
@@ -144,22 +164,25 @@ int fgb_report(const struct fgb_round *round)
 	}
 	for (uint64_t i = 0; i < round->threads; i++)
 		ops[i] = round->workers[i].state.counts[FGB_MEASURE].ops;
+	fgb_json_object(NULL);
 	print_setup(round);
-	printf("\"seconds\":%.6f,\"ops\":%" PRIu64 ",\"throughput_ops_per_ms\":%.3f,", seconds, all.ops,
-	       (double)all.ops / (seconds * 1e3));
+	fgb_json_rounded("seconds", seconds, 6);
+	fgb_json_count("ops", all.ops);
+	fgb_json_rounded("throughput_ops_per_ms", (double)all.ops / (seconds * 1e3), 3);
 	print_shares(round, ops);
 	free(ops);
 	print_nice(round);
-	printf("\"sampled_ops\":%" PRIu64 ",", all.sampled);
+	fgb_json_count("sampled_ops", all.sampled);
 	print_times("cs_ns", &all.cs, all.longest_cs, ns_per_cycle);
 	print_times("wait_ns", &all.wait, all.wait.max, ns_per_cycle);
-	printf("\"longest_wait_ns\":%.1f,", (double)all.wait.max * ns_per_cycle);
+	fgb_json_rounded("longest_wait_ns", (double)all.wait.max * ns_per_cycle, 1);
 	print_cost(round, &all);
 	print_monitor(&round->begin, &round->end, seconds);
 	print_memory(round);
 	fgb_trace_print(&round->trace);
 	fgb_ramp_print(&round->ramp);
-	printf("\"checksum_ok\":%s}\n", ok ? "true" : "false");
+	fgb_json_flag("checksum_ok", ok);
+	fgb_json_end();
 	if (fflush(stdout) != 0) {
 		perror("fg-bench: standard output");
 		return FGB_FAILED;

@@ -7,12 +7,14 @@
 #include "bench/worker/round.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "bench/worker/json.h"
 #include "bench/worker/random.h"
 #include "runtime/monitor.h"
 #include "runtime/thread.h"
@@ -196,11 +198,22 @@ static uint64_t ops_so_far(const void *argument, uint32_t i)
 	return fg_load_relaxed(&round->workers[i].state.counts[FGB_MEASURE].ops);
 }
 
-/* The measured interval; the main thread sleeps, and wakes up once a second. */
+static uint32_t asked_to_end;
+
+static void ask_to_end(int signo)
+{
+	(void)signo;
+	fg_store_relaxed(&asked_to_end, 1);
+}
+
+/* The measured interval; the main thread sleeps, and wakes up once a second. SIGUSR1 ends the interval then: so a test
+ * can measure for as long as what it does meanwhile takes. */
 static void measure(struct fgb_round *round)
 {
 	for (uint64_t second = 1; (double)second <= round->seconds; second++) {
 		fgb_sleep_until(round->begin.at.ns + second * 1000000000u);
+		if (fg_load_relaxed(&asked_to_end))
+			return;
 		fgb_intervals_second(&round->intervals[0], second, ops_so_far, round);
 		fgb_intervals_second(&round->intervals[1], second, ops_so_far, round);
 	}
@@ -212,6 +225,7 @@ static int run_threads(struct fgb_round *round)
 	uint64_t started;
 	int status;
 
+	signal(SIGUSR1, ask_to_end);
 	if (round->ramps)
 		fgb_ramp_begin(round);
 	status = start_threads(round, &started);
@@ -334,41 +348,47 @@ static void help(const struct fgb_workload *workload)
 	fgb_print_options(every_round);
 }
 
-static void print_workloads(const struct fgb_workload *const *workloads, bool by_pthread, bool *first)
+static void print_workloads(const struct fgb_workload *const *workloads, bool by_pthread)
 {
 	for (; *workloads; workloads++) {
 		const struct fgb_workload *w = *workloads;
-		bool first_option = true;
 
 		set_defaults(w);
-		printf("%s{\"name\":\"%s\",\"brief\":", *first ? "" : ",", w->name);
-		fgb_print_json_string(w->brief);
-		printf(",\"by_pthread\":%s,\"options\":[", by_pthread ? "true" : "false");
-		fgb_print_options_json(w->options, &first_option);
-		fgb_print_options_json(options_of_operations(w), &first_option);
-		fgb_print_options_json(sampling, &first_option);
-		printf("]}");
-		*first = false;
+		fgb_json_object(NULL);
+		fgb_json_text("name", w->name);
+		fgb_json_text("brief", w->brief);
+		fgb_json_flag("by_pthread", by_pthread);
+		fgb_json_array("options");
+		fgb_print_options_json(w->options);
+		fgb_print_options_json(options_of_operations(w));
+		fgb_print_options_json(sampling);
+		fgb_json_end();
+		fgb_json_end();
 	}
 }
 
 void fgb_print_catalogue(const struct fgb_carried *carried)
 {
-	bool first = true;
-
-	printf("{\"version\":%d,\"round\":[", FGB_CATALOGUE_VERSION);
+	fgb_json_object(NULL);
+	fgb_json_count("version", FGB_CATALOGUE_VERSION);
+	fgb_json_array("round");
 	set_defaults(*carried->workloads);
-	fgb_print_options_json(every_round, &first);
-	printf("],\"workloads\":[");
-	first = true;
-	print_workloads(carried->workloads, false, &first);
-	print_workloads(carried->pthread_workloads, true, &first);
-	printf(",{\"name\":\"uncontended\",\"brief\":\"one thread takes and releases a lock that no other thread "
-	       "wants\","
-	       "\"by_pthread\":false,\"pairs\":true,\"options\":[");
-	first = true;
-	fgb_print_options_json(fgb_uncontended_options, &first);
-	puts("]}]}");
+	fgb_print_options_json(every_round);
+	fgb_json_end();
+	fgb_json_array("workloads");
+	print_workloads(carried->workloads, false);
+	print_workloads(carried->pthread_workloads, true);
+	fgb_json_object(NULL);
+	fgb_json_text("name", "uncontended");
+	fgb_json_text("brief", "one thread takes and releases a lock that no other thread wants");
+	fgb_json_flag("by_pthread", false);
+	fgb_json_flag("pairs", true);
+	fgb_json_array("options");
+	fgb_print_options_json(fgb_uncontended_options);
+	fgb_json_end();
+	fgb_json_end();
+	fgb_json_end();
+	fgb_json_end();
 }
 
 static int parse(int argc, char **argv)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "bench/worker/clock.h"
+#include "bench/worker/json.h"
 #include "bench/worker/status.h"
 #include "runtime/atomic.h"
 
@@ -122,19 +122,19 @@ void fgb_trace_free(struct fgb_trace *t)
 
 static void print_array(const char *name, const uint32_t *values, uint64_t count)
 {
-	printf("\"%s\":[", name);
+	fgb_json_array(name);
 	for (uint64_t i = 0; i < count; i++)
-		printf("%s%" PRIu32, i ? "," : "", values[i]);
-	printf("]");
+		fgb_json_count(NULL, values[i]);
+	fgb_json_end();
 }
 
 void fgb_trace_print(const struct fgb_trace *t)
 {
 	if (!t->interval_us)
 		return;
-	printf("\"runnable\":{\"interval_us\":%" PRIu64 ",", t->interval_us);
+	fgb_json_object("runnable");
+	fgb_json_count("interval_us", t->interval_us);
 	print_array("times_us", t->times_us, t->count);
-	printf(",");
 	print_array("samples", t->samples, t->count);
-	printf("},");
+	fgb_json_end();
 }

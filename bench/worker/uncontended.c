@@ -12,6 +12,7 @@
 
 #include "bench/worker/bench.h"
 #include "bench/worker/clock.h"
+#include "bench/worker/json.h"
 #include "bench/worker/options.h"
 
 static void *sleep_for_ever(void *unused)
@@ -45,9 +46,13 @@ static int measure(const struct fgb_lock *lock, uint64_t batches, uint64_t pairs
 	}
 	qsort(ns, batches, sizeof(*ns), ascending);
 	median = ns[batches / 2];
-	printf("{\"lock\":\"%s\",\"batches\":%lu,\"pairs_per_batch\":%lu,\"ns_per_pair\":%.3f,"
-	       "\"median_ns_per_pair\":%.3f}\n",
-	       lock->name, batches, pairs, (double)ns[0] / (double)pairs, (double)median / (double)pairs);
+	fgb_json_object(NULL);
+	fgb_json_text("lock", lock->name);
+	fgb_json_count("batches", batches);
+	fgb_json_count("pairs_per_batch", pairs);
+	fgb_json_rounded("ns_per_pair", (double)ns[0] / (double)pairs, 3);
+	fgb_json_rounded("median_ns_per_pair", (double)median / (double)pairs, 3);
+	fgb_json_end();
 	free(ns);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "bench/worker/bench.h"
+#include "bench/worker/json.h"
 #include "bench/worker/options.h"
 #include "bench/worker/random.h"
 
@@ -59,8 +60,11 @@ static inline void fgb_think(const struct fgb_think *t, struct fgb_thread *self)
 		FGB_OPTION_FLAG("--think-uniform", "from 0 to twice the mean, instead of exponential",                 \
 				&(think)->uniform)
 
-#define FGB_THINK_FORMAT "\"think_us\":%g,\"think_sleeps\":%s,\"think_uniform\":%s,"
-#define FGB_THINK_VALUES(think)                                                                                        \
-	(think)->mean_us, (think)->sleeps ? "true" : "false", (think)->uniform ? "true" : "false"
+static inline void fgb_think_describe(const struct fgb_think *think)
+{
+	fgb_json_real("think_us", think->mean_us);
+	fgb_json_flag("think_sleeps", think->sleeps);
+	fgb_json_flag("think_uniform", think->uniform);
+}
 
 #endif

@@ -21,13 +21,12 @@
  *
  * Checked: after each fragment the output so far is what a sequential run has written, chunks are neither lost nor
  * doubled, and what is stored is read back and compared with the stream. */
-#include <inttypes.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/worker/compress.h"
+#include "bench/worker/json.h"
 
 #define FGB_DEDUP_FRAGMENT 32768
 #define FGB_DEDUP_LEAST 512 /* bytes of a chunk */
@@ -476,10 +475,13 @@ static uint64_t fgb_dedup_locks(void)
 
 static void fgb_dedup_describe(void)
 {
-	printf("\"megabytes\":%" PRIu64 ",\"buckets\":%" PRIu64 ",\"seed\":%" PRIu64 ",\"distinct\":%" PRIu32
-	       ",\"chunks\":%" PRIu64 ",\"passes\":%" PRIu64 ",\"locks\":%" PRIu64 ",",
-	       fgb_dedup_given.megabytes, fgb_dedup_given.buckets, fgb_dedup_given.seed, fgb_dedup.distinct,
-	       fgb_dedup.output.chunks, fgb_dedup.output.fragments / fgb_dedup.fragments, fgb_dedup_locks());
+	fgb_json_count("megabytes", fgb_dedup_given.megabytes);
+	fgb_json_count("buckets", fgb_dedup_given.buckets);
+	fgb_json_count("seed", fgb_dedup_given.seed);
+	fgb_json_count("distinct", fgb_dedup.distinct);
+	fgb_json_count("chunks", fgb_dedup.output.chunks);
+	fgb_json_count("passes", fgb_dedup.output.fragments / fgb_dedup.fragments);
+	fgb_json_count("locks", fgb_dedup_locks());
 }
 
 static const struct fgb_option fgb_dedup_options[] = {

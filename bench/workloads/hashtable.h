@@ -8,10 +8,8 @@
 #ifndef FGB_HASHTABLE_H
 #define FGB_HASHTABLE_H
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "bench/worker/clock.h"
+#include "bench/worker/json.h"
 #include "bench/worker/zipf.h"
 
 struct fgb_entry {
@@ -177,9 +175,11 @@ static uint64_t fgb_table_locks(void)
 
 static void fgb_table_describe(void)
 {
-	printf("\"buckets\":%" PRIu64 ",\"keys\":%" PRIu64 ",\"theta\":%g,\"shift_ms\":%" PRIu64
-	       ",\"update_ratio\":%g,",
-	       fgb_table.buckets, fgb_table.keys, fgb_table.theta, fgb_table.shift_ms, fgb_table.update_ratio);
+	fgb_json_count("buckets", fgb_table.buckets);
+	fgb_json_count("keys", fgb_table.keys);
+	fgb_json_real("theta", fgb_table.theta);
+	fgb_json_count("shift_ms", fgb_table.shift_ms);
+	fgb_json_real("update_ratio", fgb_table.update_ratio);
 }
 
 static const struct fgb_option fgb_table_options[] = {

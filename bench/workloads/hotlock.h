@@ -8,6 +8,7 @@
  * Differs from the original, as far as the paper says: the table begins empty, so that chains are short.
  *
  * Checked as hashtable.h: each chain has the entries that were put, each operation was counted. */
+#include "bench/worker/json.h"
 #include "bench/workloads/hashtable.h"
 
 static struct {
@@ -35,7 +36,7 @@ static void fgb_hotlock_describe(void)
 		most = fgb_table.bucket[i].ops > most ? fgb_table.bucket[i].ops : most;
 	}
 	fgb_table_describe();
-	printf("\"hottest_share\":%.4f,", sum ? (double)most / (double)sum : 0);
+	fgb_json_rounded("hottest_share", sum ? (double)most / (double)sum : 0, 4);
 }
 
 static const struct fgb_option fgb_hotlock_options[] = {

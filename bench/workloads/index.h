@@ -14,11 +14,11 @@
  * allocated by malloc; here all nodes are allocated before the threads start, for half of the keys that may come.
  *
  * Checked: the tree is in order, and the value of each key is what a sequential run of the same operations leaves. */
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "bench/worker/json.h"
 
 #define FGB_INDEX_FAN 14   /* keys in a node */
 #define FGB_INDEX_DEPTH 32 /* more than any tree has: a lock that excludes nobody may make a ring */
@@ -334,8 +334,10 @@ static uint64_t fgb_index_locks(void)
 
 static void fgb_index_describe(void)
 {
-	printf("\"keys\":%" PRIu64 ",\"skew\":%g,\"insert_ratio\":%g,\"nodes\":%" PRIu64 ",", fgb_index.keys,
-	       fgb_index.skew, fgb_index.insert_ratio, fg_load_relaxed(&fgb_index.used));
+	fgb_json_count("keys", fgb_index.keys);
+	fgb_json_real("skew", fgb_index.skew);
+	fgb_json_real("insert_ratio", fgb_index.insert_ratio);
+	fgb_json_count("nodes", fg_load_relaxed(&fgb_index.used));
 }
 
 static const struct fgb_option fgb_index_options[] = {

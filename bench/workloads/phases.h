@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A parallel program's phases: each thread takes the lock so many times, then all meet at a barrier. The round is as
  * fast as its last thread, so a waiter that sleeps beside a free lock and an idle CPU costs all the others. */
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/worker/json.h"
 #include "bench/worker/objects.h"
 #include "bench/worker/work.h"
 
@@ -77,8 +77,10 @@ static uint64_t fgb_phases_locks(void)
 
 static void fgb_phases_describe(void)
 {
-	printf("\"section_us\":%g,\"sections\":%" PRIu64 ",\"locks\":%" PRIu64 ",\"barriers\":%" PRIu64 ",",
-	       fgb_phases.section_us, fgb_phases.sections, fgb_phases.objects.locks, fgb_phases.barriers);
+	fgb_json_real("section_us", fgb_phases.section_us);
+	fgb_json_count("sections", fgb_phases.sections);
+	fgb_json_count("locks", fgb_phases.objects.locks);
+	fgb_json_count("barriers", fgb_phases.barriers);
 }
 
 static const struct fgb_option fgb_phases_options[] = {

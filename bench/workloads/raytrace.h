@@ -14,10 +14,10 @@
  *
  * Checked: each tile's pixels equal those of a sequential run to the last bit, and rays, intersections and tiles add
  * up to what the sequential run counts for these tiles. */
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "bench/worker/json.h"
 
 #define FGB_RAY_QUEUES 41
 #define FGB_RAY_EDGE 8 /* pixels of a tile's edge */
@@ -348,8 +348,9 @@ static uint64_t fgb_ray_locks(void)
 
 static void fgb_ray_describe(void)
 {
-	printf("\"tiles\":%" PRIu64 ",\"spheres\":%" PRIu64 ",\"frames\":%" PRIu64 ",", fgb_ray.edge * fgb_ray.edge,
-	       fgb_ray.spheres, fgb_ray.frame.value);
+	fgb_json_count("tiles", fgb_ray.edge * fgb_ray.edge);
+	fgb_json_count("spheres", fgb_ray.spheres);
+	fgb_json_count("frames", fgb_ray.frame.value);
 }
 
 static const struct fgb_option fgb_ray_options[] = {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A server's threads: each thinks for a random time, working or sleeping, then needs a lock for a section of a fixed
  * length. One lock can do at most 1 / S sections, n CPUs at most n / (S + T). */
-#include <inttypes.h>
-#include <stdio.h>
 
+#include "bench/worker/json.h"
 #include "bench/worker/objects.h"
 #include "bench/worker/work.h"
 
@@ -61,8 +60,9 @@ static uint64_t fgb_server_locks(void)
 
 static void fgb_server_describe(void)
 {
-	printf("\"section_us\":%g," FGB_THINK_FORMAT "\"locks\":%" PRIu64 ",", fgb_server.section_us,
-	       FGB_THINK_VALUES(&fgb_server.think), fgb_server.objects.locks);
+	fgb_json_real("section_us", fgb_server.section_us);
+	fgb_think_describe(&fgb_server.think);
+	fgb_json_count("locks", fgb_server.objects.locks);
 }
 
 static const struct fgb_option fgb_server_options[] = {

@@ -2,9 +2,8 @@
 /* Shared-memory access (section 5.2, figures 1 and 2): lock, write to a few cache lines, unlock, wait a little.
  *
  * One lock, or many, each with lines of its own, of which every operation takes one at random. */
-#include <inttypes.h>
-#include <stdio.h>
 
+#include "bench/worker/json.h"
 #include "bench/worker/objects.h"
 
 static struct {
@@ -66,8 +65,9 @@ static uint64_t fgb_shm_locks(void)
 
 static void fgb_shm_describe(void)
 {
-	printf("\"section_cycles\":%" PRIu64 ",\"lines\":%" PRIu64 ",\"locks\":%" PRIu64 ",", fgb_shm.section_cycles,
-	       fgb_shm.objects.lines, fgb_shm.objects.locks);
+	fgb_json_count("section_cycles", fgb_shm.section_cycles);
+	fgb_json_count("lines", fgb_shm.objects.lines);
+	fgb_json_count("locks", fgb_shm.objects.locks);
 }
 
 static const struct fgb_option fgb_shm_options[] = {

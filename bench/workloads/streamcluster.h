@@ -15,11 +15,11 @@
  * clusters the blocks' centres once more at the end; its phases are longer.
  *
  * Checked: each arrival is counted, and the cost after each candidate is that of a sequential run. */
-#include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "bench/worker/json.h"
 
 #define FGB_STREAM_CENTRES 32
 #define FGB_STREAM_CLUSTERS 12 /* that the points are drawn from */
@@ -340,10 +340,12 @@ static void fgb_stream_describe(void)
 
 	for (uint32_t i = 0; i < FGB_STREAM_CENTRES; i++)
 		centres += fgb_stream.search.open[i];
-	printf("\"points\":%" PRIu64 ",\"dimensions\":%" PRIu64 ",\"blocks\":%" PRIu64 ",\"candidates\":%" PRIu64
-	       ",\"centres\":%" PRIu64 ",\"barriers\":%" PRIu32 ",",
-	       fgb_stream_given.points, fgb_stream_given.dimensions, fgb_stream_given.blocks,
-	       fgb_stream_given.candidates, centres, fgb_stream.last.barriers);
+	fgb_json_count("points", fgb_stream_given.points);
+	fgb_json_count("dimensions", fgb_stream_given.dimensions);
+	fgb_json_count("blocks", fgb_stream_given.blocks);
+	fgb_json_count("candidates", fgb_stream_given.candidates);
+	fgb_json_count("centres", centres);
+	fgb_json_count("barriers", fgb_stream.last.barriers);
 }
 
 static const struct fgb_option fgb_stream_options[] = {

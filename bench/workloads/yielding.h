@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A holder that yields its CPU in its section, with several locks, as `sysbench threads` has it: a thread keeps to one
  * lock for a number of sections, then takes the next lock. */
-#include <inttypes.h>
 #include <sched.h>
-#include <stdio.h>
 
+#include "bench/worker/json.h"
 #include "bench/worker/objects.h"
 #include "bench/worker/work.h"
 
@@ -64,8 +63,9 @@ static uint64_t fgb_yielding_locks(void)
 
 static void fgb_yielding_describe(void)
 {
-	printf("\"yields\":%" PRIu64 ",\"stay\":%" PRIu64 ",\"locks\":%" PRIu64 ",", fgb_yielding.yields,
-	       fgb_yielding.stay, fgb_yielding.objects.locks);
+	fgb_json_count("yields", fgb_yielding.yields);
+	fgb_json_count("stay", fgb_yielding.stay);
+	fgb_json_count("locks", fgb_yielding.objects.locks);
 }
 
 static const struct fgb_option fgb_yielding_options[] = {

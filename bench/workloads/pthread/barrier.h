@@ -2,6 +2,7 @@
 /* Threads that work for a while and then meet at a barrier, phase after phase. An operation is one thread that has left
  * the barrier; its wait lasts from its arrival until it runs again. */
 #include "bench/worker/handing.h"
+#include "bench/worker/json.h"
 
 static struct {
 	double work_us;
@@ -54,8 +55,9 @@ static uint64_t fgb_barrier_locks(void)
 
 static void fgb_barrier_describe(void)
 {
-	printf("\"work_us\":%g,\"phases\":%" PRIu64 "," FGB_THINK_FORMAT, fgb_barrier.work_us, fgb_barrier.last,
-	       FGB_THINK_VALUES(&fgb_barrier.think));
+	fgb_json_real("work_us", fgb_barrier.work_us);
+	fgb_json_count("phases", fgb_barrier.last);
+	fgb_think_describe(&fgb_barrier.think);
 }
 
 static const struct fgb_option fgb_barrier_options[] = {

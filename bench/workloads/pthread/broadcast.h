@@ -2,6 +2,7 @@
 /* One thread announces an event to all others by a broadcast, waits until each has answered, and announces the next.
  * An operation is one waiter that has seen one event. */
 #include "bench/worker/handing.h"
+#include "bench/worker/json.h"
 
 static struct {
 	double section_us;
@@ -110,9 +111,10 @@ static uint64_t fgb_broadcast_locks(void)
 
 static void fgb_broadcast_describe(void)
 {
-	printf("\"events\":%" PRIu64 ",\"section_us\":%g," FGB_THINK_FORMAT FGB_MANNER_FORMAT, fgb_broadcast.events,
-	       fgb_broadcast.section_us, FGB_THINK_VALUES(&fgb_broadcast.think),
-	       FGB_MANNER_VALUE(&fgb_broadcast.manner));
+	fgb_json_count("events", fgb_broadcast.events);
+	fgb_json_real("section_us", fgb_broadcast.section_us);
+	fgb_think_describe(&fgb_broadcast.think);
+	fgb_manner_describe(&fgb_broadcast.manner);
 }
 
 static const struct fgb_option fgb_broadcast_options[] = {

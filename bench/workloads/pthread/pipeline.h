@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A pipeline of stages with a bounded queue between each two: a mutex and two condition variables a queue. Two stages
  * are the producers and consumers of the textbooks. An operation is one item moved on by one stage. */
+#include <inttypes.h>
+
 #include "bench/worker/handing.h"
+#include "bench/worker/json.h"
 
 struct fgb_queue {
 	pthread_mutex_t mutex;
@@ -155,9 +158,11 @@ static uint64_t fgb_pipeline_locks(void)
 
 static void fgb_pipeline_describe(void)
 {
-	printf("\"stages\":%" PRIu64 ",\"capacity\":%" PRIu64 ",\"section_us\":%g,\"work_us\":%g," FGB_MANNER_FORMAT,
-	       fgb_pipeline.stages, fgb_pipeline.capacity, fgb_pipeline.section_us, fgb_pipeline.work_us,
-	       FGB_MANNER_VALUE(&fgb_pipeline.manner));
+	fgb_json_count("stages", fgb_pipeline.stages);
+	fgb_json_count("capacity", fgb_pipeline.capacity);
+	fgb_json_real("section_us", fgb_pipeline.section_us);
+	fgb_json_real("work_us", fgb_pipeline.work_us);
+	fgb_manner_describe(&fgb_pipeline.manner);
 }
 
 static const struct fgb_option fgb_pipeline_options[] = {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A thread pool with one queue: producers queue tasks, the other threads wait for tasks and work on them. With few
  * tasks and many threads it is a pool of idle waiters. An operation is a task. */
+#include <inttypes.h>
+
 #include "bench/worker/handing.h"
+#include "bench/worker/json.h"
 
 #define FGB_POOL_CAPACITY 1024
 
@@ -112,9 +115,11 @@ static uint64_t fgb_pool_locks(void)
 
 static void fgb_pool_describe(void)
 {
-	printf("\"producers\":%" PRIu64 ",\"section_us\":%g,\"task_us\":%g," FGB_THINK_FORMAT FGB_MANNER_FORMAT,
-	       fgb_pool.producers, fgb_pool.section_us, fgb_pool.task_us, FGB_THINK_VALUES(&fgb_pool.think),
-	       FGB_MANNER_VALUE(&fgb_pool.manner));
+	fgb_json_count("producers", fgb_pool.producers);
+	fgb_json_real("section_us", fgb_pool.section_us);
+	fgb_json_real("task_us", fgb_pool.task_us);
+	fgb_think_describe(&fgb_pool.think);
+	fgb_manner_describe(&fgb_pool.manner);
 }
 
 static const struct fgb_option fgb_pool_options[] = {

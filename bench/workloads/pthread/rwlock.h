@@ -2,6 +2,7 @@
 /* Threads that read, and at times write, what a read-write lock protects. A write changes two values by steps; a reader
  * that finds them apart has been let in beside a writer. */
 #include "bench/worker/handing.h"
+#include "bench/worker/json.h"
 
 struct fgb_rwlock_cell {
 	pthread_rwlock_t lock __attribute__((aligned(FGB_ALONE)));
@@ -107,9 +108,11 @@ static uint64_t fgb_rwlock_locks(void)
 
 static void fgb_rwlock_describe(void)
 {
-	printf("\"reads\":%g,\"section_us\":%g,\"prefer_writers\":%s,\"locks\":%" PRIu64 "," FGB_THINK_FORMAT,
-	       fgb_rwlock.reads, fgb_rwlock.section_us, fgb_rwlock.prefer_writers ? "true" : "false", fgb_rwlock.locks,
-	       FGB_THINK_VALUES(&fgb_rwlock.think));
+	fgb_json_real("reads", fgb_rwlock.reads);
+	fgb_json_real("section_us", fgb_rwlock.section_us);
+	fgb_json_flag("prefer_writers", fgb_rwlock.prefer_writers);
+	fgb_json_count("locks", fgb_rwlock.locks);
+	fgb_think_describe(&fgb_rwlock.think);
 }
 
 static const struct fgb_option fgb_rwlock_options[] = {

@@ -5,6 +5,7 @@
 
 #include "bench/worker/clock.h"
 #include "bench/worker/handing.h"
+#include "bench/worker/json.h"
 
 struct fgb_bell {
 	pthread_mutex_t mutex;
@@ -75,7 +76,8 @@ static uint64_t fgb_timed_locks(void)
 
 static void fgb_timed_describe(void)
 {
-	printf("\"timeout_us\":%g,\"conditions\":%" PRIu64 ",", fgb_timed.timeout_us, fgb_timed.conditions);
+	fgb_json_real("timeout_us", fgb_timed.timeout_us);
+	fgb_json_count("conditions", fgb_timed.conditions);
 }
 
 static const struct fgb_option fgb_timed_options[] = {

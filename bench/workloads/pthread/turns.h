@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads that pass a turn round a ring: with two in a ring, the time of a hand-over and nothing else. */
+#include <inttypes.h>
+
 #include "bench/worker/handing.h"
+#include "bench/worker/json.h"
 
 struct fgb_ring {
 	pthread_mutex_t mutex;
@@ -111,8 +114,10 @@ static uint64_t fgb_turns_locks(void)
 
 static void fgb_turns_describe(void)
 {
-	printf("\"ring\":%" PRIu64 ",\"turn_us\":%g,\"one_condition\":%s," FGB_MANNER_FORMAT, fgb_turns.ring,
-	       fgb_turns.turn_us, fgb_turns.one_condition ? "true" : "false", FGB_MANNER_VALUE(&fgb_turns.manner));
+	fgb_json_count("ring", fgb_turns.ring);
+	fgb_json_real("turn_us", fgb_turns.turn_us);
+	fgb_json_flag("one_condition", fgb_turns.one_condition);
+	fgb_manner_describe(&fgb_turns.manner);
 }
 
 static const struct fgb_option fgb_turns_options[] = {

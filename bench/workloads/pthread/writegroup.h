@@ -3,6 +3,7 @@
  * the queue is the leader: it does the work of those behind it without the mutex, tells each that it is done, and
  * wakes the next leader. */
 #include "bench/worker/handing.h"
+#include "bench/worker/json.h"
 
 struct fgb_writer {
 	pthread_cond_t done_or_leader;
@@ -104,9 +105,11 @@ static uint64_t fgb_writegroup_locks(void)
 
 static void fgb_writegroup_describe(void)
 {
-	printf("\"write_us\":%g,\"member_us\":%g,\"group\":%" PRIu64 ",\"groups\":%" PRIu64 "," FGB_THINK_FORMAT,
-	       fgb_writegroup.write_us, fgb_writegroup.member_us, fgb_writegroup.group, fgb_writegroup.groups,
-	       FGB_THINK_VALUES(&fgb_writegroup.think));
+	fgb_json_real("write_us", fgb_writegroup.write_us);
+	fgb_json_real("member_us", fgb_writegroup.member_us);
+	fgb_json_count("group", fgb_writegroup.group);
+	fgb_json_count("groups", fgb_writegroup.groups);
+	fgb_think_describe(&fgb_writegroup.think);
 }
 
 static const struct fgb_option fgb_writegroup_options[] = {
