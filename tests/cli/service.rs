@@ -466,8 +466,9 @@ fn the_units_capabilities_are_the_minimum() {
     }
 }
 
-/// A program of user nobody, in PID, mount and network namespaces of its own. It checks mutual exclusion itself.
-fn confined_worker(socket: &Path, seconds: u32) -> Process {
+/// A program of user nobody, in PID, mount and network namespaces of its own. It checks mutual exclusion itself, and ends
+/// when it is asked to (`end_round`).
+fn confined_worker(socket: &Path) -> Process {
     let child = Command::new("unshare")
         .args(["--pid", "--fork", "--kill-child", "--mount", "--net"])
         .args([
@@ -478,18 +479,25 @@ fn confined_worker(socket: &Path, seconds: u32) -> Process {
         ])
         .arg(prefix().join("libexec/flexguard/fg-bench"))
         .args(["shm", "--lock", "flexguard-sosp25", "--threads", "8"])
-        .args(["--seconds", &seconds.to_string(), "--warmup", "0"])
+        .args(["--seconds", "600", "--warmup", "0"])
         .env("FLEXGUARD_SOCKET", socket)
         .stdout(Stdio::null())
         .spawn();
     Process(child.unwrap())
 }
 
+fn end_round(worker: &Process) {
+    let unshare = worker.0.id();
+    let children = std::fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children"));
+    let program = children.unwrap().trim().parse().unwrap();
+    // SAFETY: no memory is involved.
+    assert_eq!(unsafe { libc::kill(program, libc::SIGUSR1) }, 0);
+}
+
 /// At no instant of a start, of a registration or of a switch does it matter to a program that its monitor is killed.
 #[test]
 fn a_hundred_kills_cost_a_confined_program_nothing() {
     const TEST: &str = "a_hundred_kills_cost_a_confined_program_nothing";
-    const SECONDS: u32 = 40;
     if !bpf(TEST) || !root(TEST) {
         return;
     }
@@ -504,7 +512,7 @@ fn a_hundred_kills_cost_a_confined_program_nothing() {
     };
     let mut monitor = start_one();
     assert!(said(&mut monitor).contains("ready"));
-    let mut worker = confined_worker(&socket, SECONDS);
+    let mut worker = confined_worker(&socket);
     await_more_than(0, &socket);
     let mut random = 0x9e37_79b9_u32;
     for _ in 0..100 {
@@ -521,6 +529,7 @@ fn a_hundred_kills_cost_a_confined_program_nothing() {
         "the program has ended early"
     );
     await_more_than(preempted_holders(&socket), &socket);
+    end_round(&worker);
     // 3: two threads were in one critical section.
     assert_eq!(worker.0.wait().unwrap().code(), Some(0));
     assert_eq!(counters(&socket)["num_preempted_cs"], 0);
