@@ -53,10 +53,11 @@ def round_of(workload, threads, seconds, warmup=0.02, **options):
     check(abs(r["fairness_factor"] * r["ops"] - busier) <= 1e-3 * r["ops"] or r["ops"] == 0, r)
     check(0.4999 <= r["fairness_normalised"] <= r["fairness_factor"], r)
     check(0 <= r["sampled_ops"] <= r["ops"], r)
-    for times in (r["cs_ns"], r["wait_ns"]):
+    for times in (r["cs_ns"], r["wait_ns"], r["hold_ns"]):
         check(0 <= times["p50"] <= times["p99"] <= times["p999"] <= times["max"], r)
         check(0 <= times["mean"] <= times["max"], r)
     check(r["wait_ns"]["max"] == r["longest_wait_ns"] <= r["cs_ns"]["max"], r)
+    check(abs(r["hold_ns"]["mean"] + r["wait_ns"]["mean"] - r["cs_ns"]["mean"]) <= 0.2 + 1e-6 * r["cs_ns"]["mean"], r)
     check(0 <= r["cpu_seconds"] < 100 and r.get("spins", 0) >= 0 and r.get("parks", 0) >= 0, r)
     check(abs(r["cpu_ns_per_op"] * r["ops"] - r["cpu_seconds"] * 1e9) <= 1e-3 * r["ops"] + 1 or r["ops"] == 0, r)
     memory = r["memory"]

@@ -47,6 +47,7 @@ struct fgb_counts {          /* one phase of one thread; it alone writes it */
 	uint64_t parks;
 	struct fgb_histogram cs;   /* cycles from asking for the lock to having released it; sampled operations */
 	struct fgb_histogram wait; /* cycles from asking for the lock to having it; the same operations */
+	struct fgb_histogram hold; /* cycles from having it to having released it; the same operations */
 } __attribute__((aligned(FGB_ALONE)));
 
 struct fgb_thread {                  /* what a workload knows of the thread that runs it */

@@ -89,6 +89,7 @@ static inline __attribute__((always_inline)) void fgb_operate(const struct fgb_r
 		if (!left) {
 			fgb_record(&counts->wait, acquired - asked, gap);
 			fgb_record(&counts->cs, released - asked, gap);
+			fgb_record(&counts->hold, released - acquired, gap);
 			counts->sampled++;
 			gap = left = released - asked < FGB_LONG ? run->sample : 1;
 		}
@@ -108,6 +109,7 @@ static inline void fgb_count(struct fgb_counts *counts, uint64_t asked, uint64_t
 		counts->longest_cs = released - asked;
 	fgb_record(&counts->wait, acquired - asked, 1);
 	fgb_record(&counts->cs, released - asked, 1);
+	fgb_record(&counts->hold, released - acquired, 1);
 	counts->sampled++;
 }
 

@@ -32,6 +32,7 @@ static struct fgb_counts sum(const struct fgb_round *round, uint64_t *with_warmu
 			all.longest_cs = one->longest_cs;
 		fgb_histogram_add(&all.cs, &one->cs);
 		fgb_histogram_add(&all.wait, &one->wait);
+		fgb_histogram_add(&all.hold, &one->hold);
 	}
 	return all;
 }
@@ -175,6 +176,7 @@ int fgb_report(const struct fgb_round *round)
 	fgb_json_count("sampled_ops", all.sampled);
 	print_times("cs_ns", &all.cs, all.longest_cs, ns_per_cycle);
 	print_times("wait_ns", &all.wait, all.wait.max, ns_per_cycle);
+	print_times("hold_ns", &all.hold, all.hold.max, ns_per_cycle);
 	fgb_json_rounded("longest_wait_ns", (double)all.wait.max * ns_per_cycle, 1);
 	print_cost(round, &all);
 	print_monitor(&round->begin, &round->end, seconds);

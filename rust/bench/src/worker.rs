@@ -155,7 +155,7 @@ pub fn measures_of_pairs() -> Vec<Measure> {
 }
 
 /// Where each measure is in the worker's object, as a JSON pointer.
-const PLAIN: [(&str, &str); 20] = [
+const PLAIN: [(&str, &str); 23] = [
     (THROUGHPUT, "/throughput_ops_per_ms"),
     (NS_PER_PAIR, "/ns_per_pair"),
     (MEDIAN_NS_PER_PAIR, "/median_ns_per_pair"),
@@ -164,6 +164,9 @@ const PLAIN: [(&str, &str); 20] = [
     ("cs_p99_ns", "/cs_ns/p99"),
     ("cs_p999_ns", "/cs_ns/p999"),
     ("cs_max_ns", "/cs_ns/max"),
+    ("hold_p50_ns", "/hold_ns/p50"),
+    ("hold_p99_ns", "/hold_ns/p99"),
+    ("hold_p999_ns", "/hold_ns/p999"),
     ("wait_p99_ns", "/wait_ns/p99"),
     ("longest_wait_ns", "/longest_wait_ns"),
     ("fairness_factor", "/fairness_factor"),
@@ -190,6 +193,9 @@ pub fn measures() -> Vec<Measure> {
         measure("cs_p99_ns", "section p99", Nanoseconds, Lower),
         measure("cs_p999_ns", "section p99.9", Nanoseconds, Lower),
         measure("cs_max_ns", "longest section", Nanoseconds, Lower),
+        measure("hold_p50_ns", "held p50", Nanoseconds, Lower),
+        measure("hold_p99_ns", "held p99", Nanoseconds, Lower),
+        measure("hold_p999_ns", "held p99.9", Nanoseconds, Lower),
         measure("wait_p99_ns", "wait p99", Nanoseconds, Lower),
         measure("longest_wait_ns", "longest wait", Nanoseconds, Lower),
         measure("fairness_factor", "fairness factor", Plain, Lower),

@@ -25,6 +25,10 @@ const COLUMNS: Section = Section {
             "Time to take the lock, run the critical section and release.",
         ),
         (
+            "hold_p50_ns, hold_p99_ns, hold_p999_ns",
+            "Time from having the lock to having released it, preemptions included.",
+        ),
+        (
             "wait_p99_ns, longest_wait_ns",
             "Time to get the lock. longest_wait_ns is the longest of all rounds.",
         ),
