@@ -108,7 +108,7 @@ impl Size {
         let (seconds, warmup, rounds) = if quick {
             (0.05, 0.02, 20)
         } else {
-            (1.0, 0.2, 7)
+            (0.4, 0.1, 7)
         };
         Self {
             quick,
@@ -455,7 +455,7 @@ fn overhead(size: &Size) -> Experiment {
     } else if size.quick {
         200
     } else {
-        3000
+        1000
     };
     let workload = Overhead::of(loops);
     Experiment {
