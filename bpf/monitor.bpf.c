@@ -97,6 +97,28 @@ static __always_inline struct fg_cpu_counts *cpu_counts(void)
 
 /* ---- counting -------------------------------------------------------------------------------------------------- */
 
+/* What all that happens at a switch shares. */
+struct moment {
+	struct fg_shared *page;
+	struct fg_cpu_counts *count;
+	__u64 now; /* 0: the clock, a call that costs as much as two look-ups, was not yet read */
+};
+
+static __always_inline __u64 time_of(struct moment *at)
+{
+	if (!at->now)
+		at->now = bpf_ktime_get_ns();
+	return at->now;
+}
+
+/* Null: the thread is neither counted nor named. While no thread is, none is looked up; `named` has the aged ones. */
+static __always_inline struct fg_thread_record *tracked(struct task_struct *task, struct fg_shared *page)
+{
+	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(page->named)) || !task->bpf_storage)
+		return 0;
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
 /* A place that another thread has taken meanwhile is left to it. */
 static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_shared *page)
 {
@@ -105,71 +127,60 @@ static __always_inline void forget_name(struct fg_thread_record *thread, struct 
 	if (page->off_cpu[name % FG_OFF_CPU] == name)
 		page->off_cpu[name % FG_OFF_CPU] = 0;
 	thread->named_as = 0;
-	__sync_fetch_and_add(&page->named, -1);
+	if (!(name & FG_RUNNABLE))
+		__sync_fetch_and_add(&page->named, -1);
 }
 
 static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_shared *page)
 {
 	page->off_cpu[name % FG_OFF_CPU] = name;
 	thread->named_as = name;
-	__sync_fetch_and_add(&page->named, 1);
+	if (!(name & FG_RUNNABLE)) /* the others are counted */
+		__sync_fetch_and_add(&page->named, 1);
 }
 
 /* The thread runs again, for which its process has waited since it was counted. */
 static __always_inline void note_duration(struct task_struct *task, const struct fg_thread_record *thread,
-					  struct fg_cpu_counts *count)
+					  struct moment *at)
 {
 	struct fg_process_record *process = bpf_task_storage_get(&processes, task->group_leader, 0, 0);
-	__u64 ns = bpf_ktime_get_ns() - thread->since_ns;
+	__u64 ns = time_of(at) - thread->since_ns;
 	__u64 bound = FG_SHORTEST_NS;
 	__u32 i;
 
 	for (i = 0; i < FG_DURATIONS - 1 && ns > bound; i++)
 		bound *= 2;
 	if (i < FG_DURATIONS)
-		count->durations[i]++;
-	count->preempted_ns += ns;
+		at->count->durations[i]++;
+	at->count->preempted_ns += ns;
 	if (process)
 		__sync_fetch_and_add(&process->preempted_ns, ns);
 }
 
-/* Returns the domain whose counter has the thread; it no longer is counted, nor is its name published. While no thread
- * is, none is looked up; `named` has the aged ones, too. */
-static __always_inline __u32 uncount(struct task_struct *task, struct fg_shared *page, struct fg_cpu_counts *count)
+/* Returns the domain whose counter has the thread; it no longer is counted, nor is its name published. */
+static __always_inline __u32 uncount(struct task_struct *task, struct fg_thread_record *thread, struct moment *at)
 {
-	struct fg_thread_record *thread;
 	__u32 was;
 
-	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(page->named)) || !task->bpf_storage)
-		return NOT_COUNTED;
-	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread)
 		return NOT_COUNTED;
 	if (thread->named_as)
-		forget_name(thread, page);
+		forget_name(thread, at->page);
 	if (READ_ONCE(thread->counted_as) == FG_KIND_NONE)
 		return NOT_COUNTED;
 	was = __sync_lock_test_and_set(&thread->counted_as, FG_KIND_NONE);
-	note_duration(task, thread, count);
+	note_duration(task, thread, at);
 	if (!(was & FG_AGED))
 		return thread->domain;
-	__sync_fetch_and_add(&page->named, -1);
+	__sync_fetch_and_add(&at->page->named, -1);
 	return NOT_COUNTED;
 }
 
-static __always_inline void publish_sleep(struct task_struct *task, __u32 name, struct fg_shared *page)
+/* Returns the domain in whose counter `thread`, which loses its CPU to `next`, now is. */
+static __always_inline __u32 count_as(struct fg_thread_record *thread, struct task_struct *next, enum fg_kind kind,
+				      __u32 name, struct fg_process_record *process, struct moment *at)
 {
-	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	if (thread && name)
-		publish_name(thread, name, page);
-}
-
-/* Returns the domain in whose counter the thread, which loses its CPU to `next`, now is. */
-static __always_inline __u32 count_as(struct task_struct *task, struct task_struct *next, enum fg_kind kind, __u32 name,
-				      struct fg_process_record *process, struct fg_shared *page)
-{
-	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct fg_shared *page = at->page;
 
 	if (!thread) {
 		__sync_fetch_and_add(&page->missed, 1);
@@ -184,7 +195,7 @@ static __always_inline __u32 count_as(struct task_struct *task, struct task_stru
 		__sync_fetch_and_add(&page->preempted_next_waiters, 1);
 		__sync_fetch_and_add(&process->preempted_next_waiters, 1);
 	}
-	thread->since_ns = bpf_ktime_get_ns();
+	thread->since_ns = time_of(at);
 	thread->by_tgid = next->tgid;
 	thread->by_tid = next->pid;
 	thread->domain = process->domain;
@@ -194,49 +205,56 @@ static __always_inline __u32 count_as(struct task_struct *task, struct task_stru
 
 /* The counter has risen from 0: the locks block. Of two CPUs that move it at once, the second may hide the first's
  * time from the sum, but never adds time in which the counter was 0. */
-static __always_inline void begin_blocking(struct fg_shared *page)
+static __always_inline void begin_blocking(struct moment *at)
 {
-	__sync_fetch_and_add(&page->mode_transitions, 1);
-	page->blocking_since_ns = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&at->page->mode_transitions, 1);
+	at->page->blocking_since_ns = time_of(at);
 }
 
-static __always_inline void end_blocking(struct fg_shared *page)
+static __always_inline void end_blocking(struct moment *at)
 {
-	__u64 since = __sync_lock_test_and_set(&page->blocking_since_ns, 0);
+	__u64 since = __sync_lock_test_and_set(&at->page->blocking_since_ns, 0);
 
-	if (since)
-		__sync_fetch_and_add(&page->blocking_ns, bpf_ktime_get_ns() - since);
+	if (since && (__s64)(time_of(at) - since) > 0) /* the other CPU's clock may be read later */
+		__sync_fetch_and_add(&at->page->blocking_ns, time_of(at) - since);
 }
 
-static __always_inline void adjust(struct fg_shared *page, int delta)
+static __always_inline void adjust(struct moment *at, int delta)
 {
 	if (delta > 0) {
-		if (__sync_fetch_and_add(&page->num_preempted_cs, delta) == 0)
-			begin_blocking(page);
+		if (__sync_fetch_and_add(&at->page->num_preempted_cs, delta) == 0)
+			begin_blocking(at);
 	} else if (delta < 0) {
-		if (__sync_fetch_and_add(&page->num_preempted_cs, delta) == (__u32)-delta)
-			end_blocking(page);
+		if (__sync_fetch_and_add(&at->page->num_preempted_cs, delta) == (__u32)-delta)
+			end_blocking(at);
 	}
 }
 
-/* Returns the domain in whose counter prev now is. */
-static __always_inline __u32 switched_out(struct task_struct *prev, struct task_struct *next, bool preempt,
-					  unsigned int prev_state, struct fg_shared *page, struct fg_cpu_counts *count)
+/* Returns the domain in whose counter prev now is. `thread` is its record, if it was already looked up. */
+static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_thread_record *thread,
+					  struct task_struct *next, bool preempt, unsigned int prev_state,
+					  struct moment *at)
 {
 	struct fg_process_record *process = judged_process(prev);
 	enum fg_kind kind;
 	__u32 name = 0;
+	bool runnable;
 
 	if (!process)
 		return NOT_COUNTED;
-	kind = judge(prev, process, count, &name);
-	if (!still_runnable(prev, preempt, prev_state)) {
-		if (kind == FG_KIND_HOLDER)
-			publish_sleep(prev, name, page);
+	kind = judge(prev, process, at->count, &name);
+	runnable = still_runnable(prev, preempt, prev_state);
+	if (runnable)
+		at->count->registered_preemptions++;
+	if (kind == FG_KIND_NONE || (!runnable && kind != FG_KIND_HOLDER))
 		return NOT_COUNTED;
-	}
-	count->registered_preemptions++;
-	return kind == FG_KIND_NONE ? NOT_COUNTED : count_as(prev, next, kind, name, process, page);
+	if (!thread)
+		thread = bpf_task_storage_get(&threads, prev, 0, 0);
+	if (runnable)
+		return count_as(thread, next, kind, name, process, at);
+	if (thread && name)
+		publish_name(thread, name, at->page);
+	return NOT_COUNTED;
 }
 
 static __always_inline void publish_slice(struct task_struct *next, struct fg_shared *page)
@@ -299,6 +317,8 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	struct fg_cpu_counts *count = cpu_counts();
 	struct fg_published *all = published();
 	struct fg_shared *page = &all->page;
+	struct moment at = {page, count, 0};
+	struct fg_thread_record *thread;
 	__u32 joined, left, left_too;
 
 	if (!count || !all)
@@ -306,12 +326,13 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	count->switches++;
 	if (!READ_ONCE(page->any_process))
 		return 0;
-	left = uncount(next, page, count);
+	left = uncount(next, tracked(next, page), &at);
+	thread = tracked(prev, page);
 	/* prev ran until now: if it is still counted, its switch-in went unseen. */
-	left_too = uncount(prev, page, count);
-	joined = switched_out(prev, next, preempt, prev_state, page, count);
+	left_too = uncount(prev, thread, &at);
+	joined = switched_out(prev, thread, next, preempt, prev_state, &at);
 	if (joined != NOT_COUNTED || left != NOT_COUNTED || left_too != NOT_COUNTED) {
-		adjust(page, (joined != NOT_COUNTED) - (left != NOT_COUNTED) - (left_too != NOT_COUNTED));
+		adjust(&at, (joined != NOT_COUNTED) - (left != NOT_COUNTED) - (left_too != NOT_COUNTED));
 		adjust_domains(all, joined, left, left_too);
 	}
 	publish_cpu(prev, next, page);
@@ -510,6 +531,7 @@ int fg_age(struct bpf_iter__task *ctx)
 	struct fg_shared *page = &all->page;
 	struct task_struct *task = ctx->task;
 	struct fg_thread_record *thread;
+	struct moment at = {page, count, 0};
 	struct fg_listed aged = {};
 	__u32 kind;
 
@@ -526,7 +548,7 @@ int fg_age(struct bpf_iter__task *ctx)
 		__sync_fetch_and_add(&page->named, -1); /* it is aged, or was switched in meanwhile */
 		return 0;
 	}
-	adjust(page, -1);
+	adjust(&at, -1);
 	adjust_domain(all, thread->domain, -1);
 	count->aged++;
 	aged.tgid = task->tgid;

@@ -192,11 +192,11 @@ fn one_holder_replacing_another_is_no_transition() {
 #[test]
 fn a_switch_in_that_goes_unseen_is_made_good() {
     const UNSEEN: (&str, &str) = (
-        "left = uncount(next, page, count);",
-        "left = count->switches % 11 ? uncount(next, page, count) : NOT_COUNTED;",
+        "left = uncount(next, tracked(next, page), &at);",
+        "left = count->switches % 11 ? uncount(next, tracked(next, page), &at) : NOT_COUNTED;",
     );
     const PREV_STAYS: (&str, &str) = (
-        "left_too = uncount(prev, page, count);",
+        "left_too = uncount(prev, thread, &at);",
         "left_too = NOT_COUNTED;",
     );
     if start().is_none() {

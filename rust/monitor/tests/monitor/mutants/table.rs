@@ -81,34 +81,34 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("window-mask-ignored", "counting::windows", " & window->mask) == window->value", ") == window->value"),
     mutant("window-another-register", "counting::windows", "return regs->cx;", "return regs->dx;"),
     // counting
-    mutant("never-uncounted", "counting::held_locks", "left = uncount(next, page, count);", "left = NOT_COUNTED;"),
+    mutant("never-uncounted", "counting::held_locks", "left = uncount(next, tracked(next, page), &at);", "left = NOT_COUNTED;"),
     mutant("counter-only-grows", "counting::held_locks", "} else if (delta < 0) {", "} else if (0) {"),
     mutant("holders-as-waiters", "counting::held_locks", "\tif (kind == FG_KIND_HOLDER) {\n\t\t__sync", "\tif (0) {\n\t\t__sync"),
-    mutant("transitions-unsaid", "counting::held_locks", "__sync_fetch_and_add(&page->mode_transitions, 1);", ";"),
+    mutant("transitions-unsaid", "counting::held_locks", "__sync_fetch_and_add(&at->page->mode_transitions, 1);", ";"),
     mutant(
         "every-rise-a-transition",
         "counting::one_holder_replacing_another_is_no_transition",
-        "__sync_fetch_and_add(&page->num_preempted_cs, delta) == 0",
-        "__sync_fetch_and_add(&page->num_preempted_cs, delta) >= 0",
+        "__sync_fetch_and_add(&at->page->num_preempted_cs, delta) == 0",
+        "__sync_fetch_and_add(&at->page->num_preempted_cs, delta) >= 0",
     ),
     mutant(
         "out-and-in-apart",
         "counting::one_holder_replacing_another_is_no_transition",
         "\tjoined = switched_out(",
-        "\tadjust(page, -(left != NOT_COUNTED));\n\tleft = NOT_COUNTED;\n\tjoined = switched_out(",
+        "\tadjust(&at, -(left != NOT_COUNTED));\n\tleft = NOT_COUNTED;\n\tjoined = switched_out(",
     ),
     // who is preempted
     mutant(
         "sleepers-counted",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "if (!still_runnable(prev, preempt, prev_state)) {",
-        "if (0) {",
+        "runnable = still_runnable(prev, preempt, prev_state);",
+        "runnable = true;",
     ),
     mutant(
         "only-preempt",
         "counting::held_locks",
-        "if (!still_runnable(prev, preempt, prev_state)) {",
-        "if (!preempt) {",
+        "runnable = still_runnable(prev, preempt, prev_state);",
+        "runnable = preempt;",
     ),
     mutant(
         "off-the-queue-is-runnable",
@@ -126,19 +126,19 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "sleep-not-noted",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "publish_sleep(prev, name, page);",
-        ";",
+        "\tif (thread && name)\n\t\tpublish_name(thread, name, at->page);",
+        "",
     ),
     mutant(
         "every-sleep-noted",
         "sleepers::who_sleeps_without_a_lock_is_not",
-        "if (kind == FG_KIND_HOLDER)\n\t\t\tpublish_sleep",
-        "if (1)\n\t\t\tpublish_sleep",
+        "if (kind == FG_KIND_NONE || (!runnable && kind != FG_KIND_HOLDER))",
+        "if (runnable && kind == FG_KIND_NONE)",
     ),
     mutant(
         "sleep-not-forgotten",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "if (thread->named_as)\n\t\tforget_name(thread, page);",
+        "if (thread->named_as)\n\t\tforget_name(thread, at->page);",
         "",
     ),
     // the life of a registration
@@ -166,7 +166,7 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     // fg_age
     mutant("ages-nobody", AGED, "FG_AGED_NS)\n\t\treturn 0;", "FG_AGED_NS || 1)\n\t\treturn 0;"),
-    mutant("aged-stay-counted", AGED, "\tadjust(page, -1);\n\tadjust_domain(", "\tadjust_domain("),
+    mutant("aged-stay-counted", AGED, "\tadjust(&at, -1);\n\tadjust_domain(", "\tadjust_domain("),
     // domains
     mutant("joins-no-domain", OWN_USER, "adjust_domain(all, joined, 1);", ";"),
     mutant("joins-domain-zero", OWN_USER, "thread->domain = process->domain;", "thread->domain = 0;"),
