@@ -180,7 +180,7 @@ struct fg_shared {
 	fg_u32 any_process;       /* some process has registered: until then every hook returns at once */
 	fg_u32 slices_wanted;     /* some process has asked for the slice forecasts: until then none are computed */
 	fg_u32 cpus;              /* that the machine may have */
-	fg_u32 named;             /* threads with a name in off_cpu, and those that are aged (bpf/monitor.h) */
+	fg_u32 named;             /* threads that sleep and have a name in off_cpu, and aged ones (bpf/monitor.h) */
 	fg_u64 blocking_since_ns; /* when num_preempted_cs rose from 0; 0: it has returned to 0 */
 	fg_u64 blocking_ns;       /* time for which it was not 0 */
 

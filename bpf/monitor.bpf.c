@@ -30,7 +30,7 @@
  * A switch-in can go unseen: kernels have been watched leaving out the tracepoint, for every tracer, once in a
  * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So each
  * thread that is switched out, for whatever reason, is uncounted first: an error lasts until the thread's next switch
- * at most. All of this goes for the names in `off_cpu`, too: `named` is how many there are.
+ * at most. All of this goes for the names in `off_cpu`, too: `named` is how many there are of threads that sleep.
  *
  * Hooks. The paper's monitor has sched_switch alone (section 4); this one has fork, exec and a task iterator besides.
  *
