@@ -5,12 +5,13 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 
+use common::daemon::Process;
 use common::*;
 
 struct Daemon {
-    child: Child,
+    process: Process,
     out: BufReader<ChildStdout>,
     socket: String,
     dir: tempfile::TempDir,
@@ -32,10 +33,10 @@ impl Daemon {
             .args(["monitor", "--socket", &socket])
             .args(options)
             .stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Process::start(command);
+        let out = BufReader::new(process.0.stdout.take().unwrap());
         Some(Self {
-            child,
+            process,
             out,
             socket,
             dir,
@@ -49,18 +50,13 @@ impl Daemon {
     }
 
     fn end(mut self, signal: i32) {
-        kill(&self.child, signal);
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        self.process.signal(signal);
+        assert_eq!(self.process.0.wait().unwrap().code(), Some(0));
         assert!(
             !self.dir.path().join("m.sock").exists(),
             "the socket is still there"
         );
     }
-}
-
-fn kill(child: &Child, signal: i32) {
-    // SAFETY: sends a signal to a process that this test started.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
 #[test]
@@ -73,7 +69,7 @@ fn rust_log_decides_what_a_daemon_tells_of_itself() {
             return;
         };
         daemon.line();
-        let mut stderr = daemon.child.stderr.take().unwrap();
+        let mut stderr = daemon.process.0.stderr.take().unwrap();
         daemon.end(libc::SIGTERM);
         let mut log = String::new();
         stderr.read_to_string(&mut log).unwrap();
@@ -121,11 +117,11 @@ fn the_service_manager_is_told() {
         .arg("monitor")
         .arg("--socket")
         .arg(dir.path().join("m.sock"));
-    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let mut monitor = Process::start(command.stdout(Stdio::null()));
     assert_eq!(told(), "READY=1\n");
-    kill(&child, libc::SIGTERM);
+    monitor.signal(libc::SIGTERM);
     assert_eq!(told(), "STOPPING=1\n");
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(monitor.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]

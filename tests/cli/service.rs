@@ -10,9 +10,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::daemon::Process;
 use common::*;
 use nix::cmsg_space;
 use nix::mount::{MsFlags, mount, umount};
@@ -32,28 +33,6 @@ fn open_to_all(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
 }
 
-/// A process of the test's, which ends with the test.
-struct Process(Child);
-
-impl Process {
-    fn signal(&self, signal: i32) {
-        // SAFETY: sends a signal to a process that this test started and has not waited for.
-        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
-    }
-
-    fn end(mut self, signal: i32) -> Option<i32> {
-        self.signal(signal);
-        self.0.wait().unwrap().code()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn said(process: &mut Process) -> String {
     let mut line = String::new();
     let out = process.0.stdout.as_mut().unwrap();
@@ -63,8 +42,7 @@ fn said(process: &mut Process) -> String {
 
 /// A monitor that is ready.
 fn start(command: &mut Command) -> Process {
-    let child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut monitor = Process(child);
+    let mut monitor = Process::start(command.stdout(Stdio::piped()));
     let line = said(&mut monitor);
     assert!(line.contains("ready"), "{line}");
     monitor
@@ -308,7 +286,7 @@ impl Manager {
                 Ok(())
             });
         }
-        let service = Process(command.spawn().unwrap());
+        let service = Process::start(&mut command);
         while !self.hear().contains("READY=1") {}
         service
     }
@@ -508,7 +486,7 @@ fn a_hundred_kills_cost_a_confined_program_nothing() {
         let mut command = flexguard();
         let command = command.arg("monitor").arg("--socket").arg(&socket);
         command.arg("--pin").arg(pins.pins()).stdout(Stdio::piped());
-        Process(command.spawn().unwrap())
+        Process::start(command)
     };
     let mut monitor = start_one();
     assert!(said(&mut monitor).contains("ready"));
@@ -560,7 +538,7 @@ fn two_hundred_programs_are_there_again_after_a_restart() {
             let mut command = Command::new("sleep");
             command.arg("1000").env("FLEXGUARD_SOCKET", &socket);
             command.env("LD_PRELOAD", prefix().join("lib/flexguard/flexguard.so"));
-            Process(command.spawn().unwrap())
+            Process::start(&mut command)
         })
         .collect();
     let deadline = Instant::now() + TIMEOUT;

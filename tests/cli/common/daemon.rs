@@ -36,6 +36,12 @@ impl Process {
         // SAFETY: no pointers are passed; the child has not been reaped.
         assert_eq!(unsafe { libc::kill(self.pid() as i32, signal) }, 0);
     }
+
+    /// Ends it by that signal, and says its exit code.
+    pub fn end(mut self, signal: i32) -> Option<i32> {
+        self.signal(signal);
+        self.0.wait().unwrap().code()
+    }
 }
 
 impl Drop for Process {

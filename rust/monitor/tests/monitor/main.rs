@@ -15,6 +15,7 @@ mod privileges;
 mod protocol;
 mod sleepers;
 mod slices;
+mod stays;
 mod victim;
 
 /// Not a test: the helper process of the others. They run this executable again, asking for this function and

@@ -96,8 +96,9 @@ fn is_noticed(mutant: &Mutant, object: &Path, lane: usize) -> bool {
 
 /// Tests whose roles leave their CPU to nobody else. Only lane 0 has them: two at once would leave no CPU to the tests.
 fn takes_a_cpu(test: &str) -> bool {
-    const TAKING: [&str; 4] = [
+    const TAKING: [&str; 5] = [
         AGED,
+        STAYS,
         "counting::one_holder_replacing_another_is_no_transition",
         "domains::holders_of_two_users_take_turns",
         "domains::who_gets_no_cpu_leaves_its_users_counter_after_a_second",

@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::{LANE_ENV, ROLE_ENV, register};
-use crate::{domains, hostile, privileges, sleepers, slices};
+use crate::{domains, hostile, privileges, sleepers, slices, stays};
 
 #[repr(C, align(64))]
 struct Block(UnsafeCell<fg_thread_block>);
@@ -120,6 +120,7 @@ fn play(role: &str) {
         ("exec", _) => exec(&socket),
         ("spawn", _) => spawn(&socket),
         ("sleep", held) => sleepers::play(&socket, held.parse().unwrap()),
+        ("stay", us) => stays::play(&socket, us.parse().unwrap()),
         ("slices", flags) => slices::play(&socket, flags.parse().unwrap()),
         ("setuid", cat) => hostile::play_setuid(&socket, cat),
         ("saved-id", program) => hostile::play_saved_id(&socket, program),
@@ -254,10 +255,14 @@ fn stand(socket: &str, place: &str) {
 
 /// With so many locks, hands its CPU to the next of those that play this role, again and again. Under SCHED_FIFO they take
 /// turns in a fixed order, whatever else the machine does; without the privilege for it, in some order.
-fn yield_in_turn(socket: &str, held: i32) {
+pub fn be_real_time() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the record outlives the call.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
+}
+
+fn yield_in_turn(socket: &str, held: i32) {
+    be_real_time();
     pin();
     with_block(|block| block.held = held);
     drop(register(socket, block_offset(), &[]));

@@ -21,6 +21,7 @@ pub struct Mutant {
 pub const ORACLE: &str = "oracle";
 const OWN_USER: &str = "domains::a_holder_raises_the_counter_of_its_user_and_no_others";
 const CROWD: &str = "domains::where_all_domains_are_taken_the_machines_counter_serves";
+const STAYS: &str = "stays::the_page_tells_how_long_the_process_before_had_the_cpu";
 const AGED: &str = "counting::who_gets_no_cpu_is_forgotten_after_a_second";
 
 const fn mutant(
@@ -164,6 +165,9 @@ pub const MUTANTS: &[Mutant] = &[
         "process && (process->flags & FG_WANT_SLICE_FORECAST)",
         "0",
     ),
+    // the CPU's process
+    mutant("stay-unsaid", STAYS, "stay_us = us < 65535 ? us : 65535;", "stay_us = 0;"),
+    mutant("stay-since-the-first", STAYS, "\tprocess->since_ns = now;", ""),
     // fg_age
     mutant("ages-nobody", AGED, "FG_AGED_NS)\n\t\treturn 0;", "FG_AGED_NS || 1)\n\t\treturn 0;"),
     mutant("aged-stay-counted", AGED, "\tadjust(&at, -1);\n\tadjust_domain(", "\tadjust_domain("),

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+//! The page says for how long the process before had the CPU.
+
+use std::thread;
+
+use nix::sched::sched_getcpu;
+use nix::sys::mman::ProtFlags;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::harness::{is_root, register, start};
+use crate::lifecycle::{map_page, read_page};
+use crate::victim::{be_real_time, block_offset, pin, say, wait_for_go};
+
+const SHORT_US: u64 = 2000;
+const LONG_US: u64 = 5000;
+/// Their median: the scheduler leaves a twentieth of the time to others than real-time threads.
+const SAMPLES: usize = 101;
+
+/// Two processes take turns on one CPU, and each is told the other's stays.
+#[test]
+fn the_page_tells_how_long_the_process_before_had_the_cpu() {
+    let Some(running) = start() else { return };
+    if !is_root() {
+        return; // real-time priorities need CAP_SYS_NICE
+    }
+    let mut both = [SHORT_US, LONG_US].map(|us| running.helper(&format!("stay {us}")));
+    for helper in &mut both {
+        assert_eq!(helper.hear(), "ready");
+    }
+    for helper in &mut both {
+        helper.go();
+    }
+    for (helper, others) in both.iter_mut().zip([LONG_US, SHORT_US]) {
+        let told: u64 = helper.hear().parse().unwrap();
+        assert!(
+            told + 20 >= others && told < 2 * others,
+            "{told} us instead of {others}"
+        );
+    }
+}
+
+fn cpu_time_us() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+    (time.tv_sec() * 1_000_000 + time.tv_nsec() / 1000) as u64
+}
+
+/// The helper's side: keeps the CPU for so long, gives it away, and says what the page says of the other's stays.
+pub fn play(socket: &str, us: u64) {
+    be_real_time();
+    pin();
+    let page = map_page(&register(socket, block_offset(), &[]), ProtFlags::PROT_READ).unwrap();
+    let cpu = sched_getcpu().unwrap();
+    let latest = || read_page(page).process_switch[cpu];
+    say("ready");
+    wait_for_go();
+    loop {
+        let mut stays = vec![];
+        while stays.len() < SAMPLES {
+            let begin = cpu_time_us();
+            while cpu_time_us() - begin < us {}
+            let before = latest().number;
+            thread::yield_now();
+            let after = latest();
+            // To the other and back. More: somebody else was there, too.
+            if after.number.wrapping_sub(before) == 2 {
+                stays.push(after.stay_us);
+            }
+        }
+        stays.sort_unstable();
+        say(&stays[SAMPLES / 2].to_string());
+    }
+}
