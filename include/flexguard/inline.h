@@ -21,14 +21,14 @@
 
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__)
 
-#define FG_INLINE_VERSION 3
-#define fg_inline_slow_lock fg_mutex_slow_lock_3
-#define fg_inline_slow_unlock fg_mutex_slow_unlock_3
-#define fg_inline_released fg_mutex_released_3
+#define FG_INLINE_VERSION 4
+#define fg_inline_slow_lock fg_mutex_slow_lock_4
+#define fg_inline_slow_unlock fg_mutex_slow_unlock_4
+#define fg_inline_released fg_mutex_released_4
 
 /* What follows is not for programs: the names may change without notice. */
 #define FG_INLINE_FLAGS 0xe0000000u  /* what a release leaves in the word */
-#define FG_INLINE_PARKED 0x20000000u /* the release has to look at the waiters first */
+#define FG_INLINE_PARKED 0xa0000000u /* the release has to look at the waiters first */
 #define FG_INLINE_BARRIER() __asm__ volatile("" ::: "memory")
 #define FG_INLINE extern __inline__ __attribute__((__gnu_inline__, __always_inline__, __artificial__))
 

@@ -11,8 +11,8 @@
  *                   lease of a hot lock
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
  *                   one if that is useful                                 watcher, or the release that wakes one
- *   ... | NEEDY     waiters without clocks may be parked: the release     the next owner that finds none counted
- *                   wakes one
+ *   ... | NEEDY     waiters without clocks may be parked: the release     the release that wakes one, or the next
+ *                   wakes one                                             owner that finds none counted
  *   A release keeps the other flags. They may be set of a free word, too.
  *
  * A thread takes a free lock at its first look (fgi_lock, slow), unless it is demanded, or hot and watched. Else:
@@ -38,9 +38,11 @@
  * I2  A waiter is needy without a monitor, with a real-time policy, or if it has slept for a LONG_WAIT in which
  *     nothing moved. Each other parked waiter has a clock of some LONG_WAITs. So whenever the lock is free and threads
  *     are parked, a wake-up is in flight, or a waiter is awake or has a clock: a waiter that counts as needy sets NEEDY
- *     in the word, and its sleep begins only if the word is still that. On x86-64 the release is no locked instruction
- *     and may overwrite a flag (runtime/arch/x86_64/asymmetric.h): so a waiter sleeps without a clock only after a
- *     membarrier. After the release no thread touches the lock's memory.
+ *     in the word, and its sleep begins only if the word is still that. The release that wakes one takes NEEDY out,
+ *     so one at a time is on its way. Until NEEDY is back the woken one stands for the others: it takes the lock with
+ *     NEEDY, or parks with NEEDY or a clock, or wakes the next when it gives up. On x86-64 the release is no locked
+ *     instruction and may overwrite a flag (runtime/arch/x86_64/asymmetric.h): so a waiter sleeps without a clock only
+ *     after a membarrier. After the release no thread touches the lock's memory.
  * I4  The head waiter's demand holds for every other thread that runs, for GRACE looks.
  * I5  By published intent (runtime/thread.h).
  * I7  What the monitor says decides who waits how, never who owns the lock. */
@@ -87,6 +89,7 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
+#define MOST_VAIN 6u     /* without a monitor at least one wait in 64 tries to spin */
 #define CLOCKS 16u       /* a parked waiter's clock, a timeout of its sleep: a LONG_WAIT for each parked, at most 16 */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
@@ -149,6 +152,7 @@ static inline bool is_hot(const struct fg_lock *l)
 struct wait {
 	const struct fgi_spin_budget *deadline;
 	uint64_t began, now, moved; /* when it began to wait; the last look at the clock; when the lock last moved */
+	uint64_t awake;             /* since when it has been awake */
 	uint32_t ops;               /* the lock's count at the last look */
 	uint32_t pauses;            /* before the next look, */
 	uint32_t spun;              /* and since the last look at the clock */
@@ -225,6 +229,8 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->stuck = !skip_moves(l, w);
 	if (!w->stuck)
 		w->moved = w->now;
+	w->awake = w->now;
+	w->spun = fgi_pace()->vain ? SPIN_PAUSES : 0;
 	w->yields = 0;
 	w->pauses = FIRST_PAUSES;
 	w->due = w->turn = true;
@@ -264,12 +270,27 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 	return fgi_others_compete(w->now) && still > LEASE_US * 1000;
 }
 
+/* Without a monitor: has it spun for about what a sleep costs? That is in vain where sections are long, and worse where
+ * the owner waits for this CPU because it has yielded: so the more often it was, the more seldom a thread tries. */
+static bool has_spun(const struct wait *w)
+{
+	struct fgi_pace *p = fgi_pace();
+
+	if (w->awake % (1u << p->vain))
+		return true;
+	if (w->now - w->awake < FGI_SPIN_UNMONITORED_NS)
+		return false;
+	if (p->vain < MOST_VAIN)
+		p->vain++;
+	return true;
+}
+
 /* The waiter has spun for a while: what is better for its CPU to do? */
 static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	bool monitored = fgi_monitor_alive(w->now);
 
-	if (monitored ? should_park(l, w, word) : w->real_time || w->now - w->began > FGI_SPIN_UNMONITORED_NS) {
+	if (monitored ? should_park(l, w, word) : w->real_time || has_spun(w)) {
 		stop_watching(l, w);
 		park(l, w, !monitored || w->real_time);
 		rise(l, w);
@@ -317,6 +338,8 @@ static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 		return false;
 	if (leased)
 		fgi_pace()->reserved = RESERVED;
+	if (w->now != w->awake) /* it has spun, and not in vain */
+		fgi_pace()->vain /= 2;
 	if (w->began)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
 	if (w->head && !w->hot)
@@ -329,7 +352,7 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 {
 	w->now = fgi_now_ns(CLOCK_MONOTONIC);
 	if (!w->began) {
-		w->began = w->moved = w->now;
+		w->began = w->moved = w->awake = w->now;
 		w->real_time = fgi_real_time();
 	} else if (moved) {
 		w->moved = w->now;
@@ -362,6 +385,7 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_sp
 {
 	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = is_hot(l)};
 
+	w.spun = fgi_pace()->vain ? SPIN_PAUSES : 0;
 	for (;;) {
 		uint32_t word = fg_load_acquire(&l->word), moved = fg_load_relaxed(&l->ops) - w.ops;
 
@@ -449,14 +473,15 @@ __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 	fgi_futex_wake(&l->word, 1);
 }
 
-/* Waiters with clocks may be parked: is it useful to wake one? It is if a CPU idles, or has nothing better to do than
- * another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of 16. The CPU idles
- * until the woken waiter has come to it: PARKED goes, lest the next releases wake the others for the same CPU. It comes
- * back with that waiter (rise). */
+/* Waiters may be parked. A needy one is woken. One with a clock is if that is useful: if a CPU idles, or has nothing
+ * better to do than another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of
+ * 16. Until the woken waiter runs the flag for which it was woken is gone, lest the next releases wake the others for
+ * the same CPU. PARKED comes back with that waiter (rise), NEEDY when it takes the lock or parks needy. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
-	bool useful = false, needy;
+	uint32_t needy = fg_load_relaxed(&l->word) & NEEDY;
+	bool useful = false;
 
 	if (fgi_clocked(waiters)) {
 		useful = fgi_idle_cpu();
@@ -468,14 +493,13 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 				begin_turn(l, now);
 		}
 	}
-	needy = release(l, useful ? FLAGS & ~PARKED : FLAGS);
-	if (needy || useful)
+	if (release(l, FLAGS & ~needy & (useful ? ~PARKED : FLAGS)) || needy || useful)
 		wake(l);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	if (fg_unlikely(fg_load_relaxed(&l->word) & PARKED))
+	if (fg_unlikely(fg_load_relaxed(&l->word) & (PARKED | NEEDY)))
 		release_to_parked(l);
 	else if (fg_unlikely(release(l, FLAGS)))
 		wake(l);

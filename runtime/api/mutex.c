@@ -41,15 +41,15 @@ void fg_mutex_unlock(struct fg_mutex *m)
 /* What <flexguard/inline.h> has compiled into programs. A change of any of these, of what `ops` and `pending` tell, or
  * of the flag that asks for a wake-up, must raise FG_INLINE_VERSION there and, with it, the names of these
  * functions. */
-_Static_assert(FG_INLINE_VERSION == 3, "the versions of the names below");
+_Static_assert(FG_INLINE_VERSION == 4, "the versions of the names below");
 _Static_assert(offsetof(struct fg_lock, word) == offsetof(struct fg_inline_word, owner), "inlined");
 _Static_assert(offsetof(struct fg_lock, ops) == offsetof(struct fg_inline_word, ops), "inlined");
-_Static_assert(FG_INLINE_FLAGS == FLAGS && FG_INLINE_PARKED == PARKED && NEEDY == 1u << 31, "inlined");
+_Static_assert(FG_INLINE_FLAGS == FLAGS && FG_INLINE_PARKED == (PARKED | NEEDY) && NEEDY == 1u << 31, "inlined");
 FG_ABI_AT(fg_inline_thread, held, offsetof(struct fg_thread_block, held));
 FG_ABI_AT(fg_inline_thread, self, offsetof(struct fg_thread_block, self));
 FG_ABI_AT(fg_inline_thread, pending, offsetof(struct fg_thread_block, pending));
 
-void fg_mutex_slow_lock_3(struct fg_mutex *m, int attempted)
+void fg_mutex_slow_lock_4(struct fg_mutex *m, int attempted)
 {
 	struct fg_lock *l = lock_of(m);
 
@@ -61,12 +61,12 @@ void fg_mutex_slow_lock_3(struct fg_mutex *m, int attempted)
 	}
 }
 
-void fg_mutex_slow_unlock_3(struct fg_mutex *m)
+void fg_mutex_slow_unlock_4(struct fg_mutex *m)
 {
 	fgi_unlock(lock_of(m));
 }
 
-void fg_mutex_released_3(struct fg_mutex *m, int ours, int sleeper)
+void fg_mutex_released_4(struct fg_mutex *m, int ours, int sleeper)
 {
 	struct fg_lock *l = lock_of(m);
 

@@ -110,7 +110,7 @@ active [THREADS] proctype thread()
 	byte reserved;     /* in C it is in the thread block */
 	byte kind, sweeps;
 	bit timed, head, watching, stood_back;
-	bit joined, beside, clock, useful;
+	bit joined, beside, clock, useful, needed;
 
 idle:
 	atomic {
@@ -381,7 +381,8 @@ owner:
 		if
 		:: (word & PARKED) && clocked -> useful = 1 /* a CPU idles, or a turn is over */
 		:: true
-		fi
+		fi;
+		needed = (word & NEEDY) != 0
 	}
 #ifdef DEFECT_WAKE_FIRST
 	atomic {
@@ -389,13 +390,14 @@ owner:
 		:: (word & NEEDY) || useful -> wake_one()
 		:: else
 		fi;
-		useful = 0
+		useful = 0;
+		needed = 0
 	}
 #endif
 	atomic {
 		assert((word & OWNER) == _pid + 1);
 		inside--;
-		flags = word & (useful -> FLAGS - PARKED : FLAGS);
+		flags = word & (useful -> FLAGS - PARKED : FLAGS) & (needed -> FLAGS - NEEDY : FLAGS);
 #ifdef ATOMIC_RELEASE
 		word = flags
 #else
@@ -412,12 +414,16 @@ owner:
 	atomic {
 		if
 #if !defined(DEFECT_WAKE_FIRST) && !defined(DEFECT_NO_WAKE)
-		:: (flags & NEEDY) || useful -> wake_one()
+		:: needed || useful -> wake_one()
+#ifndef DEFECT_LATE_FLAG
+		:: !needed && !useful && (flags & NEEDY) -> wake_one()
+#endif
 #endif
 		:: else
 		fi;
 		flags = 0;
 		useful = 0;
+		needed = 0;
 		goto idle
 	}
 out:

@@ -24,7 +24,7 @@ static void test_flags_without_owner(void)
 		CHECK(fgi_timedlock(&lock, CLOCK_MONOTONIC, &past) == ETIMEDOUT);
 		CHECK_SECTIONS(1);
 		fgi_unlock(&lock);
-		CHECK(lock.word == flag_set(i), "word %#x", lock.word);
+		CHECK(lock.word == (flag_set(i) & ~NEEDY), "word %#x", lock.word);
 		CHECK_SECTIONS(0);
 
 		CHECK(fgi_timedlock(&lock, CLOCK_REALTIME, &past) == 0, "free (%#x): the past does not matter",
@@ -48,7 +48,7 @@ static void test_release_keeps_flags(void)
 		fgi_lock(&lock);
 		lock.word |= flag_set(i);
 		fgi_unlock(&lock);
-		CHECK(lock.word == flag_set(i), "%#x is now %#x", flag_set(i), lock.word);
+		CHECK(lock.word == (flag_set(i) & ~NEEDY), "%#x is now %#x", flag_set(i), lock.word);
 		finish();
 	}
 }
@@ -76,6 +76,7 @@ static void test_next_owner_keeps_flags(void)
 	CHECK(lock.word == (fgi_self() | NEEDY), "word %#x", lock.word);
 	lock.waiters = FGI_CLOCKED;
 	fgi_unlock(&lock);
+	lock.word = NEEDY;
 	fgi_lock(&lock);
 	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
 	lock.waiters = FGI_CLOCKED + FGI_WATCHER; /* the watcher looks after it */
@@ -206,6 +207,31 @@ static void test_wakes_one_at_a_time(void)
 	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
 	fgi_unlock(&lock);
 	CHECK(wakes == 2, "%u wake-ups", wakes);
+	lock.waiters = 0;
+	finish();
+}
+
+/* Two are needy: a release wakes one, and the next do not until that waiter has taken the lock, or gives up. */
+static void test_wakes_one_needy_at_a_time(void)
+{
+	struct wait woken_waiter = {0};
+
+	begin(NULL);
+	lock.waiters = 2 * FGI_NEEDY;
+	lock.word = fgi_self() | NEEDY;
+	fgi_intent_set(&lock.word);
+	for (uint32_t i = 0; i < 3; i++) {
+		fgi_unlock(&lock);
+		CHECK(wakes == 1 && lock.word == 0, "release %u: %u wake-ups, word %#x", i, wakes, lock.word);
+		fgi_lock(&lock);
+	}
+	lock.waiters = FGI_NEEDY;
+	fgi_unlock(&lock);
+	CHECK(take_after_waiting(&lock, &woken_waiter, lock.word), "it was free");
+	CHECK(lock.word == (fgi_self() | NEEDY), "word %#x", lock.word);
+	fgi_unlock(&lock);
+	CHECK(wakes == 2, "%u wake-ups", wakes);
+	CHECK(give_up(&lock, &woken_waiter) == ETIMEDOUT && wakes == 3, "%u wake-ups", wakes);
 	lock.waiters = 0;
 	finish();
 }
@@ -580,6 +606,7 @@ int main(int argc, char **argv)
 	test_parks_if_told();
 	test_wakes_for_idle_cpu();
 	test_wakes_one_at_a_time();
+	test_wakes_one_needy_at_a_time();
 	test_release_wakes_needy();
 	if (argc == 1)
 		test_real_time();
