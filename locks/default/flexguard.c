@@ -89,7 +89,6 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
-#define MOST_VAIN 6u     /* without a monitor at least one wait in 64 tries to spin */
 #define CLOCKS 16u       /* a parked waiter's clock, a timeout of its sleep: a LONG_WAIT for each parked, at most 16 */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
@@ -230,7 +229,6 @@ static void rise(struct fg_lock *l, struct wait *w)
 	if (!w->stuck)
 		w->moved = w->now;
 	w->awake = w->now;
-	w->spun = fgi_pace()->vain ? SPIN_PAUSES : 0;
 	w->yields = 0;
 	w->pauses = FIRST_PAUSES;
 	w->due = w->turn = true;
@@ -270,19 +268,14 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 	return fgi_others_compete(w->now) && still > LEASE_US * 1000;
 }
 
-/* Without a monitor: has it spun for about what a sleep costs? That is in vain where sections are long, and worse where
- * the owner waits for this CPU because it has yielded: so the more often it was, the more seldom a thread tries. */
+/* Without a monitor: has it spun for about what a sleep costs? Or does the lock stand still for longer than its owners
+ * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. */
 static bool has_spun(const struct wait *w)
 {
-	struct fgi_pace *p = fgi_pace();
+	const struct fgi_pace *p = fgi_pace();
+	uint64_t still = w->now - (w->moved > w->awake ? w->moved : w->awake);
 
-	if (w->awake % (1u << p->vain))
-		return true;
-	if (w->now - w->awake < FGI_SPIN_UNMONITORED_NS)
-		return false;
-	if (p->vain < MOST_VAIN)
-		p->vain++;
-	return true;
+	return w->now - w->awake >= FGI_SPIN_UNMONITORED_NS || (p->period[p->hot] && still > 2u * p->period[p->hot]);
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? */
@@ -338,8 +331,6 @@ static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 		return false;
 	if (leased)
 		fgi_pace()->reserved = RESERVED;
-	if (w->now != w->awake) /* it has spun, and not in vain */
-		fgi_pace()->vain /= 2;
 	if (w->began)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
 	if (w->head && !w->hot)
@@ -384,8 +375,6 @@ static void back_off(struct wait *w, uint32_t moved)
 __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_spin_budget *deadline)
 {
 	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = is_hot(l)};
-
-	w.spun = fgi_pace()->vain ? SPIN_PAUSES : 0;
 	for (;;) {
 		uint32_t word = fg_load_acquire(&l->word), moved = fg_load_relaxed(&l->ops) - w.ops;
 

@@ -29,7 +29,6 @@ struct fgi_pace {
 	uint16_t period[2]; /* what was measured, in ns: of the lock when it is not hot, and when it is; 0: not known */
 	uint8_t hot;        /* whether it was hot when this measurement began */
 	uint8_t reserved;   /* for so many sections more the lock is reserved for the thread (flexguard.c) */
-	uint8_t vain;       /* grows with each spin in vain without a monitor, of any lock: one in 2^vain is tried */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct fgi_pace) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
 
