@@ -34,7 +34,7 @@ static const struct fg_shared quiet = {.heartbeat_ns = INT64_MAX};
 static const struct fg_shared preempted = {.heartbeat_ns = INT64_MAX, .num_preempted_cs = 1};
 static const struct fg_shared idle = {.heartbeat_ns = INT64_MAX, .cpu_idle = {1}};
 
-static uint32_t flag_set(int i)
+static inline uint32_t flag_set(int i)
 {
 	return (i & 1 ? NEEDY : 0) | (i & 2 ? DEMAND : 0) | (i & 4 ? PARKED : 0);
 }

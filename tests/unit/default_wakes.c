@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* The default lock's releases wake one waiter at a time. */
+#include "tests/unit/counted_lock.h"
+
+/* Two are parked, a CPU idles, and the owner releases again and again: one wake-up, until that waiter runs. */
+static void test_wakes_one_at_a_time(void)
+{
+	struct wait woken_waiter = {0};
+
+	begin(&idle);
+	lock.waiters = 2 * FGI_CLOCKED;
+	lock.word = fgi_self() | PARKED;
+	fgi_intent_set(&lock.word);
+	for (uint32_t i = 0; i < 3; i++) {
+		fgi_unlock(&lock);
+		CHECK(wakes == 1 && lock.word == 0, "release %u: %u wake-ups, word %#x", i, wakes, lock.word);
+		fgi_lock(&lock);
+	}
+	lock.waiters = FGI_CLOCKED;
+	rise(&lock, &woken_waiter);
+	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
+	fgi_unlock(&lock);
+	CHECK(wakes == 2, "%u wake-ups", wakes);
+	lock.waiters = 0;
+	finish();
+}
+
+/* Two are needy: a release wakes one, and the next do not until that waiter has taken the lock, or gives up. */
+static void test_wakes_one_needy_at_a_time(void)
+{
+	struct wait woken_waiter = {0};
+
+	begin(NULL);
+	lock.waiters = 2 * FGI_NEEDY;
+	lock.word = fgi_self() | NEEDY;
+	fgi_intent_set(&lock.word);
+	for (uint32_t i = 0; i < 3; i++) {
+		fgi_unlock(&lock);
+		CHECK(wakes == 1 && lock.word == 0, "release %u: %u wake-ups, word %#x", i, wakes, lock.word);
+		fgi_lock(&lock);
+	}
+	lock.waiters = FGI_NEEDY;
+	fgi_unlock(&lock);
+	CHECK(take_after_waiting(&lock, &woken_waiter, lock.word), "it was free");
+	CHECK(lock.word == (fgi_self() | NEEDY), "word %#x", lock.word);
+	fgi_unlock(&lock);
+	CHECK(wakes == 2, "%u wake-ups", wakes);
+	CHECK(give_up(&lock, &woken_waiter) == ETIMEDOUT && wakes == 3, "%u wake-ups", wakes);
+	lock.waiters = 0;
+	finish();
+}
+
+int main(void)
+{
+	check_watchdog(100);
+	fgi_self();
+	test_wakes_one_at_a_time();
+	test_wakes_one_needy_at_a_time();
+	return 0;
+}
