@@ -153,7 +153,7 @@ static void take_and_look(struct worker *w, struct shelf *s)
 	if (s->counter == 1) {
 		while (!spin_is_contended(&s->lock) && time_before(jiffies, end))
 			cpu_relax();
-		w->contended += spin_is_contended(&s->lock);
+		w->contended += !!spin_is_contended(&s->lock); /* qspinlock says how */
 	}
 	spin_unlock(&s->lock);
 }
