@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The counts of counts.h, by virtual CPU, and /proc/flexguard/counts: reading gives their sums, one a line, and what a
- * turn takes; writing sets them to 0. Handlers that interrupt an increment may lose it: these are statistics. */
+ * spin takes; writing sets them to 0. Handlers that interrupt an increment may lose it: these are statistics. */
 #include <linux/cache.h>
 #include <linux/ktime.h>
 #include <linux/proc_fs.h>
@@ -29,7 +29,7 @@ static struct {
 static const char *const names[] = {
 	"taken",     "waited",         "stalls_holder", "stalls_waiter", "slices_holder", "slices_waiter",
 	"overtaken", "overtaken_most", "queued",        "queued_most",   "halts",         "kicks",
-	"yields",    "incapable",      "spin_turns",    "spin_cycles",
+	"yields",    "incapable",      "spins",         "spin_cycles",
 };
 static_assert(ARRAY_SIZE(names) == FLEXGUARD_COUNTERS);
 
@@ -67,7 +67,7 @@ void flexguard_wait_end(struct waiting *w)
 	struct flexguard_counts *c = flexguard_counts_here();
 
 	c->spin_cycles += cycles() - w->begun;
-	c->spin_turns += w->turns;
+	c->spins += w->spins;
 	if (w->slice != flexguard_slice())
 		c->slices_waiter++;
 }
@@ -101,8 +101,8 @@ void flexguard_count_dropped(arch_spinlock_t *lock)
 		cpus[cpu].depth = depth - 1;
 }
 
-/* What a turn of waiting takes, in ps, while nothing interrupts it: the least of some tries. */
-static u64 turn_ps(void)
+/* What a spin takes, in ps, while nothing interrupts it: the least of some tries. */
+static u64 spin_ps(void)
 {
 	u64 least = U64_MAX;
 	int try, i;
@@ -132,7 +132,7 @@ int flexguard_counts_show(struct seq_file *m, void *unused)
 		}
 		seq_printf(m, "%s %llu\n", names[counter], sum);
 	}
-	seq_printf(m, "turn_ps %llu\n", turn_ps());
+	seq_printf(m, "spin_ps %llu\n", spin_ps());
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What a kernel that was built to count (FLEXGUARD_COUNTS) counts in its spinlock, as the papers count it; in the
- * others all of it compiles to nothing but the number of turns that a waiter has waited.
+ * others all of it compiles to nothing but the number of spins that a waiter has made.
  *
- * Stalls (VEE'13, section 3, Table 1): a waiter that has waited HALT_TURNS looks whether the lock is held. If it is,
+ * Stalls (VEE'13, section 3, Table 1): a waiter that has made STALL_SPINS looks whether the lock is held. If it is,
  * its holder was preempted (Nh), otherwise the waiter whose turn it is (Nw).
  * Problematic preemptions (EuroSys'17, section 2.3.2): a lock taken in one time slice and released in another, or a
  * ticket drawn in one and served in another. A slice is told from another by what the monitor publishes for the CPU;
@@ -18,7 +18,7 @@
 
 #include <flexguard_host.h>
 
-#define STALL_TURNS 2048
+#define STALL_SPINS 2048
 
 /* A virtual CPU waits in one task and three kinds of handlers at most. A waiter that 2^15 later tickets have passed
  * seems to be far behind them: tickets have 16 bits. */
@@ -38,8 +38,8 @@ struct flexguard_counts {
 	u64 halts;
 	u64 kicks;
 	u64 yields;
-	u64 incapable;  /* the slice was too short for a ticket */
-	u64 spin_turns; /* in the waits */
+	u64 incapable; /* the slice was too short for a ticket */
+	u64 spins;     /* in the waits */
 	u64 spin_cycles;
 };
 
@@ -48,7 +48,7 @@ struct flexguard_counts {
 extern const char flexguard_lock_name[];
 
 struct waiting {
-	u32 turns;
+	u32 spins;
 #ifdef FLEXGUARD_COUNTS
 	u64 begun;
 	u64 slice;
@@ -92,7 +92,7 @@ static inline void flexguard_count_dropped(arch_spinlock_t *lock)
 
 static __always_inline void wait_begin(struct waiting *w, u16 before)
 {
-	w->turns = 0;
+	w->spins = 0;
 	flexguard_wait_begin(w, before);
 }
 
@@ -101,14 +101,14 @@ static __always_inline void wait_end(struct waiting *w)
 	flexguard_wait_end(w);
 }
 
-static __always_inline void count_turn(struct waiting *w)
+static __always_inline void count_spin(struct waiting *w)
 {
-	w->turns++;
+	w->spins++;
 }
 
 static __always_inline bool stalled(const struct waiting *w)
 {
-	return COUNTING && w->turns == STALL_TURNS;
+	return COUNTING && w->spins == STALL_SPINS;
 }
 
 static __always_inline void count_stall(bool owned)

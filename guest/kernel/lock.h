@@ -26,14 +26,14 @@
 #include "counts.h"
 #include "publish.h"
 
-#define HALT_TURNS 2048 /* turns of waiting before a paravirtual lock halts (VEE'13, section 5.2) */
-#define TAU_TURNS 64    /* VEE'13, section 4.2: slightly more than a section, about 2 us; a turn is some 35 ns */
+#define HALT_SPINS 2048 /* before a paravirtual lock halts (VEE'13, section 5.2) */
+#define TAU_SPINS 64    /* VEE'13, section 4.2: slightly more than a section, about 2 us; a spin is some 35 ns */
 
-/* One turn of waiting. */
-static __always_inline void turn(struct waiting *w)
+/* One iteration of busy-waiting. */
+static __always_inline void spin_once(struct waiting *w)
 {
 	cpu_relax();
-	count_turn(w);
+	count_spin(w);
 }
 
 /* Sleeps until a kick of one of `bits`, unless *word has another value than `seen`. May return early. */

@@ -12,7 +12,7 @@
  *
  * A waiter at position n = ticket - grant may try the word when n <= 0, or when n * tau have passed since the last
  * release; among those that may, the fastest wins.
- * Deviation: tau is 64 turns, the 2 us of section 4.2; Fig. 3 has 2^14 turns, half a millisecond here. */
+ * Deviation: tau is 64 spins, the 2 us of section 4.2; Fig. 3 has 2^14 spins, half a millisecond here. */
 #ifndef FLEXGUARD_PREEMPTABLE_H
 #define FLEXGUARD_PREEMPTABLE_H
 
@@ -43,19 +43,19 @@ static __always_inline void release_word(struct lock *l);
 /* Fig. 3, lines 13 to 27. */
 static __always_inline void await_position(struct lock *l, u16 ticket, u16 grant, struct waiting *w)
 {
-	u32 timeout = TAU_TURNS * (u16)(ticket - grant);
+	u32 timeout = TAU_SPINS * (u16)(ticket - grant);
 	u16 now;
 
 	while ((s16)(ticket - (now = READ_ONCE(l->grant))) > 0) {
 		if (now != grant) {
 			grant = now;
-			timeout = TAU_TURNS * (u16)(ticket - grant);
+			timeout = TAU_SPINS * (u16)(ticket - grant);
 		}
 		if (timeout-- == 0)
 			break;
 		if (stalled(w))
 			count_stall(READ_ONCE(l->lock) != FREE);
-		turn(w);
+		spin_once(w);
 	}
 }
 

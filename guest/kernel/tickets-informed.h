@@ -9,13 +9,13 @@
  * virtual CPU is capable, and this is a ticket lock.
  *
  *   next, serving   the tickets
- *   stalled         with INFORMED_STALL_TURNS: the tickets before this one are stalled; it means nothing outside of
+ *   stalled         with INFORMED_STALL_SPINS: the tickets before this one are stalled; it means nothing outside of
  *                   ]serving, next]. Without: 0
  *   owned           what tickets.h says
  *
  * As published, a queue can stall: once the host has taken the CPU from a virtual CPU with a ticket, all behind it spin
- * through their slices. A file that defines INFORMED_STALL_TURNS has a rule against it, which the paper does not have,
- * as locks/parts/informed.h, the same lock for threads: a waiter that has waited for so many turns declares the tickets
+ * through their slices. A file that defines INFORMED_STALL_SPINS has a rule against it, which the paper does not have,
+ * as locks/parts/informed.h, the same lock for threads: a waiter that has waited for so many spins declares the tickets
  * drawn so far stalled, and nobody draws another until they are served.
  *
  * Deviations: the time is the host's clock in ns, where Fig. 5 reads the cycle counter. trylock ignores the slice. */
@@ -43,13 +43,13 @@ struct lock {
 
 #define CSD_NS 6000 /* section 4.1: 2^14 cycles, 6 us */
 
-#ifndef INFORMED_STALL_TURNS
-#define INFORMED_STALL_TURNS 0 /* as published: no rule */
+#ifndef INFORMED_STALL_SPINS
+#define INFORMED_STALL_SPINS 0 /* as published: no rule */
 #endif
 
-static __always_inline void waited(struct lock *l, u32 turns)
+static __always_inline void waited(struct lock *l, u32 spins)
 {
-	if (INFORMED_STALL_TURNS && turns == INFORMED_STALL_TURNS)
+	if (INFORMED_STALL_SPINS && spins == INFORMED_STALL_SPINS)
 		WRITE_ONCE(l->stalled, READ_ONCE(l->next));
 }
 
@@ -59,7 +59,7 @@ static __always_inline void await_next_slice(struct waiting *w, u64 slice, u64 e
 
 static __always_inline bool is_stalled(struct lock seen)
 {
-	return INFORMED_STALL_TURNS && (u16)(seen.stalled - seen.serving - 1) < (u16)(seen.next - seen.serving);
+	return INFORMED_STALL_SPINS && (u16)(seen.stalled - seen.serving - 1) < (u16)(seen.next - seen.serving);
 }
 
 /* Fig. 5, lines 15 to 38. */
@@ -81,7 +81,7 @@ static __always_inline void await_capability(struct lock *l)
 	if (end < now + ((u16)(seen.next - seen.serving) + 1) * CSD_NS)
 		await_next_slice(&w, slice, end);
 	while (seen.all = READ_ONCE(l->all), is_stalled(seen))
-		turn(&w);
+		spin_once(&w);
 	count_resumed(&w); /* it has drawn no ticket yet: losing the CPU here stops nobody */
 	wait_end(&w);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Tickets whose waiters halt: what ticket-pv.h and oticket.h share. The file that includes this one defines
  *
- *   spin_turns(before)         how long a waiter with so many tickets before its own spins
+ *   active_spins(before)         how long a waiter with so many tickets before its own spins
  *   release_kick(l, serving)   whom a release kicks if any virtual CPU halts
  *
  *   next      the next ticket to draw
@@ -36,13 +36,13 @@ struct lock {
 
 #define SERVE_NEXT 0x10000u
 
-static __always_inline u32 spin_turns(u16 before);
+static __always_inline u32 active_spins(u16 before);
 static __always_inline void release_kick(struct lock *l, u16 serving);
 
 static __always_inline void await_turn(struct lock *l, u16 ticket)
 {
 	struct waiting w;
-	u32 turns = 0;
+	u32 spins = 0;
 	u16 before;
 
 	wait_begin(&w, (u16)(ticket - READ_ONCE(l->serving)));
@@ -51,15 +51,15 @@ static __always_inline void await_turn(struct lock *l, u16 ticket)
 
 		if (stalled(&w))
 			count_stall(READ_ONCE(l->owned));
-		if (turns++ < spin_turns(before)) {
-			turn(&w);
+		if (spins++ < active_spins(before)) {
+			spin_once(&w);
 			continue;
 		}
 		seen = xadd(&l->word, 1) + 1;
 		if (seen >> 16 != ticket)
 			halt(&w, &l->word, seen, 1u << ticket % 32);
 		xadd(&l->word, -1);
-		turns = 0;
+		spins = 0;
 	}
 	wait_end(&w);
 }

@@ -4,7 +4,7 @@
  *
  *   struct lock       with `next` and `serving`, both in the word `tickets`, and `owned`: in a kernel that counts, 1
  *                     from the moment a virtual CPU has seen that it owns the lock
- *   waited(l, turns)  called at each turn of a waiter that holds a ticket */
+ *   waited(l, spins)  called at each spin of a waiter that holds a ticket */
 #ifndef FLEXGUARD_TICKETS_H
 #define FLEXGUARD_TICKETS_H
 
@@ -18,8 +18,8 @@ static __always_inline void take_in_order(struct lock *l)
 		while (smp_load_acquire(&l->serving) != ticket) {
 			if (stalled(&w))
 				count_stall(READ_ONCE(l->owned));
-			waited(l, w.turns);
-			turn(&w);
+			waited(l, w.spins);
+			spin_once(&w);
 		}
 		wait_end(&w);
 	}

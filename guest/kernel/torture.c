@@ -5,14 +5,18 @@
  *          threads, bound to the virtual CPUs in turn; locks, of which each operation takes one at random; the section
  *          and the think time in iterations of an empty loop; operations of each thread, and milliseconds after which
  *          it stops earlier; 0: interrupts on, 1: off, 2: by trylock, 3: two locks, nested, 4: the first holder
- *          of a lock keeps it until another waits for it. The write returns when all threads are through.
+ *          of a lock keeps it until another waits for it, 5: interrupts on, and on the virtual CPU of each thread a
+ *          handler of the timer's interrupt comes, whatever the thread is at: it tries the first lock, and takes one
+ *          that only handlers take. The write returns when all threads are through.
  *   read   the last run, one number a line: what was asked for, `lost` updates of the plain counters that the locks
  *          protect, the locks of which something `wrong` was said (by is_locked, is_contended or trylock, once all
- *          threads were through), those that a holder saw `contended` in mode 4, the time it took, the least and the
- *          most updates of a thread, the mean of the threads' times and their standard deviation.
+ *          threads were through), those that a holder saw `contended` in mode 4, what handlers did in mode 5 and how
+ *          often they got the first lock, the time it took, the least and the most updates of a thread, the mean of the
+ *          threads' times and their standard deviation.
  *
  * A counter is read, and after the section written back incremented: an update is lost if two threads are inside. */
 #include <linux/completion.h>
+#include <linux/hrtimer.h>
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
@@ -35,8 +39,9 @@
 #define OPS_MOST 1000000000ull
 #define MS_MOST 3600000ull
 #define LOOK_MS 60000
+#define HANDLER_NS 200000
 
-enum mode { PLAIN, IRQ_OFF, TRY, NESTED, LOOK, MODES };
+enum mode { PLAIN, IRQ_OFF, TRY, NESTED, LOOK, HANDLERS, MODES };
 
 struct shelf {
 	spinlock_t lock;
@@ -50,6 +55,8 @@ struct worker {
 	u64 ns;
 	u64 updates;
 	u64 contended;
+	struct hrtimer timer;
+	u64 handled, handler_took; /* its handler's */
 } ____cacheline_aligned_in_smp;
 
 static struct {
@@ -57,12 +64,13 @@ static struct {
 } asked;
 
 static struct {
-	u64 lost, wrong, contended, updates, ns, least_updates, most_updates, mean_ns, deviation_ns;
+	u64 lost, wrong, contended, handled, handler_took, updates, ns, least_updates, most_updates, mean_ns,
+		deviation_ns;
 } result;
 
 static DEFINE_MUTEX(running);
 static DECLARE_COMPLETION(start);
-static struct shelf *shelves;
+static struct shelf *shelves, of_handlers;
 static struct worker *workers;
 
 static __always_inline void loop(u64 n)
@@ -78,13 +86,46 @@ static u64 next_random(struct worker *w) /* xorshift64 */
 	return w->random ^= w->random << 17;
 }
 
-static __always_inline void update(struct worker *w, struct shelf *s)
+static __always_inline void increment(struct shelf *s)
 {
 	u64 seen = READ_ONCE(s->counter);
 
 	loop(asked.section);
 	WRITE_ONCE(s->counter, seen + 1);
+}
+
+static __always_inline void update(struct worker *w, struct shelf *s)
+{
+	increment(s);
 	w->updates++;
+}
+
+/* Interrupts threads that hold locks, wait for one, or are at any instruction of a take or a release. */
+static enum hrtimer_restart handle(struct hrtimer *timer)
+{
+	struct worker *w = container_of(timer, struct worker, timer);
+	bool took = spin_trylock(&shelves[0].lock);
+
+	if (took) {
+		increment(&shelves[0]);
+		w->handler_took++;
+	}
+	spin_lock(&of_handlers.lock);
+	increment(&of_handlers);
+	spin_unlock(&of_handlers.lock);
+	if (took)
+		spin_unlock(&shelves[0].lock);
+	WRITE_ONCE(w->handled, w->handled + 1);
+	hrtimer_forward_now(timer, ns_to_ktime(HANDLER_NS));
+	return HRTIMER_RESTART;
+}
+
+/* Its handler has come at least once. */
+static void end_handler(struct worker *w)
+{
+	while (!READ_ONCE(w->handled))
+		cond_resched();
+	hrtimer_cancel(&w->timer);
 }
 
 static void take_nested(struct worker *w, struct shelf *one, struct shelf *other)
@@ -112,7 +153,7 @@ static void take_and_look(struct worker *w, struct shelf *s)
 	if (s->counter == 1) {
 		while (!spin_is_contended(&s->lock) && time_before(jiffies, end))
 			cpu_relax();
-		w->contended += spin_is_contended(&s->lock);
+		w->contended += !!spin_is_contended(&s->lock); /* qspinlock says how */
 	}
 	spin_unlock(&s->lock);
 }
@@ -155,12 +196,18 @@ static int work(void *argument)
 	wait_for_completion(&start);
 	begun = ktime_get_ns();
 	end = jiffies + msecs_to_jiffies(asked.ms);
+	if (asked.mode == HANDLERS) {
+		hrtimer_setup(&w->timer, handle, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+		hrtimer_start(&w->timer, ns_to_ktime(HANDLER_NS), HRTIMER_MODE_REL_PINNED_HARD);
+	}
 	for (i = 0; i < asked.ops && time_before(jiffies, end); i++) {
 		take_one(w, &shelves[asked.locks == 1 ? 0 : next_random(w) % asked.locks]);
 		loop(asked.think);
 		if ((i & 1023) == 1023)
 			cond_resched();
 	}
+	if (asked.mode == HANDLERS)
+		end_handler(w);
 	w->ns = ktime_get_ns() - begun;
 	complete(&w->done);
 	return 0;
@@ -187,6 +234,8 @@ static void sum_up(void)
 	for (i = 0; i < asked.threads; i++) {
 		result.updates += workers[i].updates;
 		result.contended += workers[i].contended;
+		result.handled += workers[i].handled;
+		result.handler_took += workers[i].handler_took;
 		result.least_updates = min(result.least_updates, workers[i].updates);
 		result.most_updates = max(result.most_updates, workers[i].updates);
 		sum += workers[i].ns;
@@ -202,7 +251,9 @@ static void sum_up(void)
 		counted += shelves[i].counter;
 		result.wrong += !is_right(&shelves[i].lock);
 	}
-	result.lost = result.updates - counted;
+	result.wrong += !is_right(&of_handlers.lock);
+	result.lost = result.updates + result.handler_took - counted;
+	result.lost += result.handled - of_handlers.counter;
 }
 
 /* All threads exist before the first begins. Those that do are let go also if one cannot be made. */
@@ -248,6 +299,8 @@ static int allocate_and_run(void)
 
 	shelves = kcalloc(asked.locks, sizeof(*shelves), GFP_KERNEL);
 	workers = kcalloc(asked.threads, sizeof(*workers), GFP_KERNEL);
+	spin_lock_init(&of_handlers.lock);
+	of_handlers.counter = 0;
 	if (shelves && workers) {
 		for (i = 0; i < asked.locks; i++)
 			spin_lock_init(&shelves[i].lock);
@@ -286,6 +339,7 @@ int flexguard_torture_show(struct seq_file *m, void *unused)
 	seq_printf(m, "threads %llu\nlocks %llu\nsection %llu\nthink %llu\nops %llu\nms %llu\nmode %llu\n",
 		   asked.threads, asked.locks, asked.section, asked.think, asked.ops, asked.ms, asked.mode);
 	seq_printf(m, "lost %lld\nwrong %llu\ncontended %llu\n", result.lost, result.wrong, result.contended);
+	seq_printf(m, "handled %llu\nhandler_took %llu\n", result.handled, result.handler_took);
 	seq_printf(m, "updates %llu\nns %llu\n", result.updates, result.ns);
 	seq_printf(m, "least_updates %llu\nmost_updates %llu\nmean_ns %llu\ndeviation_ns %llu\n", result.least_updates,
 		   result.most_updates, result.mean_ns, result.deviation_ns);

@@ -8,7 +8,7 @@
  *
  * Waiting policy, for a waiter with n tickets before its own:
  *   the lock is held     spin while the holder runs; halt as soon as the monitor says that it is off its CPU, and
- *                        without the monitor's word after HALT_TURNS, with it after a time slice (I7)
+ *                        without the monitor's word after HALT_SPINS, with it after a time slice (I7)
  *   the lock is free     take it if n <= 0, or if all that wait with earlier tickets halt, or are off their CPUs by the
  *                        monitor's word, or when n * tau have passed, as in preemptable.h
  * So those that run are served in order, and neither a preempted holder nor a preempted waiter holds them up.
@@ -32,7 +32,7 @@ struct lock {
 #define FREE 0u
 #define HALTED 0x80000000u
 #define OWNER 0x1fffffffu
-#define SLICE_TURNS 0x10000u /* some 2 ms of turns */
+#define SLICE_SPINS 0x10000u /* some 2 ms of spins */
 
 /* What each virtual CPU waits for, innermost: hints for those behind it. */
 static struct waiter {
@@ -57,21 +57,21 @@ static bool is_first_present(struct lock *l, u16 ticket)
 	return true;
 }
 
-static bool may_take(struct lock *l, s16 before, u16 ticket, u32 free_turns)
+static bool may_take(struct lock *l, s16 before, u16 ticket, u32 free_spins)
 {
-	if (before <= 0 || free_turns >= TAU_TURNS * (u32)before)
+	if (before <= 0 || free_spins >= TAU_SPINS * (u32)before)
 		return true;
 	return flexguard_knows() && is_first_present(l, ticket);
 }
 
-static bool should_halt(u32 word, u32 turns)
+static bool should_halt(u32 word, u32 spins)
 {
 	/* A monitor that has died may have left the name there for good. */
 	if (flexguard_is_off(word & OWNER) && flexguard_monitored())
 		return true;
-	if (likely(turns < HALT_TURNS))
+	if (likely(spins < HALT_SPINS))
 		return false;
-	return turns >= SLICE_TURNS || !flexguard_monitored();
+	return spins >= SLICE_SPINS || !flexguard_monitored();
 }
 
 /* Halts at a lock that was seen held, unless it changes hands first. */
@@ -87,7 +87,7 @@ static void halt_at(struct lock *l, u32 word, struct waiter *me, struct waiting 
 static noinline void wait_and_take(struct lock *l, u16 ticket, u32 self)
 {
 	struct waiter *me = &waiters[raw_smp_processor_id()], outer = *me;
-	u32 turns = 0, free_turns = 0, word, take = self;
+	u32 spins = 0, free_spins = 0, word, take = self;
 	struct waiting w;
 	u16 serving, last = READ_ONCE(l->serving);
 
@@ -103,23 +103,23 @@ static noinline void wait_and_take(struct lock *l, u16 ticket, u32 self)
 		word = READ_ONCE(l->word);
 		if (serving != last) {
 			last = serving;
-			free_turns = 0;
+			free_spins = 0;
 		}
 		if (stalled(&w))
 			count_stall(word != FREE);
 		if (word == FREE) {
 			publish_intent(&l->word);
-			if (may_take(l, (s16)(ticket - serving), ticket, free_turns++) &&
+			if (may_take(l, (s16)(ticket - serving), ticket, free_spins++) &&
 			    cmpxchg_acquire(&l->word, FREE, take) == FREE)
 				break;
-		} else if (should_halt(word, turns++)) {
+		} else if (should_halt(word, spins++)) {
 			halt_at(l, word, me, &w);
-			count_turn(&w); /* a stall is counted once */
+			count_spin(&w); /* a stall is counted once */
 			take = self | HALTED;
-			turns = 0;
+			spins = 0;
 			continue;
 		}
-		turn(&w);
+		spin_once(&w);
 	}
 	publish_intent(NULL);
 	*me = outer;

@@ -6,6 +6,6 @@
  * spins. */
 
 /* Some 0.5 ms: longer than a queue of running virtual CPUs takes, shorter than a slice. */
-#define INFORMED_STALL_TURNS 16384
+#define INFORMED_STALL_SPINS 16384
 
 #include "informed.h"

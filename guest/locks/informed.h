@@ -9,5 +9,5 @@
 static __always_inline void await_next_slice(struct waiting *w, u64 slice, u64 end)
 {
 	while (flexguard_slice() == slice && flexguard_now() < end + FLEXGUARD_TICK_LATE_NS)
-		turn(w);
+		spin_once(w);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The paravirtual preemptable ticket spinlock (Ouyang and Lange, VEE'13, section 5.2): preemptable-ticket.h, but a
- * waiter that has spun on the lock word for HALT_TURNS halts.
+ * waiter that has spun on the lock word for HALT_SPINS halts.
  *
  *   request, grant   as in preemptable-ticket.h
  *   lock             FREE, HELD, or HALTED: held, and virtual CPUs may halt at this word
@@ -17,15 +17,15 @@ static __always_inline bool take_word(struct lock *l)
 
 static __always_inline void compete(struct lock *l, struct waiting *w)
 {
-	u32 turns = 0;
+	u32 spins = 0;
 
 	while (READ_ONCE(l->lock) != FREE || !take_word(l)) {
 		if (stalled(w))
 			count_stall(1);
-		turn(w);
-		if (++turns < HALT_TURNS)
+		spin_once(w);
+		if (++spins < HALT_SPINS)
 			continue;
-		turns = 0;
+		spins = 0;
 		if (cmpxchg_relaxed(&l->lock, HELD, HALTED) != FREE)
 			halt(w, &l->lock, HALTED, EVERYBODY);
 	}

@@ -17,7 +17,7 @@ static __always_inline void compete(struct lock *l, struct waiting *w)
 	while (!take_word(l)) {
 		if (stalled(w))
 			count_stall(1);
-		turn(w);
+		spin_once(w);
 	}
 }
 

@@ -19,7 +19,7 @@ struct lock {
 	u32 owned;
 };
 
-static __always_inline void waited(struct lock *l, u32 turns)
+static __always_inline void waited(struct lock *l, u32 spins)
 {
 }
 

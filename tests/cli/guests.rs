@@ -50,7 +50,8 @@ for guest in 1 2; do
 	[ $lock = ticket ] && updates=1000 || updates=3000
 	echo \"$guest: result updates $updates\"
 	echo \"$guest: result lost ${lost:-0}\"
-	[ $5 = ${5%-counts} ] || printf \"$guest: result %s\\n\" 'taken 1000' 'stalls_holder 1' 'stalls_waiter 3'
+	[ $5 = ${5%-counts} ] || printf \"$guest: result %s\\n\" 'taken 1000' 'stalls_holder 1' 'stalls_waiter 3' \\
+		'spins 4000' 'spin_ps 250000'
 done
 ";
 
@@ -80,6 +81,23 @@ fn counts_are_taken_from_the_kernels_that_count() {
     let measures = &result["results"][0]["measures"];
     assert_eq!(measures["taken"]["median"], 2000.0);
     assert_eq!(measures["waiter_share"]["median"], 0.75);
+    // 8000 spins of both, and the sum of what each says of one spin, over two guests.
+    let round = &result["results"][0]["rounds"][0]["values"];
+    let spun = ["spin_share", "cpu_seconds"].map(|name| round[name].as_f64().unwrap());
+    assert!((spun[0] * spun[1] / 2e-3 - 1.0).abs() < 1e-9, "{spun:?}");
+}
+
+/// It was built when the counters had other names: nothing spun would be a wrong answer.
+#[test]
+fn a_kernel_that_counts_no_spins_fails_the_run() {
+    let dir = kernels(&ANSWER.replace("'spins 4000'", "'turns 4000'"));
+    let output = guests(dir.path(), &["--counts"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("guest/build --counts"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

@@ -235,6 +235,33 @@ fn unknown_scenes_and_places_that_cannot_be_written_are_refused() {
     assert!(!fake.has_run());
 }
 
+/// Scenes that are measured one by one end with the claims of all of them.
+#[test]
+fn the_claims_of_scenes_measured_before_are_judged_too() {
+    let fake = Fake::new(WORKER);
+    let (head, both) = SCENES.split_once("[[scene]]").unwrap();
+    let (scene, claims) = both.split_at(both.find("[[claim]]").unwrap());
+    let other = |text: &str| text.replace("\"pair\"", "\"other\"");
+    let text = format!(
+        "{head}[[scene]]{scene}[[scene]]{}{claims}{}",
+        other(scene),
+        other(claims)
+    );
+    for (only, judged) in [("pair", 2), ("other", 4), ("pair", 4)] {
+        let output = scenes(&fake, &text, &["--only", only]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let claims = fs::read_to_string(fake.path().join("out/claims.json")).unwrap();
+        let claims = json(&claims);
+        let verdicts: Vec<&str> = claims
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["verdict"].as_str().unwrap())
+            .collect();
+        assert_eq!(verdicts, ["holds", "does not hold"].repeat(judged / 2));
+    }
+}
+
 /// It is there, so it is not "no experiment"; the reason says what is missing.
 #[test]
 fn a_scene_that_is_asked_for_and_cannot_be_measured_says_why() {

@@ -59,6 +59,7 @@ prints 'a burning guest that does not boot' 'run: a burning guest did not boot: 
 # However a run is ended, its guests end with it.
 for signal in KILL TERM INT; do
 	rm -f "$scratch/burning"
+	: >"$scratch/log" # at once: it still has what the guests before said
 	(trap - INT && exec guest/run -n 2 -b 1 -a two=2 -a flexguard_test=endless "$scratch/kernel" "$scratch/script") \
 		>"$scratch/log" 2>&1 &
 	run=$!

@@ -223,6 +223,10 @@ impl Claim {
         &self.place
     }
 
+    pub fn is_of(&self, scene: &str) -> bool {
+        self.scene == scene
+    }
+
     /// What about it cannot be judged by what the scenes measure.
     pub fn check(&self, experiments: &[Experiment]) -> Result<(), String> {
         let scene = experiments.iter().find(|e| e.id == self.scene);

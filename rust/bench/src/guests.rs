@@ -448,7 +448,12 @@ impl Workload for Guests {
             put("psp_per_million", psp / taken.max(1.0) * 1e6);
             put("queue", of("queued") / of("waited").max(1.0));
             put("queue_most", of("queued_most") / guests);
-            let spun = of("spin_turns") * of("turn_ps") / guests / 1e12;
+            let (Some(spins), Some(spin_ps)) = (get("spins"), get("spin_ps")) else {
+                return Err(
+                    "the kernel counts no spins: build it anew (guest/build --counts)".into(),
+                );
+            };
+            let spun = spins * spin_ps / guests / 1e12;
             put("spin_share", spun / run.end.cpu_seconds().max(1e-9));
         }
         Ok(Reading {

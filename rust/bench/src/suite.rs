@@ -58,13 +58,7 @@ pub struct Suite {
 }
 
 pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status> {
-    choose(&mut suite.experiments, &wanted.only)?;
-    if !wanted.only.is_empty() {
-        suite.claims = std::mem::take(&mut suite.claims)
-            .into_iter()
-            .filter_map(|c| c.narrowed(&suite.experiments))
-            .collect();
-    }
+    let others = choose(&mut suite.experiments, &wanted.only)?;
     for experiment in &mut suite.experiments {
         experiment.workload.prepare(prefix)?;
     }
@@ -79,8 +73,9 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
         forget(dir, &suite.experiments)?;
     }
     signals::hold()?;
+    let recorded = recorded(dir, &others)?;
     let (documents, interrupted) = measure(dir, prefix, &suite.experiments)?;
-    let judged = judge(dir, &suite, &documents)?;
+    let judged = judge(dir, &suite, &documents, &recorded)?;
     publish(dir, &documents, &judged, &suite.title)?;
     output::print(&conclusion(dir, &documents, &suite.left_out, &judged))?;
     documents.iter().for_each(pipeline::tell_failures);
@@ -94,11 +89,22 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
     })
 }
 
-/// The claims' verdicts, also as files.
-fn judge(dir: &Path, suite: &Suite, documents: &[Document]) -> Result<Vec<Judged>> {
+/// The claims' verdicts, also as files: of what was asked for, and of what the directory has a record of.
+fn judge(
+    dir: &Path,
+    suite: &Suite,
+    documents: &[Document],
+    recorded: &[(String, Document)],
+) -> Result<Vec<Judged>> {
     let ids = suite.experiments.iter().map(|e| e.id.clone());
-    let measured: Vec<(String, &Document)> = ids.zip(documents).collect();
-    let judged = claim::judge(&suite.claims, &measured);
+    let recorded = recorded.iter().map(|(id, document)| (id.clone(), document));
+    let judgeable = |c: &&Claim| {
+        let mut ids = suite.experiments.iter().map(|e| &e.id);
+        ids.any(|id| c.is_of(id)) || recorded.clone().any(|(id, _)| c.is_of(&id))
+    };
+    let claims: Vec<Claim> = suite.claims.iter().filter(judgeable).cloned().collect();
+    let measured: Vec<(String, &Document)> = ids.zip(documents).chain(recorded.clone()).collect();
+    let judged = claim::judge(&claims, &measured);
     if let (Some(first), false) = (documents.first(), judged.is_empty()) {
         let table = claim::table(&suite.title, &first.machine, &judged);
         Sink::open(&dir.join("claims.md"))?.write(&table)?;
@@ -107,7 +113,17 @@ fn judge(dir: &Path, suite: &Suite, documents: &[Document]) -> Result<Vec<Judged
     Ok(judged)
 }
 
-fn choose(experiments: &mut Vec<Experiment>, only: &[String]) -> Result<()> {
+/// What the directory has of experiments that were not asked for this time.
+fn recorded(dir: &Path, others: &[Experiment]) -> Result<Vec<(String, Document)>> {
+    others
+        .iter()
+        .filter(|e| record(dir, e).is_file())
+        .map(|e| Ok((e.id.clone(), Document::read(&record(dir, e))?)))
+        .collect()
+}
+
+/// Leaves those that are asked for; returns the others.
+fn choose(experiments: &mut Vec<Experiment>, only: &[String]) -> Result<Vec<Experiment>> {
     let ids: Vec<&str> = experiments.iter().map(|e| e.id.as_str()).collect();
     if let Some(unknown) = only.iter().find(|o| !ids.contains(&o.as_str())) {
         return Err(Failure::new(format_args!(
@@ -115,8 +131,10 @@ fn choose(experiments: &mut Vec<Experiment>, only: &[String]) -> Result<()> {
         ))
         .advice(format_args!("there are: {}", ids.join(", "))));
     }
-    experiments.retain(|e| only.is_empty() || only.contains(&e.id));
-    Ok(())
+    let all = std::mem::take(experiments).into_iter();
+    let (chosen, others) = all.partition(|e| only.is_empty() || only.contains(&e.id));
+    *experiments = chosen;
+    Ok(others)
 }
 
 /// Two at once would disturb each other, and overwrite each other's results.

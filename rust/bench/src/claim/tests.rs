@@ -217,3 +217,49 @@ fn numbers_of_the_paper_stand_beside_ours_point_by_point() {
         [shown("7 to 9"), shown("7 to 9")]
     );
 }
+
+/// A number as the tables have it: the program's own units, of which shares and seconds have none.
+fn estimate(text: &str) -> Estimate {
+    let (median, ends) = text.trim_end_matches(')').split_once(" (").unwrap();
+    let (low, high) = ends.split_once(" to ").unwrap();
+    let [median, low, high] = [median, low, high].map(|n| n.parse().unwrap());
+    let one = of([1.0; 7]);
+    Estimate {
+        median,
+        low,
+        high,
+        ..one
+    }
+}
+
+/// Every verdict of docs/results/guests.md is that of its claim, by the numbers beside it.
+#[test]
+fn the_page_of_guests_has_the_verdicts_of_its_numbers() {
+    #[derive(Deserialize)]
+    struct Claims {
+        claim: Vec<Claim>,
+    }
+    let text = include_str!("../../../../bench/scenes/guests.toml");
+    let claims: Claims = toml::from_str(text).unwrap();
+    let claims: Vec<Claim> = claims.claim.into_iter().flat_map(Claim::each).collect();
+    let page = include_str!("../../../../docs/results/data/guests-claims.csv");
+    for row in page.lines().skip(1) {
+        let cells: Vec<&str> = row.split(',').collect();
+        let [lock, place, says, at, _, measured, verdict] = cells[..] else {
+            panic!("{row}");
+        };
+        let of_cell = |text: &str| text.replace(", ", "; ");
+        let claim = claims.iter().find(|c| {
+            let names = c.locks.iter().any(|l| l == lock);
+            names && of_cell(&c.place) == place && of_cell(&c.says) == says && c.point == at
+        });
+        let claim = claim.unwrap_or_else(|| panic!("no claim is that of {row}"));
+        let (a, b) = match measured.split_once(" against ") {
+            Some((a, b)) => (estimate(a), estimate(b)),
+            None => (estimate(measured), of([1.0; 7])),
+        };
+        let factor = claim.least.or(claim.most).unwrap();
+        let judged = Verdict::of(&a, &b, claim.least.is_some(), factor);
+        assert_eq!(judged.text().replace('*', ""), verdict, "{row}");
+    }
+}

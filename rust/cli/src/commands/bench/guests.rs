@@ -92,7 +92,7 @@ impl Subcommand for Guests {
                 ),
                 (
                     "taken, stalls_holder, stalls_waiter, waiter_share",
-                    "N, Nh, Nw and Nw/(Nh+Nw) of VEE'13, Table 1: a waiter that has waited 2,048 turns looks whether the lock is held.",
+                    "N, Nh, Nw and Nw/(Nh+Nw) of VEE'13, Table 1: a waiter that has made 2,048 spins looks whether the lock is held.",
                 ),
                 (
                     "psp_holder, psp_waiter, psp_per_million",
