@@ -104,7 +104,7 @@ fn installed_claims_about_papers_name_their_place() {
     for (name, places) in [
         (
             "papers.toml",
-            &["Fig. ", "section", "footnote", "poster"][..],
+            &["Fig. ", "section", "footnote", "poster", "EuroSys'17"][..],
         ),
         (
             "published-locks.toml",
