@@ -50,14 +50,14 @@ fn start(command: &mut Command) -> Process {
 
 /// A program whose critical sections are preempted. It registers once, when it starts.
 fn worker(socket: &Path) -> Process {
-    let child = Command::new(prefix().join("libexec/flexguard/fg-bench"))
+    let mut command = Command::new(prefix().join("libexec/flexguard/fg-bench"));
+    command
         .args(["shm", "--lock", "flexguard-sosp25", "--threads", "8"])
         .args(["--seconds", "100", "--warmup", "0"])
         .env("FLEXGUARD_SOCKET", socket)
         .env_remove("FLEXGUARD_RECONNECT")
-        .stdout(Stdio::null())
-        .spawn();
-    Process(child.unwrap())
+        .stdout(Stdio::null());
+    Process::start(&mut command)
 }
 
 fn counters(socket: &Path) -> serde_json::Value {
@@ -414,6 +414,7 @@ fn the_units_capabilities_are_the_minimum() {
         clean(&mut command);
         let service = command
             .args(["--reuid=65533", "--regid=65533", "--clear-groups"])
+            .arg("--pdeathsig=KILL")
             .args([
                 format!("--inh-caps=-all{set}"),
                 format!("--ambient-caps=-all{set}"),
@@ -447,21 +448,22 @@ fn the_units_capabilities_are_the_minimum() {
 /// A program of user nobody, in PID, mount and network namespaces of its own. It checks mutual exclusion itself, and ends
 /// when it is asked to (`end_round`).
 fn confined_worker(socket: &Path) -> Process {
-    let child = Command::new("unshare")
+    let mut command = Command::new("unshare");
+    command
         .args(["--pid", "--fork", "--kill-child", "--mount", "--net"])
         .args([
             "setpriv",
             "--reuid=65534",
             "--regid=65534",
             "--clear-groups",
+            "--pdeathsig=KILL", // what --kill-child has set goes with the user
         ])
         .arg(prefix().join("libexec/flexguard/fg-bench"))
         .args(["shm", "--lock", "flexguard-sosp25", "--threads", "8"])
         .args(["--seconds", "600", "--warmup", "0"])
         .env("FLEXGUARD_SOCKET", socket)
-        .stdout(Stdio::null())
-        .spawn();
-    Process(child.unwrap())
+        .stdout(Stdio::null());
+    Process::start(&mut command)
 }
 
 fn end_round(worker: &Process) {

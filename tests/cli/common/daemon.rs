@@ -18,10 +18,14 @@ pub struct Process(pub Child);
 
 impl Process {
     pub fn start(command: &mut Command) -> Process {
-        // SAFETY: between fork and exec; prctl is a system call.
+        let parent = std::process::id() as i32;
+        // SAFETY: between fork and exec; system calls alone.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() != parent {
+                    libc::_exit(1); // it was dead before
+                }
                 Ok(())
             })
         };

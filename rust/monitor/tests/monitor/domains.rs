@@ -14,31 +14,33 @@ use flexguard_abi::*;
 use flexguard_monitor::DomainKind;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::prctl;
-use nix::unistd::{ForkResult, Gid, Uid, fork, pause, setresgid, setresuid};
+use nix::unistd::{ForkResult, Gid, Uid, getppid, pause, setresgid, setresuid};
 use zerocopy::FromBytes;
 
 use crate::harness::{Helper, Running, is_root, register_in_domain, start_with_domains, timeout};
-use crate::victim::{block_offset, die_with_parent, say};
+use crate::victim::{block_offset, die_with, fork_to_die_together, say};
 
 /// Nobody of this machine.
 const STRANGER: u32 = 54321;
 const KIND_SHIFT: u32 = 56;
 
+/// From a process that dies with its parent, and still does.
 pub fn become_user(uid: u32) {
+    let parent = getppid();
     let gid = Gid::from_raw(uid);
     setresgid(gid, gid, gid).unwrap();
     let uid = Uid::from_raw(uid);
     setresuid(uid, uid, uid).unwrap();
     prctl::set_dumpable(true).unwrap();
+    die_with(parent);
 }
 
 /// So many processes, each registered for a user of its own.
 pub fn play_crowd(socket: &str, number: u32) {
     for i in 0..number {
         // SAFETY: this process has one thread.
-        if let ForkResult::Child = unsafe { fork() }.unwrap() {
+        if let ForkResult::Child = unsafe { fork_to_die_together() } {
             become_user(STRANGER + i);
-            die_with_parent();
             let (_fd, domain) = register_in_domain(socket, block_offset());
             say(&format!("domain {domain}"));
             loop {

@@ -6,6 +6,7 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 use nix::unistd::{Pid, Uid};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use crate::victim::die_with;
 
 pub const ROLE_ENV: &str = "FLEXGUARD_TEST_ROLE";
 /// Far beyond what anything here takes on a busy machine: reaching it is a failure, not a slow run.
@@ -274,6 +277,18 @@ fn send_registration(name: &str, message: &[u8]) -> (OwnedFd, u32) {
     (unsafe { OwnedFd::from_raw_fd(fds[0]) }, reply.number)
 }
 
+/// What `command` starts is killed when the thread that starts it ends, whatever ends that.
+pub fn ends_with_us(command: &mut Command) -> &mut Command {
+    let parent = Pid::this();
+    // SAFETY: between fork and exec; system calls alone.
+    unsafe {
+        command.pre_exec(move || {
+            die_with(parent);
+            Ok(())
+        })
+    }
+}
+
 /// A helper process. Dropping it kills it with SIGKILL and reaps it.
 pub struct Helper {
     /// The harness that has forked the role and waits for it.
@@ -284,7 +299,7 @@ pub struct Helper {
 
 impl Helper {
     pub fn start(role: &str, socket: &str) -> Helper {
-        let mut harness = Command::new(env::current_exe().unwrap())
+        let mut harness = ends_with_us(&mut Command::new(env::current_exe().unwrap()))
             .args([
                 "--ignored",
                 "--exact",

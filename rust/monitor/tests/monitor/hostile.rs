@@ -21,7 +21,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::mman::ProtFlags;
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg, setsockopt, sockopt};
-use nix::unistd::{ForkResult, Uid, fork, getppid};
+use nix::unistd::{ForkResult, Uid, getppid};
 
 use crate::harness::{
     ANSWER_TIMEOUT, Running, connect, is_root, pidfd, register, registration, reply, start,
@@ -29,7 +29,9 @@ use crate::harness::{
 use crate::lifecycle::{map_page, read_page};
 use crate::mutants::serve_edited;
 use crate::privileges::become_nobody;
-use crate::victim::{block_offset, helper_command, pin, say, wait_for_go};
+use crate::victim::{
+    block_offset, die_with, fork_to_die_together, helper_command, pin, say, wait_for_go,
+};
 
 /// Nobody connects, leaves the socket to a child, and becomes a setuid program. Once that runs, the child sends the
 /// message: the kernel says that it comes from the setuid program.
@@ -40,7 +42,7 @@ pub fn play_setuid(socket: &str, cat: &str) {
     let (theirs, mut to_cat) = pipe().unwrap();
     let (mut from_cat, their_out) = pipe().unwrap();
     // SAFETY: this process has one thread.
-    if let ForkResult::Parent { .. } = unsafe { fork() }.unwrap() {
+    if let ForkResult::Parent { .. } = unsafe { fork_to_die_together() } {
         let error = Command::new(cat).stdin(theirs).stdout(their_out).exec();
         panic!("exec: {error}");
     }
@@ -95,7 +97,7 @@ pub fn play_saved_id(socket: &str, program: &str) {
     fcntl(&stream, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let (mut from_program, their_out) = pipe().unwrap();
     // SAFETY: this process has one thread.
-    if let ForkResult::Parent { .. } = unsafe { fork() }.unwrap() {
+    if let ForkResult::Parent { .. } = unsafe { fork_to_die_together() } {
         let error = helper_command(program, "dropped").stdout(their_out).exec();
         panic!("exec: {error}");
     }
@@ -114,8 +116,10 @@ pub fn play_saved_id(socket: &str, program: &str) {
 pub fn play_dropped() {
     let real = Uid::current();
     assert_ne!(Uid::effective(), real, "mounted nosuid?");
+    let harness = getppid();
     nix::unistd::seteuid(real).unwrap();
     nix::sys::prctl::set_dumpable(true).unwrap();
+    die_with(harness);
     say("dropped");
     thread::sleep(ANSWER_TIMEOUT); // until it is killed
 }

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{LANE_ENV, NOT_LOADED, OBJECT_ENV, Running, load, load_object};
+use crate::harness::{LANE_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, load, load_object};
 
 include!("mutants/table.rs");
 include!("../../bpf_flags.rs");
@@ -54,7 +54,7 @@ fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
 
 /// Runs tests of this executable with that kernel half. None: they had to be ended.
 fn run(object: &Path, tests: &[&str], lane: usize) -> Option<Output> {
-    let mut child = Command::new(env::current_exe().unwrap())
+    let mut child = ends_with_us(&mut Command::new(env::current_exe().unwrap()))
         .args(["--exact", "--test-threads=1"])
         .args(tests)
         .env(OBJECT_ENV, object)

@@ -5,16 +5,18 @@ use std::env;
 use std::process::Command;
 
 use flexguard_monitor::{Error, Hook, Monitor, Options, SocketName, probe};
-use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid};
 
-use crate::harness::{Helper, ROLE_ENV, is_root, register, start};
-use crate::victim::{block_offset, say};
+use crate::harness::{Helper, ROLE_ENV, ends_with_us, is_root, register, start};
+use crate::victim::{block_offset, die_with, say};
 
 const NOBODY: u32 = 65534;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
+/// From a process that dies with its parent, and still does.
 pub fn become_nobody() {
+    let parent = getppid();
     setgroups(&[]).unwrap();
     setresgid(
         Gid::from_raw(NOBODY),
@@ -30,6 +32,7 @@ pub fn become_nobody() {
     .unwrap();
     // As in a process that was started as nobody's: its user may trace it.
     nix::sys::prctl::set_dumpable(true).unwrap();
+    die_with(parent);
 }
 
 fn keep_capabilities(capabilities: &[u32]) {
@@ -109,7 +112,7 @@ fn two_capabilities_are_enough_for_the_monitor() {
 
 #[test]
 fn a_kernel_without_btf_is_said_so() {
-    let output = Command::new(env::current_exe().unwrap())
+    let output = ends_with_us(&mut Command::new(env::current_exe().unwrap()))
         .args(["--ignored", "--exact", "helper", "--nocapture"])
         .env(ROLE_ENV, "no-btf")
         .env("FLEXGUARD_SOCKET", "")

@@ -13,7 +13,7 @@ use flexguard_abi::*;
 use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, fork, gettid};
+use nix::unistd::{ForkResult, Pid, fork, getppid, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::{LANE_ENV, ROLE_ENV, register};
@@ -65,9 +65,8 @@ pub fn play_alone(role: &str) {
         return play_here(role);
     }
     // SAFETY: the harness's main thread only waits for this one, so the child finds no lock held by it.
-    match unsafe { fork() }.unwrap() {
+    match unsafe { fork_to_die_together() } {
         ForkResult::Child => {
-            die_with_parent();
             say(&std::process::id().to_string());
             let played = std::panic::catch_unwind(|| play(role));
             std::process::exit(if played.is_ok() { 0 } else { 101 });
@@ -84,9 +83,28 @@ fn play_here(role: &str) {
     }
 }
 
-/// Or a helper would outlive a test that fails.
-pub fn die_with_parent() {
+/// Or a helper would outlive a test that fails or is killed. The kernel forgets it when the user changes.
+pub fn die_with(parent: Pid) {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).unwrap();
+    if getppid() != parent {
+        // SAFETY: ends this process, which has nothing to leave behind.
+        unsafe { libc::_exit(1) } // it was dead before
+    }
+}
+
+/// fork, but the child ends with its parent.
+///
+/// # Safety
+///
+/// As of fork.
+pub unsafe fn fork_to_die_together() -> ForkResult {
+    let parent = Pid::this();
+    // SAFETY: the caller's.
+    let forked = unsafe { fork() }.unwrap();
+    if forked.is_child() {
+        die_with(parent);
+    }
+    forked
 }
 
 fn play(role: &str) {
@@ -95,7 +113,6 @@ fn play(role: &str) {
         ("user", rest) => {
             let (uid, role) = rest.split_once(' ').unwrap();
             domains::become_user(uid.parse().unwrap());
-            die_with_parent(); // the kernel forgets it when the user changes
             play(role);
         }
         ("crowd-of-users", number) => domains::play_crowd(&socket, number.parse().unwrap()),
@@ -396,11 +413,8 @@ fn spin_in_a_child(socket: &str) {
     with_block(|block| block.held = 1);
     drop(register(socket, block_offset(), &[]));
     // SAFETY: the child calls nothing that could need a lock of another thread: it only spins.
-    match unsafe { fork() }.unwrap() {
-        ForkResult::Child => {
-            die_with_parent();
-            spin_for_ever()
-        }
+    match unsafe { fork_to_die_together() } {
+        ForkResult::Child => spin_for_ever(),
         ForkResult::Parent { child } => {
             say(&child.to_string());
             wait_for_go();
@@ -418,7 +432,7 @@ fn spin_in_a_pid_namespace(socket: &str) {
     // SAFETY: the child only uses its own memory and descriptors; no other thread of this process does anything.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
-            die_with_parent();
+            die_with(Pid::from_raw(0)); // of another namespace: has no number here
             assert_eq!(std::process::id(), 1);
             wait_for_go();
             spin_as(socket, "held");
