@@ -206,6 +206,22 @@ static void ask_to_end(int signo)
 	fg_store_relaxed(&asked_to_end, 1);
 }
 
+/* A round without an operation says nothing about the lock, but that one took longer than the round or that no thread
+ * got a CPU: it goes on until one is done. As at its end, a lock that lets nobody in is given DRAIN_SECONDS. */
+static void await_operation(const struct fgb_round *round)
+{
+	uint64_t now, limit = fgb_ns() + DRAIN_SECONDS * 1000000000ull, ops = 0;
+
+	for (;;) {
+		for (uint32_t i = 0; i < round->threads; i++)
+			ops += ops_so_far(round, i);
+		now = fgb_ns();
+		if (ops || now >= limit)
+			return;
+		fgb_sleep_until(now + 1000000);
+	}
+}
+
 /* The measured interval; the main thread sleeps, and wakes up once a second. SIGUSR1 ends the interval then: so a test
  * can measure for as long as what it does meanwhile takes. */
 static void measure(struct fgb_round *round)
@@ -218,6 +234,7 @@ static void measure(struct fgb_round *round)
 		fgb_intervals_second(&round->intervals[1], second, ops_so_far, round);
 	}
 	fgb_sleep_until(round->begin.at.ns + (uint64_t)(round->seconds * 1e9));
+	await_operation(round);
 }
 
 static int run_threads(struct fgb_round *round)
