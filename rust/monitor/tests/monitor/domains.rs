@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Domains: whose counter a preempted critical section raises.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
@@ -11,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flexguard_abi::*;
-use flexguard_monitor::DomainKind;
+use flexguard_monitor::{DomainKind, Listing, SocketName};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::prctl;
 use nix::unistd::{ForkResult, Gid, Uid, getppid, pause, setresgid, setresuid};
@@ -144,6 +145,28 @@ fn a_holder_raises_the_counter_of_its_user_and_no_others() {
     drop(hog);
 }
 
+/// Waits until each has lost its CPU to the other TURNS times, by the monitor's list of who took whose: with a third
+/// thread between them, neither ever replaces the other.
+fn wait_for_turns(running: &Running, both: &[Helper; 2]) {
+    /// The monitor gives a user ten lists a second.
+    const LIST_PERIOD: Duration = Duration::from_millis(100);
+    const TURNS: usize = 3;
+    let socket = SocketName::parse(running.name.as_ref()).unwrap();
+    let ids = both.each_ref().map(|holder| holder.pid() as u32);
+    let mut seen = [BTreeSet::new(), BTreeSet::new()];
+    let deadline = Instant::now() + timeout();
+    while seen.iter().any(|times| times.len() < TURNS) {
+        assert!(Instant::now() < deadline, "no turns: {ids:?}, {seen:?}");
+        thread::sleep(LIST_PERIOD);
+        for counted in Listing::query(&socket).unwrap().1.counted {
+            let one = ids.iter().position(|&id| id == counted.tid);
+            if let Some(i) = one.filter(|i| counted.by_tid == ids[1 - i]) {
+                seen[i].insert(counted.since_ns);
+            }
+        }
+    }
+}
+
 /// Two holders of two users take the CPU from each other: each replaces the other in the machine's counter, and in
 /// none of the others.
 #[test]
@@ -151,8 +174,12 @@ fn holders_of_two_users_take_turns() {
     let Some((running, view)) = domains_of_users() else {
         return;
     };
-    let mut both =
-        [STRANGER, STRANGER + 1].map(|uid| ready(&running, &format!("user {uid} spin held")));
+    let role = |uid| format!("real-time user {uid} hold-in-turn 500");
+    let mut both = [STRANGER, STRANGER + 1].map(|uid| ready(&running, &role(uid)));
+    for holder in &mut both {
+        holder.go();
+    }
+    wait_for_turns(&running, &both);
     let counters = |v: &View| [v.of_user(STRANGER), v.of_user(STRANGER + 1)];
     for _ in 0..20 {
         view.wait_for("the first waits, alone", |v| counters(v) == [1, 0]);

@@ -39,7 +39,7 @@ fn the_page_tells_how_long_the_process_before_had_the_cpu() {
     }
 }
 
-fn cpu_time_us() -> u64 {
+pub fn cpu_time_us() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
     (time.tv_sec() * 1_000_000 + time.tv_nsec() / 1000) as u64
 }

@@ -129,7 +129,12 @@ fn play(role: &str) {
         }
         ("spin", kind) => spin_as(&socket, kind),
         ("stand", place) => stand(&socket, place),
-        ("yield", held) => yield_in_turn(&socket, held.parse().unwrap()),
+        ("yield", held) => yield_in_turn(&socket, held.parse().unwrap(), 0),
+        ("hold-in-turn", us) => yield_in_turn(&socket, 1, us.parse().unwrap()),
+        ("real-time", role) => {
+            be_real_time();
+            play(role);
+        }
         ("thread", _) => spin_in_a_thread(&socket),
         ("old-thread", _) => spin_in_an_old_thread(&socket),
         ("fork", _) => spin_in_a_child(&socket),
@@ -270,15 +275,16 @@ fn stand(socket: &str, place: &str) {
     unsafe { asm!("jmp {}", in(reg) here, options(noreturn)) }
 }
 
-/// With so many locks, hands its CPU to the next of those that play this role, again and again. Under SCHED_FIFO they take
-/// turns in a fixed order, whatever else the machine does; without the privilege for it, in some order.
+/// Threads of one CPU that are real-time and yield take turns in a fixed order, whatever else the machine does; without
+/// the privilege for it, in some order.
 pub fn be_real_time() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the record outlives the call.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
 }
 
-fn yield_in_turn(socket: &str, held: i32) {
+/// With so many locks, keeps its CPU for so long and hands it to the next of those that play this role, again and again.
+fn yield_in_turn(socket: &str, held: i32, us: u64) {
     be_real_time();
     pin();
     with_block(|block| block.held = held);
@@ -286,6 +292,8 @@ fn yield_in_turn(socket: &str, held: i32) {
     say("ready");
     wait_for_go();
     loop {
+        let begin = stays::cpu_time_us();
+        while us > 0 && stays::cpu_time_us() - begin < us {}
         thread::yield_now();
     }
 }
