@@ -23,11 +23,15 @@ export FLEXGUARD_SOCKET
 start_monitor
 FLEXGUARD_RECONNECT=1 FG_TEST_LOCK=$lock LD_PRELOAD=$prefix/lib/flexguard/$lock.so "$program" "$seconds" "$seed" &
 worker=$!
+# It registers when it starts: with this monitor, so at least one serves it.
+until monitor_status && grep -q '^registered-processes: [1-9]' "$scratch/status"; do
+	kill -0 "$worker" 2> "$scratch/ignored" || break
+done
 served=0 killed=0
 while kill -0 "$worker" 2> "$scratch/ignored"; do
 	random=$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')
 	# A program whose monitor was killed registers again after a second.
-	[ -z "$monitor" ] || random=$((random + 100))
+	[ -z "$monitor" ] || [ "$killed" = 0 ] || random=$((random + 100))
 	sleep "$((random * 12 / 1000)).$(printf %03d $((random * 12 % 1000)))"
 	[ -n "$monitor" ] || { start_monitor && continue; }
 	monitor_status && grep -q '^registered-processes: [1-9]' "$scratch/status" && served=$((served + 1))
