@@ -20,6 +20,7 @@
 #include "runtime/thread.h"
 
 #define DRAIN_SECONDS 60
+#define IDLE_SECONDS 5
 #define CALIBRATION_NS 10000000
 
 void *fgb_allocate(uint64_t count, uint64_t size)
@@ -207,10 +208,10 @@ static void ask_to_end(int signo)
 }
 
 /* A round without an operation says nothing about the lock, but that one took longer than the round or that no thread
- * got a CPU: it goes on until one is done. As at its end, a lock that lets nobody in is given DRAIN_SECONDS. */
+ * got a CPU: it goes on until one is done, or for IDLE_SECONDS: a broken lock may let nobody do any. */
 static void await_operation(const struct fgb_round *round)
 {
-	uint64_t now, limit = fgb_ns() + DRAIN_SECONDS * 1000000000ull, ops = 0;
+	uint64_t now, limit = fgb_ns() + IDLE_SECONDS * 1000000000ull, ops = 0;
 
 	for (;;) {
 		for (uint32_t i = 0; i < round->threads; i++)
