@@ -109,14 +109,15 @@ static uint64_t offset_of(const struct file *file, uint64_t address)
 	exit(1);
 }
 
-/* An event that counts the hits of a probe by this process's children; -1 where the kernel has no uprobes for us. */
-static int count_at(const struct file *file, uint64_t offset)
+/* An event that counts the hits of a probe by a process, from its next exec on; -1 where the kernel has no uprobes for
+ * us. (Not inherited from this process: the kernel swaps the events of two processes that have inherited the same ones,
+ * instead of exchanging them at a switch from one to the other, and then the child's uprobes are for the parent.) */
+static int count_at(const struct file *file, uint64_t offset, pid_t pid)
 {
 	FILE *type = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
 	struct perf_event_attr attr = {.size = sizeof(attr),
 				       .config1 = (uintptr_t)file->path,
 				       .config2 = offset,
-				       .inherit = 1,
 				       .disabled = 1,
 				       .enable_on_exec = 1};
 
@@ -124,7 +125,7 @@ static int count_at(const struct file *file, uint64_t offset)
 		return -1;
 	CHECK(fscanf(type, "%u", &attr.type) == 1);
 	fclose(type);
-	return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 static int arguments_in(const char *list)
@@ -139,7 +140,7 @@ static int arguments_in(const char *list)
 static int events[NAMES][MOST], places[NAMES];
 
 /* Opens an event for each place of each probe. False where this machine counts none. */
-static bool open_events(const struct file *file, const Elf64_Shdr *notes)
+static bool open_events(const struct file *file, const Elf64_Shdr *notes, pid_t pid)
 {
 	const char *at = file->bytes + notes->sh_offset, *end = at + notes->sh_size;
 
@@ -157,30 +158,43 @@ static bool open_events(const struct file *file, const Elf64_Shdr *notes)
 			i++;
 		CHECK(strcmp(provider, "libc") == 0 && i < NAMES && places[i] < MOST);
 		CHECK(arguments_in(arguments) == expected[i].arguments);
-		events[i][places[i]] = count_at(file, offset_of(file, address));
+		events[i][places[i]] = count_at(file, offset_of(file, address), pid);
 		if (events[i][places[i]++] < 0)
 			return false;
 	}
 	return true;
 }
 
-static void run(const char *self, const char *interposer)
+/* A child that does the work under the interposer once *go is closed. */
+static pid_t start(const char *interposer, int *go)
 {
-	int status;
-	pid_t pid = fork();
+	int ends[2];
+	char none;
+	pid_t pid;
 
+	CHECK(pipe2(ends, O_CLOEXEC) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
 	if (pid == 0) {
+		close(ends[1]);
+		if (read(ends[0], &none, 1) != 0)
+			_exit(127);
 		setenv("LD_PRELOAD", interposer, 1);
-		execl(self, self, interposer, "work", NULL);
+		execl("/proc/self/exe", "probes", interposer, "work", NULL);
 		_exit(127);
 	}
-	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	close(ends[0]);
+	*go = ends[1];
+	return pid;
 }
 
 int main(int argc, char **argv)
 {
 	struct file file;
 	const Elf64_Shdr *notes;
+	int go, status;
+	bool counted;
+	pid_t pid;
 
 	if (argc == 3) {
 		work();
@@ -193,11 +207,14 @@ int main(int argc, char **argv)
 		puts("the interposer has no probes: <sys/sdt.h> was not installed when it was built");
 		return SKIPPED;
 	}
-	if (!open_events(&file, notes)) {
+	pid = start(argv[1], &go);
+	counted = open_events(&file, notes, pid);
+	if (!counted)
 		perror("this machine does not let us place uprobes");
+	close(go);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	if (!counted)
 		return SKIPPED;
-	}
-	run("/proc/self/exe", argv[1]);
 	for (size_t i = 0; i < NAMES; i++) {
 		uint64_t hits = 0, here;
 
