@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use common::fake::Fake;
 use common::*;
@@ -129,6 +129,48 @@ fn subjects_have_their_environment_and_claims_their_verdicts() {
             }
         }
     }
+}
+
+/// Makes the installation a working tree of this project, and commits `text` in it.
+fn commit(fake: &Fake, text: &str) {
+    fs::create_dir_all(fake.path().join("abi")).unwrap();
+    fs::write(fake.path().join("abi/flexguard_abi.h"), text).unwrap();
+    let name = ["-c", "user.name=n", "-c", "user.email=n@example.org"];
+    for args in [
+        &["init", "-q"][..],
+        &["add", "abi"],
+        &["commit", "-q", "-m", text],
+    ] {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(fake.path()).args(name).args(args);
+        assert!(git.status().unwrap().success(), "{args:?}");
+    }
+}
+
+#[test]
+fn results_of_no_commit_and_of_several_are_told() {
+    let fake = Fake::new(WORKER);
+    let told = |more: &[&str]| {
+        let output = scenes(&fake, SCENES, more);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let text = stderr(&output);
+        let uncommitted = text.contains("results of an uncommitted build: ");
+        let mixed = text.contains("-dirty (pair)") && text.contains("measure all with --fresh");
+        assert_eq!(
+            mixed,
+            text.contains("results of other commits than this build's"),
+            "{text}"
+        );
+        (uncommitted, mixed)
+    };
+    commit(&fake, "one");
+    assert_eq!(told(&[]), (false, false));
+    fs::write(fake.path().join("abi/flexguard_abi.h"), "changed").unwrap();
+    assert_eq!(told(&["--fresh"]), (true, false));
+    // The locks are the same to the byte, so the results are continued.
+    commit(&fake, "two");
+    assert_eq!(told(&[]), (false, true));
+    assert_eq!(told(&["--fresh"]), (false, false));
 }
 
 /// A program in place of fg-handover: the CPUs are near, but from call `from` to call `to`.

@@ -25,6 +25,8 @@ use crate::session::{self, Session};
 use crate::sink::{self, Sink};
 use crate::workload::Workload;
 
+mod origins;
+
 pub struct Experiment {
     /// Names its file.
     pub id: String,
@@ -74,7 +76,16 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
     }
     signals::hold()?;
     let recorded = recorded(dir, &others)?;
-    let (documents, interrupted) = measure(dir, prefix, &suite.experiments)?;
+    let begun = begun(dir, &suite.experiments)?;
+    let ids = suite.experiments.iter().map(|e| e.id.as_str());
+    let known = ids
+        .zip(&begun)
+        .filter_map(|(id, d)| Some((id, d.as_ref()?)));
+    let known = known.chain(recorded.iter().map(|(id, d)| (id.as_str(), d)));
+    for note in origins::notes(&session::origin(prefix), dir, known) {
+        output::note(&format!("flexguard: {note}\n"));
+    }
+    let (documents, interrupted) = measure(dir, prefix, &suite.experiments, begun)?;
     let judged = judge(dir, &suite, &documents, &recorded)?;
     publish(dir, &documents, &judged, &suite.title)?;
     output::print(&conclusion(dir, &documents, &suite.left_out, &judged))?;
@@ -166,25 +177,29 @@ fn forget(dir: &Path, experiments: &[Experiment]) -> Result<()> {
     Ok(())
 }
 
+/// What the directory has of the experiments.
+fn begun(dir: &Path, experiments: &[Experiment]) -> Result<Vec<Option<Document>>> {
+    let read = |e: &Experiment| {
+        let path = record(dir, e);
+        path.is_file().then(|| Document::read(&path)).transpose()
+    };
+    experiments.iter().map(read).collect()
+}
+
 fn measure(
     dir: &Path,
     prefix: &Prefix,
     experiments: &[Experiment],
+    begun: Vec<Option<Document>>,
 ) -> Result<(Vec<Document>, Option<i32>)> {
     // What was begun must fit before hours are spent on the rest.
     let absent = Attachment::none("not yet");
-    let begun = experiments
-        .iter()
-        .map(|e| {
-            let path = record(dir, e);
-            let old = path.is_file().then(|| Document::read(&path)).transpose()?;
-            if let Some(old) = &old {
-                let new = session::begin(e.workload.as_ref(), &e.plan, prefix, &absent);
-                fits(old, &new, &path)?;
-            }
-            Ok(old)
-        })
-        .collect::<Result<Vec<_>>>()?;
+    for (e, old) in experiments.iter().zip(&begun) {
+        if let Some(old) = old {
+            let new = session::begin(e.workload.as_ref(), &e.plan, prefix, &absent);
+            fits(old, &new, &record(dir, e))?;
+        }
+    }
     let all = experiments
         .iter()
         .flat_map(|e| Session::steps(e.workload.as_ref(), &e.plan));
