@@ -259,7 +259,8 @@ fn assert_counted(result: &Value) {
 
 #[test]
 fn all_acquisitions_are_counted_and_their_place_is_named() {
-    for lock in ["posix", "flexguard", "mcs"] {
+    // mcs-tp has queue nodes, as mcs has, but does not collapse where four threads have two CPUs.
+    for lock in ["posix", "flexguard", "mcs-tp"] {
         assert_counted(&result("count", lock).0);
     }
 }
