@@ -6,9 +6,10 @@ mod common;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
+use std::process::Command;
 use std::time::Instant;
 
-use common::daemon::{Daemon, TIMEOUT, check_schema, wait_for};
+use common::daemon::{Daemon, Process, TIMEOUT, check_schema, wait_for};
 use common::*;
 
 fn status(socket: &str) -> serde_json::Value {
@@ -18,6 +19,11 @@ fn status(socket: &str) -> serde_json::Value {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     json(&stdout(&output))
+}
+
+/// Two processes that burn CPU, by which the holders of a program are preempted for whole time slices.
+fn busy() -> [Process; 2] {
+    [(); 2].map(|_| Process::start(Command::new("sh").args(["-c", "while :; do :; done"])))
 }
 
 #[test]
@@ -62,6 +68,7 @@ fn a_program_and_what_it_holds_are_shown() {
     let socket = daemon.socket.clone();
     assert_eq!(status(&socket)["programs"], serde_json::json!([]));
 
+    let _busy = busy();
     let worker = daemon.worker("flexguard-sosp25");
     let pid = worker.pid();
     let deadline = Instant::now() + TIMEOUT;
@@ -157,6 +164,7 @@ fn the_domain_of_a_program_is_shown() {
     if !bpf("the_domain_of_a_program_is_shown") {
         return;
     }
+    let _busy = busy();
     // SAFETY: no pointers are passed.
     let uid = unsafe { libc::getuid() };
     for (kind, domain) in [
