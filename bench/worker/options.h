@@ -73,9 +73,9 @@ int fgb_parse(int argc, char **argv, const struct fgb_option *const *tables);
 /* One line an option, with its default in parentheses; before the options are parsed. */
 void fgb_print_options(const struct fgb_option *options);
 
-/* One JSON object an option, with commas between them; *first: none was printed before. Left out: the lock, and flags
- * that change nothing. The default is the value that the option has now: before the options are parsed. */
-void fgb_print_options_json(const struct fgb_option *options); /* elements of an array */
+/* Elements of an array: one JSON object an option. Left out: the lock, and flags that change nothing. The default is the
+ * value that the option has now: before the options are parsed. */
+void fgb_print_options_json(const struct fgb_option *options);
 
 #ifdef __cplusplus
 }

@@ -207,8 +207,8 @@ static void ask_to_end(int signo)
 	fg_store_relaxed(&asked_to_end, 1);
 }
 
-/* A round without an operation says nothing about the lock, but that one took longer than the round or that no thread
- * got a CPU: it goes on until one is done, or for IDLE_SECONDS: a broken lock may let nobody do any. */
+/* A round without an operation says nothing about the lock: one may take longer than the round, or no thread had a CPU.
+ * It goes on until one is done, but no longer than IDLE_SECONDS: a broken lock may let nobody in. */
 static void await_operation(const struct fgb_round *round)
 {
 	uint64_t now, limit = fgb_ns() + IDLE_SECONDS * 1000000000ull, ops = 0;
