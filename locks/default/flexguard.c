@@ -375,6 +375,7 @@ static void back_off(struct wait *w, uint32_t moved)
 __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_spin_budget *deadline)
 {
 	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = is_hot(l)};
+
 	for (;;) {
 		uint32_t word = fg_load_acquire(&l->word), moved = fg_load_relaxed(&l->ops) - w.ops;
 
@@ -469,7 +470,7 @@ __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
-	uint32_t needy = fg_load_relaxed(&l->word) & NEEDY;
+	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken */
 	bool useful = false;
 
 	if (fgi_clocked(waiters)) {
@@ -482,7 +483,9 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 				begin_turn(l, now);
 		}
 	}
-	if (release(l, FLAGS & ~needy & (useful ? ~PARKED : FLAGS)) || needy || useful)
+	if (useful)
+		woken |= PARKED;
+	if (release(l, FLAGS & ~woken) || woken)
 		wake(l);
 }
 

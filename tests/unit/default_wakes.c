@@ -2,6 +2,18 @@
 /* The default lock's releases wake one waiter at a time. */
 #include "tests/unit/counted_lock.h"
 
+/* This thread owns the lock, and releases it again and again: one waiter is woken, and `flag` is out of the word. */
+static void release_often(uint32_t flag)
+{
+	lock.word = fgi_self() | flag;
+	fgi_intent_set(&lock.word);
+	for (uint32_t i = 0; i < 3; i++) {
+		fgi_unlock(&lock);
+		CHECK(wakes == 1 && lock.word == 0, "release %u: %u wake-ups, word %#x", i, wakes, lock.word);
+		fgi_lock(&lock);
+	}
+}
+
 /* Two are parked, a CPU idles, and the owner releases again and again: one wake-up, until that waiter runs. */
 static void test_wakes_one_at_a_time(void)
 {
@@ -9,13 +21,7 @@ static void test_wakes_one_at_a_time(void)
 
 	begin(&idle);
 	lock.waiters = 2 * FGI_CLOCKED;
-	lock.word = fgi_self() | PARKED;
-	fgi_intent_set(&lock.word);
-	for (uint32_t i = 0; i < 3; i++) {
-		fgi_unlock(&lock);
-		CHECK(wakes == 1 && lock.word == 0, "release %u: %u wake-ups, word %#x", i, wakes, lock.word);
-		fgi_lock(&lock);
-	}
+	release_often(PARKED);
 	lock.waiters = FGI_CLOCKED;
 	rise(&lock, &woken_waiter);
 	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
@@ -32,13 +38,7 @@ static void test_wakes_one_needy_at_a_time(void)
 
 	begin(NULL);
 	lock.waiters = 2 * FGI_NEEDY;
-	lock.word = fgi_self() | NEEDY;
-	fgi_intent_set(&lock.word);
-	for (uint32_t i = 0; i < 3; i++) {
-		fgi_unlock(&lock);
-		CHECK(wakes == 1 && lock.word == 0, "release %u: %u wake-ups, word %#x", i, wakes, lock.word);
-		fgi_lock(&lock);
-	}
+	release_often(NEEDY);
 	lock.waiters = FGI_NEEDY;
 	fgi_unlock(&lock);
 	CHECK(take_after_waiting(&lock, &woken_waiter, lock.word), "it was free");
