@@ -28,7 +28,7 @@
 
 /* What follows is not for programs: the names may change without notice. */
 #define FG_INLINE_FLAGS 0xe0000000u  /* what a release leaves in the word */
-#define FG_INLINE_PARKED 0xa0000000u /* the release has to look at the waiters first */
+#define FG_INLINE_ASLEEP 0xa0000000u /* either set: the release has to look at the waiters first */
 #define FG_INLINE_BARRIER() __asm__ volatile("" ::: "memory")
 #define FG_INLINE extern __inline__ __attribute__((__gnu_inline__, __always_inline__, __artificial__))
 
@@ -92,7 +92,7 @@ FG_INLINE void fg_mutex_unlock(struct fg_mutex *m)
 	int sleeper, ours;
 
 	if (__builtin_expect(thread->pending != (uint64_t)(uintptr_t)&word->owner ||
-				     (__atomic_load_n(&word->owner, __ATOMIC_RELAXED) & FG_INLINE_PARKED),
+				     (__atomic_load_n(&word->owner, __ATOMIC_RELAXED) & FG_INLINE_ASLEEP),
 			     0)) {
 		fg_inline_slow_unlock(m);
 		return;

@@ -44,7 +44,7 @@ void fg_mutex_unlock(struct fg_mutex *m)
 _Static_assert(FG_INLINE_VERSION == 4, "the versions of the names below");
 _Static_assert(offsetof(struct fg_lock, word) == offsetof(struct fg_inline_word, owner), "inlined");
 _Static_assert(offsetof(struct fg_lock, ops) == offsetof(struct fg_inline_word, ops), "inlined");
-_Static_assert(FG_INLINE_FLAGS == FLAGS && FG_INLINE_PARKED == (PARKED | NEEDY) && NEEDY == 1u << 31, "inlined");
+_Static_assert(FG_INLINE_FLAGS == FLAGS && FG_INLINE_ASLEEP == (PARKED | NEEDY) && NEEDY == 1u << 31, "inlined");
 FG_ABI_AT(fg_inline_thread, held, offsetof(struct fg_thread_block, held));
 FG_ABI_AT(fg_inline_thread, self, offsetof(struct fg_thread_block, self));
 FG_ABI_AT(fg_inline_thread, pending, offsetof(struct fg_thread_block, pending));
