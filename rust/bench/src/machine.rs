@@ -88,6 +88,12 @@ impl Origin {
         }
     }
 
+    /// The commit as git describes it, which `of` took apart.
+    pub fn described(&self) -> String {
+        let dirty = if self.dirty { "-dirty" } else { "" };
+        format!("{}{dirty}", self.commit.as_deref().unwrap_or("unknown"))
+    }
+
     /// Whether rows of both may be in one result: not of different builds, machines or kernels.
     pub fn fits(&self, other: &Self) -> bool {
         let rest = |o: &Self| (o.build.clone(), o.machine.clone(), o.kernel.clone());

@@ -8,19 +8,13 @@ use std::path::Path;
 use crate::document::Document;
 use crate::machine::Origin;
 
-/// As git describes it.
-fn commit(origin: &Origin) -> String {
-    let dirty = if origin.dirty { "-dirty" } else { "" };
-    format!("{}{dirty}", origin.commit.as_deref().unwrap_or("unknown"))
-}
-
 /// A line for each. `records`: what the directory has, by the name of its scene.
 pub(super) fn notes<'a>(
     here: &Origin,
     dir: &Path,
     records: impl Iterator<Item = (&'a str, &'a Document)>,
 ) -> Vec<String> {
-    let ours = commit(here);
+    let ours = here.described();
     let mut notes = Vec::new();
     if here.dirty {
         notes.push(format!(
@@ -31,7 +25,7 @@ pub(super) fn notes<'a>(
     let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (scene, document) in records {
         let rounds = document.results.iter().flat_map(|e| &e.rounds);
-        for theirs in rounds.map(|r| commit(&r.origin)).filter(|c| *c != ours) {
+        for theirs in rounds.map(|r| r.origin.described()).filter(|c| *c != ours) {
             let scenes = others.entry(theirs).or_default();
             if !scenes.contains(&scene) {
                 scenes.push(scene);
