@@ -73,8 +73,8 @@ int fgb_parse(int argc, char **argv, const struct fgb_option *const *tables);
 /* One line an option, with its default in parentheses; before the options are parsed. */
 void fgb_print_options(const struct fgb_option *options);
 
-/* Elements of an array: one JSON object an option. Left out: the lock, and flags that change nothing. The default is the
- * value that the option has now: before the options are parsed. */
+/* Elements of an array: one JSON object an option. Left out: the lock, and flags that change nothing. The default is
+ * the value that the option has now: before the options are parsed. */
 void fgb_print_options_json(const struct fgb_option *options);
 
 #ifdef __cplusplus
