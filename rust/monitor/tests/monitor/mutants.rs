@@ -7,7 +7,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,9 @@ include!("../../bpf_flags.rs");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// What the slowest test needs, and then some: a test that does not end by itself has noticed, too.
 const LONGEST: Duration = Duration::from_secs(40);
+/// Written by who runs a test that takes a CPU, read by who runs another. Where one of two CPUs is taken, a test's thread
+/// that waits for the counter to fall may share the other one with its holder: it never runs while the holder does.
+static CPUS: RwLock<()> = RwLock::new(());
 /// Each has a monitor of its own, and every switch on the machine runs all of them.
 const MOST_LANES: usize = 4;
 
@@ -54,6 +57,9 @@ fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
 
 /// Runs tests of this executable with that kernel half. None: they had to be ended.
 fn run(object: &Path, tests: &[&str], lane: usize) -> Option<Output> {
+    let alone = tests.iter().any(|test| takes_a_cpu(test));
+    let _alone = alone.then(|| CPUS.write().unwrap());
+    let _shared = (!alone).then(|| CPUS.read().unwrap());
     let mut child = ends_with_us(&mut Command::new(env::current_exe().unwrap()))
         .args(["--exact", "--test-threads=1"])
         .args(tests)
@@ -94,7 +100,7 @@ fn is_noticed(mutant: &Mutant, object: &Path, lane: usize) -> bool {
     !output.status.success()
 }
 
-/// Tests whose roles leave their CPU to nobody else. Only lane 0 has them: two at once would leave no CPU to the tests.
+/// Tests whose roles leave their CPU to nobody else.
 fn takes_a_cpu(test: &str) -> bool {
     const TAKING: [&str; 5] = [
         AGED,
@@ -106,16 +112,17 @@ fn takes_a_cpu(test: &str) -> bool {
     TAKING.contains(&test)
 }
 
-/// With the right kernel half the tests pass in every lane, beside the other lanes.
+/// With the right kernel half the tests pass in every lane, beside the other lanes or alone.
 fn control(right: &Path, lane: usize) {
     let caught_by = judged_here().map(|mutant| mutant.caught_by);
-    let tests: BTreeSet<&str> = caught_by
-        .filter(|test| lane == 0 || !takes_a_cpu(test))
-        .collect();
-    let tests: Vec<&str> = tests.into_iter().collect();
-    let output = run(right, &tests, lane).expect("with the right kernel half the tests end");
-    let passed = format!("{} passed", tests.len());
-    assert!(told(&output).contains(&passed), "{}", told(&output));
+    let tests: BTreeSet<&str> = caught_by.collect();
+    let (alone, shared): (Vec<&str>, Vec<&str>) =
+        tests.into_iter().partition(|test| takes_a_cpu(test));
+    for tests in [shared, alone] {
+        let output = run(right, &tests, lane).expect("with the right kernel half the tests end");
+        let passed = format!("{} passed", tests.len());
+        assert!(told(&output).contains(&passed), "{}", told(&output));
+    }
 }
 
 /// Does the same in each lane. A lane has a CPU on which its victims and hogs meet, and the tests' own threads run on any.
@@ -138,17 +145,10 @@ fn each_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let right = build(folder.path(), "right", &[]);
     in_lanes(|lane| control(&right, lane));
-    let (taking, others) = judged_here().partition(|mutant| takes_a_cpu(mutant.caught_by));
-    let (taking, others) = (Mutex::new(taking), Mutex::new(others));
+    let left: Mutex<VecDeque<&Mutant>> = Mutex::new(judged_here().collect());
     let unnoticed = Mutex::new(vec![]);
+    let next = || left.lock().unwrap().pop_front();
     in_lanes(|lane| {
-        let take = |from: &Mutex<VecDeque<&'static Mutant>>| from.lock().unwrap().pop_front();
-        let next = || {
-            (lane == 0)
-                .then(|| take(&taking))
-                .flatten()
-                .or_else(|| take(&others))
-        };
         while let Some(mutant) = next() {
             let object = build(folder.path(), mutant.name, &[(mutant.old, mutant.new)]);
             let begin = Instant::now();

@@ -36,6 +36,16 @@ fn sleeps(helper: &Helper) -> bool {
     stat.rsplit_once(')').unwrap().1.starts_with(" S")
 }
 
+/// Hears what a thread that runs sees of itself. Kernels leave out a switch-in now and then (monitor.bpf.c): such a
+/// thread stays noted until its next switch, so one that is noted sleeps and runs once more.
+fn hear_unnoted(holder: &mut Helper) {
+    if holder.hear() != "noted: false" {
+        wait_until("it sleeps", || sleeps(holder));
+        holder.go();
+        assert_eq!(holder.hear(), "noted: false");
+    }
+}
+
 #[test]
 fn who_sleeps_with_a_lock_is_noted_until_it_runs() {
     let Some(running) = start() else { return };
@@ -43,12 +53,12 @@ fn who_sleeps_with_a_lock_is_noted_until_it_runs() {
     let mut holder = running.helper("sleep 1");
     let name = holder.pid() as u32;
     for _ in 0..20 {
-        assert_eq!(holder.hear(), "noted: false");
+        hear_unnoted(&mut holder);
         wait_until("it is noted", || is_noted(page, name));
         assert_eq!(read_page(page).num_preempted_cs, 0, "it is not preempted");
         holder.go();
     }
-    assert_eq!(holder.hear(), "noted: false");
+    hear_unnoted(&mut holder);
     wait_until("it is noted", || is_noted(page, name));
     holder.kill();
     assert!(!is_noted(page, name), "it is dead");
