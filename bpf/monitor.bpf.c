@@ -27,10 +27,11 @@
  * both on the CPU that does it, under its run-queue lock. kill -9 needs no special case: a runnable thread is switched
  * in to die. Out and in of one switch are added up before the counter is touched, so that one critical thread
  * replacing another never shows the waiters a false 0.
- * A switch-in can go unseen: kernels have been watched leaving out the tracepoint, for every tracer, once in a
- * thousand switches, and on 6.1 a storage look-up fails while its CPU is in the middle of a storage update. So each
- * thread that is switched out, for whatever reason, is uncounted first: an error lasts until the thread's next switch
- * at most. All of this goes for the names in `off_cpu`, too: `named` is how many there are of threads that sleep.
+ * A switch-in can go unseen: a kernel has been watched (6.18, of a virtual machine) that runs no tracer at a switch
+ * away from a thread of process 1, 1 to 6 times a second, and on 6.1 a storage look-up fails while its CPU is in the
+ * middle of a storage update. So each thread that is switched out, for whatever reason, is uncounted first: an error
+ * lasts until the thread's next switch at most. All of this goes for the names in `off_cpu`, too: `named` is how many
+ * there are of threads that sleep.
  *
  * Hooks. The paper's monitor has sched_switch alone (section 4); this one has fork, exec and a task iterator besides.
  *

@@ -187,8 +187,8 @@ fn one_holder_replacing_another_is_no_transition() {
     assert_eq!(running.stats().num_preempted_cs, 0);
 }
 
-/// Kernels leave out a switch-in now and then. Here the kernel half does so itself, and a thread that was counted must
-/// not stay counted for ever.
+/// A switch-in can go unseen (monitor.bpf.c). Here the kernel half leaves some out itself, and a thread that was counted
+/// must not stay counted for ever.
 #[test]
 fn a_switch_in_that_goes_unseen_is_made_good() {
     const UNSEEN: (&str, &str) = (

@@ -36,8 +36,8 @@ fn sleeps(helper: &Helper) -> bool {
     stat.rsplit_once(')').unwrap().1.starts_with(" S")
 }
 
-/// Hears what a thread that runs sees of itself. Kernels leave out a switch-in now and then (monitor.bpf.c): such a
-/// thread stays noted until its next switch, so one that is noted sleeps and runs once more.
+/// Hears what a thread that runs sees of itself. A switch-in can go unseen (monitor.bpf.c says where): the thread then
+/// stays noted until its next switch, so one that is noted sleeps and runs once more.
 fn hear_unnoted(holder: &mut Helper) {
     if holder.hear() != "noted: false" {
         wait_until("it sleeps", || sleeps(holder));
