@@ -2,8 +2,6 @@
 //! `flexguard advise`. The programs are shell scripts that look at LD_PRELOAD and print a score, so that what is better,
 //! and by how much, is known exactly.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
@@ -11,8 +9,8 @@ use std::process::{Output, Stdio};
 
 use tempfile::TempDir;
 
-use common::daemon::{check_schema, wait_for};
-use common::*;
+use crate::common::daemon::{check_schema, wait_for};
+use crate::common::*;
 
 const LOCKS: &str = "flexguard,flexguard-sosp25,futex";
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench`: the order of the runs, the report, failures, Ctrl-C.
 
-mod common;
-
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::fake::Fake;
-use common::*;
+use crate::common::fake::Fake;
+use crate::common::*;
 use serde_json::{Value, json as object};
 
 #[test]

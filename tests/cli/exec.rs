@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench exec`: programs under several locks, and the presets.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 
 #[test]
 fn exec_compares_a_program_under_each_lock() {

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench guests`, with a program in the place of guest/run: what it asks of it, and what it makes of the answer.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use common::*;
+use crate::common::*;
 use tempfile::TempDir;
 
 /// A directory with kernels of two locks, and one that counts. They do what `script` says with `$lock`.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard metrics`.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -10,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::daemon::{Daemon, Process, TIMEOUT, wait_for};
-use common::*;
+use crate::common::daemon::{Daemon, Process, TIMEOUT, wait_for};
+use crate::common::*;
 
 /// An exporter, and where it listens.
 fn serve(listen: &str, socket: &str) -> (Process, String) {

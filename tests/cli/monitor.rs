@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard monitor`: one daemon for the machine, and the runs beside it.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
 use std::process::{ChildStdout, Command, Stdio};
 
-use common::daemon::Process;
-use common::*;
+use crate::common::daemon::Process;
+use crate::common::*;
 
 struct Daemon {
     process: Process,

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard list`, `doctor`, `completions`, `man`.
 
-mod common;
-
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-use common::*;
+use crate::common::*;
 
 #[test]
 fn list_starts_with_posix_and_has_every_lock_of_the_index() {

@@ -2,8 +2,6 @@
 //! `flexguard profile`. The profiled program is this test itself, so that every lock it takes is known: Rust's own locks
 //! are not pthread's.
 
-mod common;
-
 use std::cell::UnsafeCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -14,8 +12,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::daemon::{Daemon, Process, check_schema, wait_for};
-use common::*;
+use crate::common::daemon::{Daemon, Process, check_schema, wait_for};
+use crate::common::*;
 use serde_json::Value;
 
 /// What the program does; unset: it is a test that has nothing to do.
@@ -194,7 +192,7 @@ fn profile(role: &str, options: &[&str]) -> Output {
     let mut command = flexguard();
     command.env(ROLE, role).arg("profile").args(options);
     command.arg("--").arg(std::env::current_exe().unwrap());
-    command.args(["the_profiled_program", "--exact", "--nocapture"]);
+    command.args(["profile::the_profiled_program", "--exact", "--nocapture"]);
     command.output().expect("the command starts")
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard run`: the program's own exit, output and environment; and what is said when it cannot start.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 
-use common::*;
+use crate::common::*;
 
 /// The command execs the program in one of these, and stays to wait for it in the other.
 const BOTH_WAYS: [&[&str]; 2] = [

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench scenes`: what is measured, as data; rounds in which the CPUs were moved; claims.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::fake::Fake;
-use common::*;
+use crate::common::fake::Fake;
+use crate::common::*;
 
 /// The scenes of the source tree, which are installed.
 fn shipped() -> Vec<PathBuf> {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard monitor` under a service manager, which is played by the test, and across restarts.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, IoSliceMut, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -13,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::daemon::Process;
-use common::*;
+use crate::common::daemon::Process;
+use crate::common::*;
 use nix::cmsg_space;
 use nix::mount::{MsFlags, mount, umount};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};

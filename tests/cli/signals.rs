@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard run` between the program and the senders of signals: other processes, and the terminal.
 
-mod common;
-
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Stdio};
 
-use common::*;
+use crate::common::*;
 
 /// A program that waits for signals and answers `ready`, its process number, then a word for each signal.
 const ANSWER: &str = r#"

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard status`.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::process::Command;
 use std::time::Instant;
 
-use common::daemon::{Daemon, Process, TIMEOUT, check_schema, wait_for};
-use common::*;
+use crate::common::daemon::{Daemon, Process, TIMEOUT, check_schema, wait_for};
+use crate::common::*;
 
 fn status(socket: &str) -> serde_json::Value {
     let output = unprivileged()

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench paper`, `compare`, `report` and `overhead`.
 
-mod common;
-
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Output;
 
-use common::fake::Fake;
-use common::*;
+use crate::common::fake::Fake;
+use crate::common::*;
 use serde_json::Value;
 
 /// A small paper: three microbenchmarks of two locks.

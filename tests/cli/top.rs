@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard top`, in a real terminal: tmux.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::daemon::{Daemon, wait_for};
-use common::*;
+use crate::common::daemon::{Daemon, wait_for};
+use crate::common::*;
 
 /// A terminal with a shell script in it. Ends with the test: the server has no other session.
 struct Terminal {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard trace`.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use common::daemon::{Daemon, Process, check_schema, wait_for};
-use common::*;
+use crate::common::daemon::{Daemon, Process, check_schema, wait_for};
+use crate::common::*;
 use serde_json::Value;
 
 /// A tracer, and its lines as they come.

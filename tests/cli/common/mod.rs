@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 //! What the tests of the command share.
-#![allow(dead_code)] // each test program uses its part
 
 pub mod daemon;
 pub mod fake;

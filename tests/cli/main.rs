@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+//! The tests of the command, a module a subject: one program, which is linked once and runs them side by side.
+
+mod common;
+
+mod advise;
+mod bench;
+mod exec;
+mod guests;
+mod metrics;
+mod monitor;
+mod others;
+mod profile;
+mod run;
+mod scenes;
+mod service;
+mod signals;
+mod status;
+mod suite;
+mod top;
+mod trace;
