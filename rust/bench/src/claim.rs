@@ -31,6 +31,7 @@ use toml::Value;
 
 use crate::document::Document;
 use crate::machine;
+use crate::measure::Unit;
 use crate::options;
 use crate::point::Point;
 use crate::stats::Estimate;
@@ -362,41 +363,61 @@ impl Claim {
             let entry = entries.find(|e| e.subject == lock && !e.again && is_at(&e.point, at))?;
             entry.measures.get(measure).cloned()
         };
-        let write = |measure: &str, e: &Estimate| {
-            let unit = document
-                .measure(measure)
-                .map_or(crate::measure::Unit::Plain, |m| m.unit);
-            format!(
-                "{} ({} to {})",
-                unit.number(e.median),
-                unit.number(e.low),
-                unit.number(e.high)
-            )
-        };
+        let unit = |measure: &str| document.measure(measure).map_or(Unit::Plain, |m| m.unit);
         let Some(a) = find(lock, &self.measure, &self.at) else {
             return (String::new(), Verdict::NotMeasured);
         };
-        let verdict = |b: &Estimate| match (self.least, self.most) {
-            (Some(factor), _) => Verdict::of(&a, b, true, factor),
-            (None, Some(factor)) => Verdict::of(&a, b, false, factor),
-            (None, None) => Verdict::Shown,
-        };
         let Some(of) = &self.of else {
-            let one = Estimate::of([(0, 1.0)]).unwrap_or_else(|| a.clone());
-            return (write(&self.measure, &a), verdict(&one));
+            return self.shown((unit(&self.measure), &a), None);
         };
         let measure = of.measure.as_ref().unwrap_or(&self.measure);
         let other = of.lock.as_deref().unwrap_or(lock);
         let Some(b) = find(other, measure, of.at.as_ref().unwrap_or(&self.at)) else {
             return (String::new(), Verdict::NotMeasured);
         };
-        let text = format!(
-            "{} against {}",
-            write(&self.measure, &a),
-            write(measure, &b)
-        );
-        (text, verdict(&b))
+        self.shown((unit(&self.measure), &a), Some((unit(measure), &b)))
     }
+
+    /// The numbers and the verdict. They have three digits, and more where a reader would judge otherwise by three.
+    fn shown(&self, a: (Unit, &Estimate), b: Option<(Unit, &Estimate)>) -> (String, Verdict) {
+        let one = Estimate::of([(0, 1.0)]).unwrap_or_else(|| a.1.clone());
+        let verdict = |a: &Estimate, b: Option<&Estimate>| match (self.least, self.most) {
+            (Some(factor), _) => Verdict::of(a, b.unwrap_or(&one), true, factor),
+            (None, Some(factor)) => Verdict::of(a, b.unwrap_or(&one), false, factor),
+            (None, None) => Verdict::Shown,
+        };
+        let exact = verdict(a.1, b.map(|(_, b)| b));
+        let mut text = String::new();
+        for more in 0..=MORE_DIGITS {
+            let (left, read) = written(a, more);
+            let b = b.map(|b| written(b, more));
+            text = match &b {
+                Some((right, _)) => format!("{left} against {right}"),
+                None => left,
+            };
+            if verdict(&read, b.as_ref().map(|(_, b)| b)) == exact {
+                break;
+            }
+        }
+        (text, exact)
+    }
+}
+
+/// As many as tell any two numbers apart.
+const MORE_DIGITS: usize = 14;
+
+/// An estimate with so many digits more than three, and as they have it.
+fn written((unit, e): (Unit, &Estimate), more: usize) -> (String, Estimate) {
+    let [median, low, high] = [e.median, e.low, e.high].map(|x| unit.number_to(x, more));
+    let text = format!("{median} ({low} to {high})");
+    let [median, low, high] = [median, low, high].map(|n| n.parse().unwrap_or(f64::NAN));
+    let read = Estimate {
+        median,
+        low,
+        high,
+        ..e.clone()
+    };
+    (text, read)
 }
 
 /// `documents`: by the name of their scene.

@@ -67,9 +67,14 @@ impl Unit {
 
     /// A value in a column that names the unit.
     pub fn number(self, value: f64) -> String {
+        self.number_to(value, 0)
+    }
+
+    /// The same with so many digits more.
+    pub fn number_to(self, value: f64, more: usize) -> String {
         match self {
-            Self::Count | Self::Bytes => format!("{value:.0}"),
-            _ => format!("{value:.*}", digits(value)),
+            Self::Count | Self::Bytes => format!("{value:.more$}"),
+            _ => format!("{value:.*}", digits(value) + more),
         }
     }
 }

@@ -29,6 +29,42 @@ fn verdicts_heed_the_noise() {
     }
 }
 
+/// 0.9996 is not 1 or more; written with three digits it would be.
+#[test]
+fn what_is_shown_has_the_digits_that_the_verdict_needs() {
+    let text = "locks = [\"mcs\"]\nsays = \"wins\"\nscene = \"s\"\nleast = 1\n";
+    let claim: Claim = toml::from_str(text).unwrap();
+    let shown = |a: f64, b: Option<f64>, unit: Unit| {
+        let (a, b) = (of([a; 7]), b.map(|b| of([b; 7])));
+        claim.shown((unit, &a), b.as_ref().map(|b| (unit, b)))
+    };
+    for (a, b, unit, expected) in [
+        (0.9996, None, Unit::Plain, "0.9996 (0.9996 to 0.9996)"),
+        (0.9516, None, Unit::Plain, "0.952 (0.952 to 0.952)"),
+        (7.4, Some(7.6), Unit::Count, "7 (7 to 7) against 8 (8 to 8)"),
+        (
+            7.6,
+            Some(8.4),
+            Unit::Count,
+            "7.6 (7.6 to 7.6) against 8.4 (8.4 to 8.4)",
+        ),
+        (
+            123.44,
+            Some(123.4401),
+            Unit::OpsPerMs,
+            "123.4400 (123.4400 to 123.4400) against 123.4401 (123.4401 to 123.4401)",
+        ),
+    ] {
+        let (measured, verdict) = shown(a, b, unit);
+        assert_eq!((measured.as_str(), verdict), (expected, Verdict::Fails));
+    }
+    let (measured, verdict) = shown(1.0004, None, Unit::Plain);
+    assert_eq!(
+        (measured.as_str(), verdict),
+        ("1.00 (1.00 to 1.00)", Verdict::Holds)
+    );
+}
+
 #[test]
 fn several_values_are_a_claim_each() {
     let text = "locks = [\"mcs\"]\nsays = \"wins\"\nscene = \"s\"\nleast = 1\n\
