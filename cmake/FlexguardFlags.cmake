@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
-# How every C target is compiled. `fg_flags` carries the include root and the options of cmake/c-flags, one a line, which
-# Cargo's build scripts (rust/peers, tests/checks/order) and what compiles by hand read, too.
+# How C targets are compiled. The options stand in files, one a line, which Cargo's build scripts (rust/peers,
+# tests/checks/order) and what compiles by hand read, too: cmake/c-flags for every target (`fg_flags` carries them, and
+# the include root), c-flags-release for Release, c-flags-runtime for what goes into the library and the interposers.
 set(fg_flags_file ${PROJECT_SOURCE_DIR}/cmake/c-flags)
-set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${fg_flags_file})
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+	${fg_flags_file} ${fg_flags_file}-release ${fg_flags_file}-runtime)
 file(STRINGS ${fg_flags_file} FG_C_FLAGS)
+file(STRINGS ${fg_flags_file}-release fg_release)
+list(JOIN fg_release " " fg_release)
+file(STRINGS ${fg_flags_file}-runtime FG_RUNTIME_FLAGS)
 if(NOT FG_C_FLAGS MATCHES "-std=gnu([0-9]+)")
 	message(FATAL_ERROR "cmake/c-flags names no standard of C")
 endif()
@@ -15,10 +20,10 @@ option(FG_WERROR "treat warnings as errors (on in CI; off for users, whose compi
 set(FG_SANITIZE "" CACHE STRING "address, undefined or address,undefined: for the unit and stress tests")
 
 if(NOT CMAKE_BUILD_TYPE)
-	set(CMAKE_BUILD_TYPE Release CACHE STRING "Release (-O2 -g), Debug (-O0 -g)" FORCE)
+	set(CMAKE_BUILD_TYPE Release CACHE STRING "Release (${fg_release}), Debug (-O0 -g)" FORCE)
 endif()
 # NDEBUG is never defined: an assert in a test must not vanish in the build that is tested.
-set(FG_RELEASE "-O2 -g" CACHE STRING "the flags of Release")
+set(FG_RELEASE "${fg_release}" CACHE STRING "the flags of Release")
 set(CMAKE_C_FLAGS_RELEASE "${FG_RELEASE}")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
 set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}") # tests and adapters around C++ locks

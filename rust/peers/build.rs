@@ -9,8 +9,12 @@ use anyhow::{Context, Result};
 /// The name, and the size and alignment that src/bin/ asserts of its type.
 const PEERS: [(&str, u32, u32); 2] = [("rust-std", 8, 4), ("rust-parking-lot", 1, 1)];
 
-/// What every C file is compiled with, one option a line.
-const FLAGS: &str = "cmake/c-flags";
+/// What CMake's Release compiles the runtime with, one option a line.
+const FLAGS: [&str; 3] = [
+    "cmake/c-flags",
+    "cmake/c-flags-release",
+    "cmake/c-flags-runtime",
+];
 
 /// Sources of bench/worker/ with a `main` of their own.
 const PROGRAMS: [&str; 3] = ["handover", "launcher", "main"];
@@ -34,20 +38,19 @@ fn name_of(path: &Path) -> Result<&str> {
         .with_context(|| format!("{} has no name in UTF-8", path.display()))
 }
 
-/// The flags of CMake's Release.
+/// With the options of CMake, and none of our own.
 fn compiler(root: &Path) -> Result<cc::Build> {
-    let flags = fs::read_to_string(root.join(FLAGS)).context(FLAGS)?;
     let mut build = cc::Build::new();
     build
-        .opt_level(2)
-        .debug(true)
-        .pic(false)
+        .no_default_flags(true)
         .warnings(false)
-        .flags(flags.lines())
         .include(root)
         .include(root.join("include"))
-        .flag("-ftls-model=initial-exec")
         .cargo_metadata(false);
+    for file in FLAGS {
+        let flags = fs::read_to_string(root.join(file)).context(file)?;
+        build.flags(flags.lines());
+    }
     Ok(build)
 }
 
@@ -109,15 +112,13 @@ const struct fgb_lock fgb_locks[] = {{{{\"{name}\", &fgb_carried, false}}, {{NUL
         }
         println!("cargo::rustc-link-arg-bin=fg-bench-{name}=-lm");
     }
-    for dir in [
-        "bench",
-        "runtime",
-        "locks/parts",
-        "abi",
-        FLAGS,
-        "rust/peers/adapter.h",
-    ] {
-        println!("cargo::rerun-if-changed={}", root.join(dir).display());
+    let sources = ["bench", "runtime", "locks/parts", "abi"];
+    for path in sources
+        .iter()
+        .chain(&FLAGS)
+        .chain(&["rust/peers/adapter.h"])
+    {
+        println!("cargo::rerun-if-changed={}", root.join(path).display());
     }
     Ok(())
 }

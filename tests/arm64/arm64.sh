@@ -18,8 +18,7 @@ cd "$source"
 
 compile() # object, source, options...
 {
-	$cc @cmake/c-flags -Werror -ftls-model=initial-exec -I. -Iinclude "${@:3}" -c "$2" \
-		-o "$scratch/$1.o"
+	$cc @cmake/c-flags @cmake/c-flags-runtime -Werror -I. -Iinclude "${@:3}" -c "$2" -o "$scratch/$1.o"
 }
 
 objects=()

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 
 const LOCK: &str = "locks/default/flexguard.c";
 
-/// What every C file is compiled with, one option a line.
-const FLAGS: &str = "cmake/c-flags";
+/// What CMake compiles the runtime with, one option a line.
+const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
 const SMALLER: [[&str; 2]; 3] = [
     ["#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
@@ -36,23 +36,25 @@ fn main() -> Result<()> {
     let root = here.join("../../..").canonicalize()?;
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets it")?);
     edit(&root, &out)?;
-    let flags = fs::read_to_string(root.join(FLAGS)).context(FLAGS)?;
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    for file in FLAGS {
+        let flags = fs::read_to_string(root.join(file)).context(file)?;
+        build.flags(flags.lines());
+    }
+    build
         .file("src/order.c")
         .include(&out)
         .include(&root)
-        .flags(flags.lines())
         .opt_level(1)
         .flag("-includesrc/order.h")
-        .flag("-ftls-model=initial-exec")
         .flag("-fsanitize=thread")
         // A panic of the model unwinds through the lock.
         .flag("-fexceptions")
         .warnings(false)
         .flag("-Wno-unused-function")
         .try_compile("order")?;
-    for dir in ["abi", "locks", "runtime", FLAGS] {
-        println!("cargo::rerun-if-changed={}", root.join(dir).display());
+    for path in ["abi", "locks", "runtime"].iter().chain(&FLAGS) {
+        println!("cargo::rerun-if-changed={}", root.join(path).display());
     }
     println!("cargo::rerun-if-changed=src");
     Ok(())
