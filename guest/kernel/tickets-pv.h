@@ -59,6 +59,7 @@ static __always_inline void await_turn(struct lock *l, u16 ticket)
 		if (seen >> 16 != ticket)
 			halt(&w, &l->word, seen, 1u << ticket % 32);
 		xadd(&l->word, -1);
+		count_spin(&w); /* a stall is counted once, also if the halt ends early */
 		spins = 0;
 	}
 	wait_end(&w);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use crate::common::*;
 use tempfile::TempDir;
@@ -12,8 +12,10 @@ use tempfile::TempDir;
 /// A directory with kernels of two locks, and one that counts. They do what `script` says with `$lock`.
 fn kernels(script: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sources")).unwrap();
     for name in ["linux-ticket", "linux-flexguard", "linux-ticket-counts"] {
         fs::write(dir.path().join(name), "").unwrap();
+        made_of_this_tree(dir.path(), name);
     }
     let run = dir.path().join("run");
     let head = "#!/bin/sh\nlock=${5##*/linux-} lock=${lock%-counts}\n";
@@ -22,7 +24,21 @@ fn kernels(script: &str) -> TempDir {
     dir
 }
 
+/// As guest/build records it.
+fn made_of_this_tree(kernels: &Path, kernel: &str) {
+    let tree = prefix().parent().unwrap().to_owned();
+    let output = Command::new("sha256sum")
+        .arg("guest/kernel/lock.h")
+        .current_dir(tree)
+        .output();
+    fs::write(kernels.join("sources").join(kernel), output.unwrap().stdout).unwrap();
+}
+
 fn guests(kernels: &Path, more: &[&str]) -> Output {
+    guests_command(kernels, more).output().unwrap()
+}
+
+fn guests_command(kernels: &Path, more: &[&str]) -> Command {
     let dir = kernels.to_str().unwrap();
     let args = [
         "bench",
@@ -38,7 +54,9 @@ fn guests(kernels: &Path, more: &[&str]) -> Output {
         "--vcpus",
         "4",
     ];
-    run(args.iter().chain(more))
+    let mut command = flexguard();
+    command.args(args).args(more);
+    command
 }
 
 const ANSWER: &str = "
@@ -156,4 +174,80 @@ fn absent_kernels_are_named_with_what_makes_them() {
             "{text_there}"
         );
     }
+}
+
+/// It would be measured as a lock that it is not.
+#[test]
+fn a_kernel_of_other_sources_is_refused() {
+    let dir = kernels(ANSWER);
+    let record = dir.path().join("sources/linux-flexguard");
+    let old = fs::read_to_string(&record).unwrap();
+    let first = if old.starts_with('0') { "1" } else { "0" };
+    fs::write(&record, format!("{first}{}", &old[1..])).unwrap();
+    for text in ["guest/kernel/lock.h", "not recorded"] {
+        let output = guests(dir.path(), &[]);
+        assert_eq!(output.status.code(), Some(125));
+        let told = stderr(&output);
+        for part in [text, "linux-flexguard", "guest/build"] {
+            assert!(told.contains(part), "{told}");
+        }
+        let _ = fs::remove_file(&record);
+    }
+}
+
+/// `bench scenes` goes on from there.
+#[test]
+fn a_killed_run_keeps_its_finished_rounds_and_leaves_the_home_directory_as_it_was() {
+    let home = tempfile::tempdir().unwrap();
+    let hang = "here=${0%/run}; echo >>$here/runs; \
+        [ $(wc -l <$here/runs) != 4 ] || { echo $$ >$here/hangs; exec sleep 1000; }\n";
+    let dir = kernels(&format!("{hang}{ANSWER}"));
+    let (out, hangs) = (dir.path().join("out.json"), dir.path().join("hangs"));
+    let asked = ["-o", out.to_str().unwrap()];
+    let mut command = guests_command(dir.path(), &asked);
+    command.env("HOME", home.path()).stdout(Stdio::null());
+    let mut run = command.spawn().unwrap();
+    // The fourth run: the second lock of the second round.
+    let guest = loop {
+        assert!(run.try_wait().unwrap().is_none(), "it has ended already");
+        match fs::read_to_string(&hangs).map(|text| text.trim().parse::<i32>()) {
+            Ok(Ok(guest)) => break guest,
+            _ => std::thread::yield_now(),
+        }
+    };
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let kept = |i: usize| {
+        let result = json(&fs::read_to_string(&out).unwrap());
+        result["results"][i]["rounds"].as_array().unwrap().len()
+    };
+    assert_eq!(kept(0) + kept(1), 3);
+    // The guest ends with the run; if it did not, the test would not end.
+    while Path::new(&format!("/proc/{guest}/exe")).exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+const TURNS: &str = "
+for guest in 1 2; do
+	echo \"$guest: guest: lock $lock, 4 virtual CPUs\"
+	[ $lock = ticket ] && least=900 || least=1000
+	printf \"$guest: result %s\\n\" 'ns 2000000000' 'updates 4000' 'lost 0' 'ops 1000' \"least_updates $least\" \\
+		'most_updates 1000' 'mean_ns 1000000000' 'deviation_ns 0'
+done
+";
+
+/// Threads that were all ended by the clock have taken the same time, which says nothing of the lock.
+#[test]
+fn a_round_of_turns_that_its_limit_ends_has_no_deviation() {
+    let dir = kernels(TURNS);
+    let output = guests(dir.path(), &["--json", "--load", "turns"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let result = json(&stdout(&output));
+    let measures = |i: usize| &result["results"][i]["measures"];
+    assert_eq!(measures(0)["complete"]["median"], 0.0);
+    assert!(measures(0)["deviation"].is_null() && measures(0)["thread_ms"].is_null());
+    assert_eq!(measures(1)["complete"]["median"], 1.0);
+    assert_eq!(measures(1)["deviation"]["median"], 0.0);
 }

@@ -16,116 +16,22 @@ use super::plot::{FigureSpec, Shape};
 use super::point::Point;
 use super::runner::{Capture, Run, with_tail};
 use super::stats::Better::{Higher, Lower};
+use super::subject::Subject;
 use super::workload::{Counts, Launch, MonitorUse, Reading, Workload};
 use flexguard_launch::MonitorMode;
 use flexguard_launch::child;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
+pub use load::Load;
 
-/// What a guest does. Each prints lines `result NAME VALUE`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
-    /// One kernel thread a virtual CPU, one lock: EuroSys'17's microbenchmark.
-    Lock,
-    /// The same threads, 16 locks.
-    Locks,
-    /// The same threads, one lock, each so many operations: how long each takes.
-    Turns,
-    /// Processes that send messages through pipes.
-    Hackbench,
-    /// Processes that make and remove files of one directory in memory.
-    Files,
-    /// Compilations, one process a virtual CPU: kernbench in small.
-    Compile,
-}
-
-impl Load {
-    pub const ALL: [Self; 6] = [
-        Self::Lock,
-        Self::Locks,
-        Self::Turns,
-        Self::Hackbench,
-        Self::Files,
-        Self::Compile,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lock => "lock",
-            Self::Locks => "locks",
-            Self::Turns => "turns",
-            Self::Hackbench => "hackbench",
-            Self::Files => "files",
-            Self::Compile => "compile",
-        }
-    }
-
-    pub fn help(self) -> &'static str {
-        match self {
-            Self::Lock => "kernel threads, one a virtual CPU, that take one lock",
-            Self::Locks => "the same threads, 16 locks",
-            Self::Turns => "the same threads, one lock, each so many operations",
-            Self::Hackbench => "processes that send messages through pipes",
-            Self::Files => "processes that make and remove files of one directory in memory",
-            Self::Compile => "one compiler a virtual CPU",
-        }
-    }
-
-    /// The threads of the kernel's own load stop by the clock; the others have so much to do.
-    fn is_timed(self) -> bool {
-        matches!(self, Self::Lock | Self::Locks)
-    }
-
-    /// That of a name, as scenes have it.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|l| l.name() == name)
-    }
-
-    fn script(self, scale: f64) -> String {
-        let scaled = |n: f64| (n * scale).ceil().max(1.0) as u64;
-        match self {
-            Self::Lock => torture(1, 1_000_000_000, scaled(2000.0)),
-            Self::Locks => torture(16, 1_000_000_000, scaled(2000.0)),
-            Self::Turns => torture(1, scaled(10_000.0), TURNS_MS),
-            Self::Hackbench => timed(&format!(
-                "hackbench --pipe --process --groups=1 --fds=4 --loops={} >/dev/null",
-                scaled(2000.0)
-            )),
-            Self::Files => timed(&format!(
-                "for p in $(seq 8); do (i=0; while [ $i -lt {} ]; do : >f$p.$i; i=$((i + 1)); done; rm f$p.*) & done; wait",
-                scaled(1000.0)
-            )),
-            Self::Compile => timed(&format!(
-                "echo '#include <stdio.h>\n#include <stdlib.h>\nint main(void) {{ return puts(getenv(\"A\")); }}' >a.c; \
-                 seq {} | xargs -P $(nproc) -I{{}} cc -O2 -c -o a{{}}.o a.c",
-                scaled(16.0)
-            )),
-        }
-    }
-}
-
-/// A thread that has not done its operations by then stops, and takes as long as the others.
-const TURNS_MS: u64 = 10_000;
-
-/// A section of a microsecond or less (VEE'13, section 4.2), and twice as much between sections.
-fn torture(locks: u32, ops: u64, ms: u64) -> String {
-    format!(
-        "echo \"$(nproc) {locks} 300 600 {ops} {ms} 0\" >/proc/flexguard/torture || exit\n\
-         sed 's/^/result /' /proc/flexguard/torture\n"
-    )
-}
-
-fn timed(command: &str) -> String {
-    format!(
-        "begun=$(date +%s%N)\n{command}\nstatus=$?\necho \"result ns $(($(date +%s%N) - begun))\"\n[ $status = 0 ] || exit 1\n"
-    )
-}
+mod load;
+mod sources;
 
 #[derive(Debug)]
 pub struct Guests {
     pub load: Load,
     /// Spinlocks to compare, or `all`; ratios are to the first
-    pub locks: Vec<String>,
+    pub subjects: Vec<Subject>,
     /// Guests at once
     pub guests: Vec<u32>,
     /// Virtual CPUs of each
@@ -134,6 +40,8 @@ pub struct Guests {
     pub hogs: Vec<u32>,
     /// Further guests that only compute
     pub burners: Vec<u32>,
+    /// Sections of the kernel's own threads, in iterations of an empty loop
+    pub section: Vec<u32>,
     /// How much work a run has
     pub scale: f64,
     /// Count in the spinlocks instead of comparing times
@@ -141,8 +49,11 @@ pub struct Guests {
     pub monitor: MonitorMode,
     /// Where guest/build keeps kernels
     pub kernels: PathBuf,
-    script: Option<TempDir>,
+    scripts: Option<TempDir>,
 }
+
+/// A section of a tenth of a microsecond: VEE'13, section 4.2, has a microsecond or less.
+const SECTION: u32 = 300;
 
 /// What a guest says that cannot use the monitor it was given: most likely its kernel is of another version of the ABI.
 const NO_MONITOR: &str = "flexguard: no monitor: ";
@@ -151,31 +62,41 @@ const NO_MONITOR: &str = "flexguard: no monitor: ";
 const LIMIT_SECONDS: u64 = 100;
 
 impl Guests {
-    pub fn new(load: Load, locks: Vec<String>, kernels: PathBuf) -> Self {
+    pub fn new(load: Load, subjects: Vec<Subject>, kernels: PathBuf) -> Self {
         Self {
             load,
-            locks,
+            subjects,
             guests: vec![1],
             vcpus: vec![2],
             hogs: vec![0],
             burners: vec![0],
+            section: vec![SECTION],
             scale: 1.0,
             counts: false,
             monitor: MonitorMode::Auto,
             kernels,
-            script: None,
+            scripts: None,
         }
     }
 
-    fn kernel(&self, lock: &str) -> PathBuf {
+    fn kernel_name(&self, lock: &str) -> String {
         let suffix = if self.counts { "-counts" } else { "" };
-        self.kernels.join(format!("linux-{lock}{suffix}"))
+        format!("linux-{lock}{suffix}")
+    }
+
+    fn kernel(&self, lock: &str) -> PathBuf {
+        self.kernels.join(self.kernel_name(lock))
+    }
+
+    fn subject_called(&self, name: &str) -> Subject {
+        let found = self.subjects.iter().find(|s| s.name == name);
+        found.cloned().unwrap_or_else(|| Subject::of(name))
     }
 
     /// Whether guest/build has made a kernel for each of the locks.
     pub fn is_built(&self) -> bool {
-        let there = |lock: &String| self.kernel(lock).is_file();
-        self.kernels.join("run").is_file() && self.locks.iter().all(there)
+        let there = |subject: &Subject| self.kernel(&subject.lock).is_file();
+        self.kernels.join("run").is_file() && self.subjects.iter().all(there)
     }
 
     /// The locks whose kernels are there.
@@ -188,9 +109,10 @@ impl Guests {
         locks
     }
 
-    fn script(&self) -> PathBuf {
-        let dir = self.script.as_ref().expect("prepared").path();
-        dir.join("script")
+    /// What guests with such a section run.
+    fn script(&self, section: u32) -> PathBuf {
+        let dir = self.scripts.as_ref().map(TempDir::path);
+        dir.unwrap_or(Path::new("")).join(section.to_string())
     }
 }
 
@@ -213,7 +135,7 @@ impl Workload for Guests {
         format!("Guest kernels, {what}: {}", self.load.help())
     }
 
-    fn prepare(&mut self, _: &Prefix) -> Result<()> {
+    fn prepare(&mut self, prefix: &Prefix) -> Result<()> {
         let built = self.built();
         let advice = format!(
             "`guest/build{}` in the source tree makes them",
@@ -223,25 +145,34 @@ impl Workload for Guests {
             let dir = self.kernels.display();
             return Err(Failure::new(format!("{dir} has no guest kernels")).advice(advice));
         }
-        if self.locks == ["all"] {
-            self.locks = built;
-        } else if let Some(lock) = self.locks.iter().find(|l| !built.contains(l)) {
+        if self.subjects.len() == 1 && self.subjects[0].lock == "all" {
+            self.subjects = built.iter().map(|lock| Subject::of(lock)).collect();
+        }
+        let locks: Vec<&str> = self.subjects.iter().map(|s| s.lock.as_str()).collect();
+        if let Some(lock) = locks.iter().find(|l| !built.iter().any(|b| b == *l)) {
             let failure = format!("there is no guest kernel with the lock `{lock}`");
             return Err(
                 Failure::new(failure).advice(format!("there are: {}; {advice}", built.join(", ")))
             );
         }
-        let dir = tempfile::tempdir().context("cannot make a directory for the script")?;
+        for lock in locks {
+            sources::check(&self.kernels, &self.kernel_name(lock), prefix)
+                .map_err(|failure| failure.advice(&advice))?;
+        }
+        let dir = tempfile::tempdir().context("cannot make a directory for the scripts")?;
         let counts = "[ ! -e /proc/flexguard/counts ] || echo 0 >/proc/flexguard/counts\n";
         let tell = "[ ! -e /proc/flexguard/counts ] || sed 's/^/result /' /proc/flexguard/counts\n";
-        let script = format!("{counts}{}{tell}", self.load.script(self.scale));
-        fs::write(dir.path().join("script"), script).context("cannot write the script")?;
-        self.script = Some(dir);
+        for section in &self.section {
+            let script = format!("{counts}{}{tell}", self.load.script(self.scale, *section));
+            fs::write(dir.path().join(section.to_string()), script)
+                .context("cannot write the script")?;
+        }
+        self.scripts = Some(dir);
         Ok(())
     }
 
     fn subjects(&self) -> Vec<String> {
-        self.locks.clone()
+        self.subjects.iter().map(|s| s.name.clone()).collect()
     }
 
     fn points(&self) -> Vec<Point> {
@@ -256,13 +187,16 @@ impl Workload for Guests {
         if self.burners != [0] {
             variables.push(("burners", numbers(&self.burners)));
         }
+        if self.section != [SECTION] {
+            variables.push(("section", numbers(&self.section)));
+        }
         Point::product(&variables)
     }
 
     fn settings(&self) -> Value {
         json!({
             "load": self.load.name(),
-            "locks": self.locks,
+            "subjects": self.subjects,
             "scale": self.scale,
             "counts": self.counts,
         })
@@ -277,6 +211,7 @@ impl Workload for Guests {
             measure("thread_ms", "a thread's ms", Unit::Plain, None),
             measure("deviation", "deviation", Unit::Plain, None),
             measure("burned", "CPUs of burners", Unit::Plain, None),
+            measure("complete", "complete", Unit::Plain, None),
         ];
         let counted = |name: &str, title: &str| measure(name, title, Unit::Count, None);
         measures.extend([
@@ -334,6 +269,7 @@ impl Workload for Guests {
             "thread_ms",
             "deviation",
             "burned",
+            "complete",
         ];
         let names: &[&str] = if self.counts { &counts } else { &times };
         names.iter().copied().map(Into::into).collect()
@@ -362,16 +298,18 @@ impl Workload for Guests {
         Some(self.monitor)
     }
 
-    fn launch(&self, point: &Point, lock: &str) -> Launch {
+    fn launch(&self, point: &Point, subject: &str) -> Launch {
         let number = |name: &str| point.get(name).unwrap_or(0.0) as u32;
+        let section = point.get("section").map_or(self.section[0], |s| s as u32);
+        let subject = self.subject_called(subject);
         let argv = [
             self.kernels.join("run").into_os_string(),
             format!("-n{}", number("guests")).into(),
             format!("-b{}", number("burners")).into(),
             format!("-c{}", number("vcpus")).into(),
             format!("-t{LIMIT_SECONDS}").into(),
-            self.kernel(lock).into(),
-            self.script().into(),
+            self.kernel(&subject.lock).into(),
+            self.script(section).into(),
         ];
         Launch {
             command: child::command(&argv),
@@ -379,13 +317,14 @@ impl Workload for Guests {
             limit: Duration::from_secs(LIMIT_SECONDS + 10),
             monitor: MonitorUse::Shared,
             hogs: number("hogs"),
-            environment: BTreeMap::new(),
+            environment: subject.environment,
         }
     }
 
-    fn read(&self, run: &Run, lock: &str, _: Option<&Counts>) -> Result<Reading, String> {
+    fn read(&self, run: &Run, subject: &str, _: Option<&Counts>) -> Result<Reading, String> {
         let sums = results(&run.stdout);
         let get = |name: &str| sums.get(name).copied();
+        let lock = self.subject_called(subject).lock;
         let booted = format!("guest: lock {lock},");
         let guests = run.stdout.matches(&booted).count() as f64;
         if let Some(line) = run.stdout.lines().find(|l| l.contains(NO_MONITOR)) {
@@ -411,7 +350,17 @@ impl Workload for Guests {
         if let (Some(least), Some(most)) = (get("least_updates"), get("most_updates")) {
             put("fairness", least / most.max(1.0));
         }
-        if let (Some(mean), Some(deviation)) = (get("mean_ns"), get("deviation_ns")) {
+        // Threads that their limit ended have all waited for as long: how even their times are says nothing.
+        let asked = (self.load == Load::Turns).then(|| get("ops"));
+        let is_complete = asked
+            .flatten()
+            .is_none_or(|ops| get("least_updates") == Some(ops));
+        if self.load == Load::Turns {
+            put("complete", f64::from(u8::from(is_complete)));
+        }
+        if let (Some(mean), Some(deviation), true) =
+            (get("mean_ns"), get("deviation_ns"), is_complete)
+        {
             put("thread_ms", mean / guests / 1e6);
             put("deviation", deviation / mean.max(1.0));
         }

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT
 //! Scenes in guest kernels: `guests = "hackbench"` names the load, `options` how many guests and virtual CPUs.
 
+use flexguard_launch::attach::SOCKET_ENV;
 use toml::Value;
 
 use super::{Checked, Scene, Sizes, Spanned, Subject, Wrong, plain};
 use crate::guests::{Guests, Load, default_kernels};
 
 /// Names and the greatest values of the options.
-const OPTIONS: [(&str, f64); 3] = [("guests", 8.0), ("vcpus", 16.0), ("burners", 8.0)];
+const OPTIONS: [(&str, f64); 4] = [
+    ("guests", 8.0),
+    ("vcpus", 16.0),
+    ("burners", 8.0),
+    ("section", 1e6),
+];
 
 /// At scale 1 a run takes about so long.
 const SECONDS: f64 = 2.0;
@@ -24,12 +30,13 @@ pub(super) fn guests(
         let loads = Load::ALL.map(Load::name).join(", ");
         Wrong::at(name, what, format!("there are: {loads}"))
     })?;
-    if let Some(subject) = subjects.iter().find(|s| s.name != s.lock) {
+    let is_other = |s: &&Subject| s.interposed || s.environment.keys().any(|k| k != SOCKET_ENV);
+    if let Some(subject) = subjects.iter().find(is_other) {
         let what = format!("'{}': a guest takes locks as they are", subject.name);
-        return Err(Wrong::at(scene, what, "locks = [...]"));
+        let allowed = format!("of their environment, {SOCKET_ENV}");
+        return Err(Wrong::at(scene, what, allowed));
     }
-    let locks = subjects.into_iter().map(|s| s.lock).collect();
-    let mut guests = Guests::new(load, locks, default_kernels());
+    let mut guests = Guests::new(load, subjects, default_kernels());
     guests.counts = s.counts;
     guests.scale = sizes
         .seconds
@@ -39,6 +46,11 @@ pub(super) fn guests(
         match key.as_str() {
             "guests" => guests.guests = values,
             "vcpus" => guests.vcpus = values,
+            "section" if load.is_of_threads() => guests.section = values,
+            "section" => {
+                let what = format!("{} has no section", load.name());
+                return Err(Wrong::at(value, what, "lock, locks and turns have one"));
+            }
             _ => guests.burners = values,
         }
     }
@@ -48,7 +60,9 @@ pub(super) fn guests(
 /// That no kernels are built for a scene.
 pub(super) fn absent(s: &Scene) -> Option<String> {
     s.guests.as_ref()?;
-    let mut guests = Guests::new(Load::Lock, s.locks.clone(), default_kernels());
+    let mut subjects: Vec<Subject> = s.locks.iter().map(|l| Subject::of(l)).collect();
+    subjects.extend(s.subjects.iter().cloned());
+    let mut guests = Guests::new(Load::Lock, subjects, default_kernels());
     guests.counts = s.counts;
     (!guests.is_built()).then(|| "its kernels are not built (guest/build)".to_owned())
 }

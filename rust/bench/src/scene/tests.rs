@@ -266,12 +266,32 @@ fn a_scene_in_guests_has_their_points_and_refuses_what_they_have_not() {
     for (more, expected) in [
         ("options = { guests = 0 }", "from 1 to 8"),
         ("options = { vcpus = 2.5 }", "from 1 to 16"),
-        ("options = { threads = 2 }", "guests, vcpus, burners"),
+        (
+            "options = { threads = 2 }",
+            "guests, vcpus, burners, section",
+        ),
+        ("options = { section = 300 }", "hackbench has no section"),
         ("workload = \"shm\"", "exactly one of"),
     ] {
         let text = refusal(&format!("{scene}{more}\n"));
         assert!(text.contains(expected), "{more}: {text}");
     }
+    let variant = |environment: &str| {
+        format!(
+            "{scene}[[scene.subject]]\nname = \"b\"\nlock = \"ticket\"\nenvironment = {{ {environment} = \"\" }}\n"
+        )
+    };
+    let text = refusal(&variant("FG_SPINS"));
+    assert!(
+        text.contains("'b': a guest takes locks as they are"),
+        "{text}"
+    );
+    let text = format!("{HEAD}{}", variant("FLEXGUARD_SOCKET"));
+    let scenes = parse(&text, &catalogue(), &Sizes::default()).unwrap();
+    let workload = &scenes.experiments[0].workload;
+    assert_eq!(workload.subjects(), ["ticket", "b"]);
+    let launch = workload.launch(&workload.points()[0], "b");
+    assert_eq!(launch.environment["FLEXGUARD_SOCKET"], "");
     let other = scene.replace("hackbench", "dance");
     assert!(refusal(&other).contains("hackbench, files"));
 }

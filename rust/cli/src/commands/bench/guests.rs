@@ -7,6 +7,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum, ValueHint};
 use flexguard_bench::guests;
 use flexguard_bench::options::{count, distinct, factor};
+use flexguard_bench::subject::Subject;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 
@@ -108,6 +109,10 @@ impl Subcommand for Guests {
                     "thread_ms, deviation, burned",
                     "The mean time of a thread, and its standard deviation over it; the CPUs that guests which only compute have.",
                 ),
+                (
+                    "complete",
+                    "The rounds of `turns` that no limit ended: the others have neither thread_ms nor deviation.",
+                ),
             ],
         },
         JSON,
@@ -130,7 +135,8 @@ impl Subcommand for Guests {
 
     fn run(self) -> Result<Status> {
         let kernels = self.kernels.unwrap_or_else(guests::default_kernels);
-        let mut guests = guests::Guests::new(self.load.0, self.locks, kernels);
+        let subjects = self.locks.iter().map(|lock| Subject::of(lock)).collect();
+        let mut guests = guests::Guests::new(self.load.0, subjects, kernels);
         guests.guests = distinct(&self.guests);
         guests.vcpus = distinct(&self.vcpus);
         guests.hogs = distinct(&self.hogs);
