@@ -33,7 +33,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 5u
+#define FG_ABI_VERSION 6u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -138,8 +138,9 @@ struct fg_reply {
 /* ---- the shared page -------------------------------------------------------------------------------------------
  * num_preempted_cs has a cache line of its own: every spinner polls it. The page is frozen for all processes, so every
  * word is written by the kernel half: of its own accord, or when the user half runs its beat program. */
-#define FG_CPUS 128u    /* the CPUs that fit on the page; of higher numbers nothing is known */
-#define FG_OFF_CPU 512u /* places for the names of critical threads that are off their CPU */
+#define FG_CPUS 128u       /* the CPUs that fit on the page; of higher numbers nothing is known */
+#define FG_SWITCH_LINES 8u /* cache lines of process_switch */
+#define FG_OFF_CPU 512u    /* places for the names of critical threads that are off their CPU */
 
 struct fg_shared {
 	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide: domain 0 polls it */
@@ -166,12 +167,13 @@ struct fg_shared {
 	/* By CPU number: 1 while the CPU idles. A thread that is woken then takes no CPU from anybody. */
 	fg_u8 cpu_idle[FG_CPUS];
 
-	/* By CPU number: how often the CPU went from one process to another, and for how long the former had it. If
-	 * the number changes while a thread yields its CPU, the thread gave the CPU to another process, for so long. */
+	/* How often a CPU went from one process to another, and for how long the former had it. If the number changes
+	 * while a thread yields its CPU, the thread gave the CPU to another process, for so long. CPU c is at
+	 * [c % FG_SWITCH_LINES][c / FG_SWITCH_LINES]: neighbours write in different cache lines. */
 	struct {
 		fg_u16 number;
 		fg_u16 stay_us; /* at most 65535 */
-	} process_switch[FG_CPUS];
+	} process_switch[FG_SWITCH_LINES][FG_CPUS / FG_SWITCH_LINES];
 	fg_u64 unused[19];
 
 	/* The kernel half's own notes, which live as long as the page. They mean nothing to a client. */
@@ -255,6 +257,7 @@ FG_ABI_AT(fg_shared, tick_ns, 160);
 FG_ABI_AT(fg_shared, slice_end_ns, 192);
 FG_ABI_AT(fg_shared, cpu_idle, 1216);
 FG_ABI_AT(fg_shared, process_switch, 1344);
+FG_ABI_ASSERT(sizeof(((struct fg_shared *)0)->process_switch[0]) == FG_CACHE_LINE);
 FG_ABI_AT(fg_shared, domain_kind, 2008);
 FG_ABI_AT(fg_shared, any_process, 2016);
 FG_ABI_AT(fg_shared, blocking_ns, 2040);

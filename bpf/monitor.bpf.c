@@ -270,46 +270,34 @@ static __always_inline void publish_slice(struct task_struct *next, struct fg_sh
 		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, page->cpus);
 }
 
-/* The process that has this CPU, and since when: by the clock of its run queue, which the scheduler has just read for
- * `next`. To read a clock is a call, for every bystander. */
-struct cpu_process {
-	int tgid;
-	__u64 since_ns;
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct cpu_process);
-} cpu_processes SEC(".maps");
-
-/* `next` begins to run. Kernel threads and idleness do not end a process's stay. */
-static __always_inline void publish_process_switch(struct task_struct *next, __u32 cpu, struct fg_shared *page)
+/* `next` begins to run. Kernel threads and idleness do not end a process's stay. The time is that of the CPU's run
+ * queue, which the scheduler has just read for `next`: to read a clock is a call, for every bystander. */
+static __always_inline void publish_process_switch(struct task_struct *next, __u32 cpu, struct moment *at)
 {
-	__u32 zero = 0;
-	struct cpu_process *process = bpf_map_lookup_elem(&cpu_processes, &zero);
+	struct fg_cpu_counts *count = at->count;
+	__u32 line = cpu % FG_SWITCH_LINES, place = cpu / FG_SWITCH_LINES;
 	__u64 now = next->se.exec_start, us;
 
-	if (!process || process->tgid == next->tgid || (next->flags & PF_KTHREAD))
+	if (count->process == (__u32)next->tgid || (next->flags & PF_KTHREAD))
 		return;
-	us = (now - process->since_ns) / 1000;
-	page->process_switch[cpu].stay_us = us < 65535 ? us : 65535;
-	page->process_switch[cpu].number++;
-	process->tgid = next->tgid;
-	process->since_ns = now;
+	us = (now - count->process_since_ns) / 1000;
+	at->page->process_switch[line][place].stay_us = us < 65535 ? us : 65535;
+	at->page->process_switch[line][place].number++;
+	count->process = (__u32)next->tgid;
+	count->process_since_ns = now;
 }
 
 /* What this CPU does from now on. Its idle thread has the number 0. */
-static __always_inline void publish_cpu(struct task_struct *prev, struct task_struct *next, struct fg_shared *page)
+static __always_inline void publish_cpu(struct task_struct *prev, struct task_struct *next, struct moment *at)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
 	if (cpu >= FG_CPUS)
 		return;
 	if (!prev->pid || !next->pid)
-		page->cpu_idle[cpu] = !next->pid;
+		at->page->cpu_idle[cpu] = !next->pid;
 	if (next->pid)
-		publish_process_switch(next, cpu, page);
+		publish_process_switch(next, cpu, at);
 }
 
 SEC("tp_btf/sched_switch")
@@ -336,7 +324,7 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 		adjust(&at, (joined != NOT_COUNTED) - (left != NOT_COUNTED) - (left_too != NOT_COUNTED));
 		adjust_domains(all, joined, left, left_too);
 	}
-	publish_cpu(prev, next, page);
+	publish_cpu(prev, next, &at);
 	if (page->slices_wanted)
 		publish_slice(next, page);
 	return 0;

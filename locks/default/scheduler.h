@@ -40,16 +40,17 @@ static inline void fgi_yield(uint64_t now)
 {
 	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
 	uint32_t cpu = fgi_cpu();
+	uint32_t line = cpu % FG_SWITCH_LINES, place = cpu / FG_SWITCH_LINES;
 	uint16_t before;
 
 	if (cpu >= FG_CPUS) {
 		fgi_spin_yield();
 		return;
 	}
-	before = fg_load_relaxed(&page->process_switch[cpu].number);
+	before = fg_load_relaxed(&page->process_switch[line][place].number);
 	fgi_spin_yield();
-	if (fgi_cpu() == cpu && fg_load_relaxed(&page->process_switch[cpu].number) != before &&
-	    fg_load_relaxed(&page->process_switch[cpu].stay_us) > FGI_SLICE_US)
+	if (fgi_cpu() == cpu && fg_load_relaxed(&page->process_switch[line][place].number) != before &&
+	    fg_load_relaxed(&page->process_switch[line][place].stay_us) > FGI_SLICE_US)
 		fg_store_relaxed(&fgi_others_compete_until, now + FGI_COMPETE_NS);
 }
 

@@ -154,8 +154,13 @@ fn who_is_slow_or_talks_for_ever_is_dropped() {
 
 #[test]
 fn bad_addresses_are_refused_with_what_to_do() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let used = other.local_addr().unwrap().to_string();
+    let long = format!("/tmp/{}", "m".repeat(200));
     for (address, why) in [
         ("0.0.0.0:9477", "other machines could reach it"),
+        (&used, "a port that is free"),
+        (&long, "a path shorter than 108 bytes"),
         ("localhost", "loopback"),
         ("/dev/null", "in use"),
         ("/nonexistent/m.sock", "No such file"),

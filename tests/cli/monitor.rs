@@ -227,6 +227,20 @@ fn a_second_daemon_is_refused() {
 }
 
 #[test]
+fn a_daemon_whose_place_is_another_files_says_what_to_do() {
+    if !bpf("a_daemon_whose_place_is_another_files_says_what_to_do") {
+        return;
+    }
+    let output = run(["monitor", "--socket", "/dev/null"]);
+    assert_eq!(output.status.code(), Some(125));
+    let said = stderr(&output);
+    assert!(
+        said.contains("not a socket") && said.contains("choose another path"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_daemon_without_privilege_says_what_to_do() {
     let output = unprivileged()
         .args(["monitor", "--socket", "@flexguard-test-unprivileged"])

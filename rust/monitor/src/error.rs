@@ -8,6 +8,9 @@ use std::path::PathBuf;
 
 use crate::{SocketName, probe};
 
+/// The step of an `Error::Socket`, where it is that.
+pub(crate) const LISTENING: &str = "cannot listen on";
+
 /// An error of the monitor's user half. `Display` says what failed, `source` why, [`Error::advice`] what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -111,7 +114,10 @@ impl Error {
                  /sys/fs/bpf), without links or files of others".into()
             }
             Error::Trace { .. } => "run it as root in the initial namespaces: this needs CAP_SYS_ADMIN, CAP_BPF and CAP_PERFMON".into(),
-            Error::NoSocketPassed => "let the unit's socket have ListenStream=, as flexguard-monitor.socket does".into(),
+            Error::NoSocketPassed => "let the unit's socket have ListenStream=, as flexguard.socket does".into(),
+            Error::Socket { step: LISTENING, .. } => {
+                "choose another path with --socket: of a socket or of no file, in a directory that you may write".into()
+            }
             Error::Socket { .. } | Error::Protocol { .. } | Error::Os { .. } => return None,
         };
         Some(advice)

@@ -20,6 +20,7 @@ use nix::unistd::geteuid;
 use nix::{setsockopt_impl, sockopt_impl};
 
 use crate::Error;
+use crate::error::LISTENING;
 
 /// The address of a monitor: a file system path, or `@name` in the abstract namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +117,7 @@ impl SocketName {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AlreadyListening(self.clone()),
             _ => Error::Socket {
-                step: "cannot listen on",
+                step: LISTENING,
                 socket: self.clone(),
                 source,
             },
@@ -201,7 +202,7 @@ impl Listener {
         socket
             .set_nonblocking(true)
             .map_err(|source| Error::Socket {
-                step: "cannot listen on",
+                step: LISTENING,
                 socket: name.clone(),
                 source,
             })?;

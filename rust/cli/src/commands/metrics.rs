@@ -147,12 +147,16 @@ impl Stream for std::net::TcpStream {
     }
 }
 
+/// What to do about an address that cannot be had.
+const OTHER: &str = "give --listen another one: a port that is free, or a path shorter than 108 bytes, of a socket or of no file, in a \
+                     directory that you may write";
+
 impl Listener {
     fn open(address: &str) -> Result<Listener> {
         let doing = format!("cannot listen on {address}");
         if address.starts_with('/') {
             let path = Path::new(address);
-            let listener = bind(path).context(&doing)?;
+            let listener = bind(path).context(&doing).map_err(|f| f.advice(OTHER))?;
             // What the monitor counts it tells everybody, too.
             fs::set_permissions(path, fs::Permissions::from_mode(0o666)).context(&doing)?;
             return Ok(Listener::Unix(listener, path.into()));
@@ -166,7 +170,8 @@ impl Listener {
             let why = Failure::new(format_args!("{doing}: other machines could reach it"));
             return Err(why.advice(advice));
         }
-        TcpListener::bind(parsed).context(&doing).map(Listener::Tcp)
+        let listener = TcpListener::bind(parsed).context(&doing);
+        Ok(Listener::Tcp(listener.map_err(|f| f.advice(OTHER))?))
     }
 
     fn address(&self) -> String {

@@ -13,6 +13,7 @@ mod lifecycle;
 mod mutants;
 mod privileges;
 mod protocol;
+mod scale;
 mod sleepers;
 mod slices;
 mod stays;

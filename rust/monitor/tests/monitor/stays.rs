@@ -3,6 +3,7 @@
 
 use std::thread;
 
+use flexguard_abi::FG_SWITCH_LINES;
 use nix::sched::sched_getcpu;
 use nix::sys::mman::ProtFlags;
 use nix::time::{ClockId, clock_gettime};
@@ -15,6 +16,7 @@ const SHORT_US: u64 = 2000;
 const LONG_US: u64 = 5000;
 /// Their median: the scheduler leaves a twentieth of the time to others than real-time threads.
 const SAMPLES: usize = 101;
+const LINES: usize = FG_SWITCH_LINES as usize;
 
 /// Two processes take turns on one CPU, and each is told the other's stays.
 #[test]
@@ -50,7 +52,7 @@ pub fn play(socket: &str, us: u64) {
     pin();
     let page = map_page(&register(socket, block_offset(), &[]), ProtFlags::PROT_READ).unwrap();
     let cpu = sched_getcpu().unwrap();
-    let latest = || read_page(page).process_switch[cpu];
+    let latest = || read_page(page).process_switch[cpu % LINES][cpu / LINES];
     say("ready");
     wait_for_go();
     loop {

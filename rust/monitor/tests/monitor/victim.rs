@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork, getppid, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::{LANE_ENV, ROLE_ENV, register};
-use crate::{domains, hostile, privileges, sleepers, slices, stays};
+use crate::{domains, hostile, privileges, scale, sleepers, slices, stays};
 
 #[repr(C, align(64))]
 struct Block(UnsafeCell<fg_thread_block>);
@@ -148,6 +148,9 @@ fn play(role: &str) {
         ("saved-id", program) => hostile::play_saved_id(&socket, program),
         ("untraceable", _) => hostile::play_untraceable(&socket),
         ("fuzz", _) => crate::fuzz::play(&socket),
+        ("thousand", _) => scale::play_thousand(&socket),
+        ("lives", _) => scale::play_lives(&socket),
+        ("serve", _) => scale::play_serve(),
         ("crowd", _) => hostile::play_crowd(&socket),
         ("many-threads", _) => hostile::play_many_threads(&socket),
         ("exec-of-critical", _) => hostile::play_exec_of_critical(&socket),

@@ -167,7 +167,7 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     // the CPU's process
     mutant("stay-unsaid", STAYS, "stay_us = us < 65535 ? us : 65535;", "stay_us = 0;"),
-    mutant("stay-since-the-first", STAYS, "\tprocess->since_ns = now;", ""),
+    mutant("stay-since-the-first", STAYS, "\tcount->process_since_ns = now;", ""),
     // fg_age
     mutant("ages-nobody", AGED, "FG_AGED_NS)\n\t\treturn 0;", "FG_AGED_NS || 1)\n\t\treturn 0;"),
     mutant("aged-stay-counted", AGED, "\tadjust(&at, -1);\n\tadjust_domain(", "\tadjust_domain("),
