@@ -35,14 +35,12 @@
  * first come, first served).
  *
  * I1  The word alone decides who owns the lock.
- * I2  A waiter is needy without a monitor, with a real-time policy, or if it has slept for a LONG_WAIT in which
- *     nothing moved. Each other parked waiter has a clock of some LONG_WAITs. So whenever the lock is free and threads
- *     are parked, a wake-up is in flight, or a waiter is awake or has a clock: a waiter that counts as needy sets NEEDY
- *     in the word, and its sleep begins only if the word is still that. The release that wakes one takes NEEDY out,
- *     so one at a time is on its way. Until NEEDY is back the woken one stands for the others: it takes the lock with
- *     NEEDY, or parks with NEEDY or a clock, or wakes the next when it gives up. On x86-64 the release is no locked
- *     instruction and may overwrite a flag (runtime/arch/x86_64/asymmetric.h): so a waiter sleeps without a clock only
- *     after a membarrier. After the release no thread touches the lock's memory.
+ * I2  A parked waiter has a clock of some LONG_WAITs, or it is needy: without a monitor, with a real-time policy, or
+ *     after a sleep of a LONG_WAIT in which nothing moved. A needy one sets NEEDY, and sleeps only if the word is still
+ *     that. The release that wakes one takes NEEDY out, and the woken one stands for the others: it takes the lock or
+ *     parks with NEEDY, parks with a clock, or wakes the next when it gives up. On x86-64 the
+ *     release may overwrite a flag (runtime/arch/x86_64/asymmetric.h), so a sleep without a clock begins after a
+ *     membarrier. After the release no thread touches the lock's memory.
  * I4  The head waiter's demand holds for every other thread that runs, for GRACE looks.
  * I5  By published intent (runtime/thread.h).
  * I7  What the monitor says decides who waits how, never who owns the lock. */
@@ -173,10 +171,9 @@ static void stop_watching(struct fg_lock *l, struct wait *w)
 	w->watching = 0;
 }
 
-/* Sleeps until a wake-up or its clock. `needy`: I2. A waiter that has slept for a LONG_WAIT while nothing moved does
- * without a clock: after it has set NEEDY it has every CPU pass a barrier, so that no release can overwrite that any
- * more. Beside a watcher the word changes all the time, and may be free. If that watcher is queued behind the owner,
- * and this waiter leaves a CPU idle, the owner is to see it: so it makes sure of PARKED. */
+/* Sleeps until a wake-up or its clock (I2). Beside a watcher the word changes all the time, and may be free. If that
+ * watcher is queued behind the owner, and this waiter leaves a CPU idle, the owner is to see it: so it makes sure of
+ * PARKED. */
 static void park(struct fg_lock *l, const struct wait *w, bool needy)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
@@ -463,10 +460,9 @@ __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 	fgi_futex_wake(&l->word, 1);
 }
 
-/* Waiters may be parked. A needy one is woken. One with a clock is if that is useful: if a CPU idles, or has nothing
- * better to do than another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of
- * 16. Until the woken waiter runs the flag for which it was woken is gone, lest the next releases wake the others for
- * the same CPU. PARKED comes back with that waiter (rise), NEEDY when it takes the lock or parks needy. */
+/* Waiters may be parked. A needy one is woken; one with a clock is if a CPU idles, or has nothing better to do than
+ * another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of 16. The flag for
+ * which one is woken goes, lest the next releases wake the others for the same CPU. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);

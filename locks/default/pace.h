@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Is the lock hot? Then a hand-over costs more than a section and the owner's way back to the next, so the lock is
- * handed over per lease and not per section.
- *
- * It is measured, not guessed. The lock counts its acquisitions. A thread that finds the lock taken reads that count
- * and the clock, and so knows the time from one acquisition to the next since it last did so. It remembers that time
- * for the hot lock and for the one that is not, and makes the lock what was faster. Now and then it forgets one of
- * them and tries again: hosts move their virtual CPUs, programs change. What it remembers is of the lock that it last
- * found taken. */
+/* Is the lock hot? Then it is handed over per lease and not per section: docs/design/default-lock.md, Hot locks. A
+ * thread that finds the lock taken measures the time from one acquisition to the next, and remembers it for the hot
+ * lock and for the one that is not. What it remembers is of the lock that it last found taken. */
 #ifndef FGI_DEFAULT_PACE_H
 #define FGI_DEFAULT_PACE_H
 
