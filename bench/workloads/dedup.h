@@ -19,6 +19,8 @@
  * SHA-1 and zlib are a mixer and a small LZ77. The stream is made with a seed, half of it repeats of earlier parts, and
  * begins again when it ends, with an empty table.
  *
+ * Times are those of one section of the operation: the output's if it writes, otherwise that in which it took the work.
+ *
  * Checked: after each fragment the output so far is what a sequential run has written, chunks are neither lost nor
  * doubled, and what is stored is read back and compared with the stream. */
 #include <sched.h>
@@ -120,6 +122,25 @@ static uint64_t fgb_dedup_sum(const uint8_t *at, uint32_t length)
 	return fgb_mix(sum ^ word);
 }
 
+/* ---- sections that are timed ---- */
+
+struct fgb_dedup_section { /* cycles */
+	uint64_t asked, acquired, released;
+};
+
+static inline void fgb_dedup_lock(struct fg_lock *lock, struct fgb_dedup_section *section)
+{
+	section->asked = fg_cycles_ordered();
+	fgb_call_lock(lock);
+	section->acquired = fg_cycles_ordered();
+}
+
+static inline void fgb_dedup_unlock(struct fg_lock *lock, struct fgb_dedup_section *section)
+{
+	fgb_call_unlock(lock);
+	section->released = fg_cycles_ordered();
+}
+
 /* ---- queues ---- */
 
 static inline struct fgb_dedup_queue *fgb_dedup_queue(uint32_t stage, uint64_t which)
@@ -140,7 +161,8 @@ static void fgb_dedup_push(uint32_t stage, const struct fgb_dedup_thread *t, uin
 }
 
 /* A chunk of the last stage that has one; this thread's own queue first. Sets *stage. False: all are empty. */
-static bool fgb_dedup_pop(const struct fgb_dedup_thread *t, uint32_t *stage, uint32_t *chunk, uint64_t *acquired)
+static bool fgb_dedup_pop(const struct fgb_dedup_thread *t, uint32_t *stage, uint32_t *chunk,
+			  struct fgb_dedup_section *section)
 {
 	for (uint32_t s = FGB_DEDUP_STAGES; s-- > 0;) {
 		for (uint64_t i = 0; i < fgb_dedup.queues; i++) {
@@ -150,15 +172,14 @@ static bool fgb_dedup_pop(const struct fgb_dedup_thread *t, uint32_t *stage, uin
 
 			if (fg_load_relaxed(&q->pushed) == fg_load_relaxed(&q->popped))
 				continue;
-			fgb_call_lock(&q->lock);
-			*acquired = fg_cycles_ordered();
+			fgb_dedup_lock(&q->lock, section);
 			popped = q->popped;
 			FGB_IN_SECTION();
 			found = popped != q->pushed;
 			*chunk = q->chunk[popped % FGB_DEDUP_CHUNKS] % FGB_DEDUP_CHUNKS;
 			if (found)
 				fg_store_relaxed(&q->popped, popped + 1);
-			fgb_call_unlock(&q->lock);
+			fgb_dedup_unlock(&q->lock, section);
 			*stage = s;
 			if (found)
 				return true;
@@ -186,13 +207,12 @@ static uint32_t fgb_dedup_cut(uint32_t from, uint32_t end)
 
 /* The next fragment, of which the output waits for none more than FGB_DEDUP_UNDERWAY before; a pass begins when the one
  * before it is all written. False: none yet. */
-static bool fgb_dedup_take(uint64_t *fragment, uint64_t *acquired)
+static bool fgb_dedup_take(uint64_t *fragment, struct fgb_dedup_section *section)
 {
 	uint64_t written, next;
 	bool may;
 
-	fgb_call_lock(&fgb_dedup.input.lock);
-	*acquired = fg_cycles_ordered();
+	fgb_dedup_lock(&fgb_dedup.input.lock, section);
 	next = fg_load_relaxed(&fgb_dedup.input.next);
 	written = fg_load_acquire(&fgb_dedup.output.fragments); /* of fgb_dedup_drain */
 	may = next == written ||
@@ -201,7 +221,7 @@ static bool fgb_dedup_take(uint64_t *fragment, uint64_t *acquired)
 		fg_store_relaxed(&fgb_dedup.used, 0);
 	if (may)
 		fg_store_relaxed(&fgb_dedup.input.next, next + 1);
-	fgb_call_unlock(&fgb_dedup.input.lock);
+	fgb_dedup_unlock(&fgb_dedup.input.lock, section);
 	*fragment = next;
 	return may;
 }
@@ -311,11 +331,11 @@ static void fgb_dedup_compare(uint64_t fragment)
 }
 
 /* Adds a chunk to those that are ready, and writes what is next in the stream's order. */
-static void fgb_dedup_write(uint32_t number)
+static void fgb_dedup_write(uint32_t number, struct fgb_dedup_section *section)
 {
 	uint64_t fragment, chunks;
 
-	fgb_call_lock(&fgb_dedup.output.lock);
+	fgb_dedup_lock(&fgb_dedup.output.lock, section);
 	chunks = fgb_dedup.output.chunks;
 	fragment = fg_load_relaxed(&fgb_dedup.output.fragments);
 	fgb_dedup.output.ready[number] = true;
@@ -333,18 +353,19 @@ static void fgb_dedup_write(uint32_t number)
 	}
 	fgb_dedup.output.chunks = chunks;
 	fg_store_release(&fgb_dedup.output.fragments, fragment); /* to fgb_dedup_take: their chunks are free */
-	fgb_call_unlock(&fgb_dedup.output.lock);
+	fgb_dedup_unlock(&fgb_dedup.output.lock, section);
 }
 
-/* Takes one piece of work through its stage. False: there is none. Sets *acquired: when it had the first lock. */
-static bool fgb_dedup_step(struct fgb_dedup_thread *t, uint64_t *acquired)
+/* Takes one piece of work through its stage. False: there is none. Sets *section: the output's if it writes, otherwise
+ * that in which it took the work. */
+static bool fgb_dedup_step(struct fgb_dedup_thread *t, struct fgb_dedup_section *section)
 {
 	uint32_t stage, number;
 	uint64_t fragment;
 	bool fresh;
 
-	if (!fgb_dedup_pop(t, &stage, &number, acquired)) {
-		if (!fgb_dedup_take(&fragment, acquired))
+	if (!fgb_dedup_pop(t, &stage, &number, section)) {
+		if (!fgb_dedup_take(&fragment, section))
 			return false;
 		fgb_dedup_split(t, fragment);
 		return true;
@@ -361,7 +382,7 @@ static bool fgb_dedup_step(struct fgb_dedup_thread *t, uint64_t *acquired)
 		fgb_dedup_store(&fgb_dedup.chunk[number]);
 		fgb_dedup_push(FGB_DEDUP_WRITE, t, number);
 	} else {
-		fgb_dedup_write(number);
+		fgb_dedup_write(number, section);
 	}
 	return true;
 }
@@ -371,14 +392,14 @@ __attribute__((noinline)) static void fgb_dedup_loop(const struct fgb_run *run, 
 	struct fgb_dedup_thread *t = &fgb_dedup.thread[self->index];
 
 	while (fg_load_relaxed(&run->phase) == phase) {
-		uint64_t asked = fg_cycles_ordered(), acquired = asked;
+		struct fgb_dedup_section section;
 
-		if (!fgb_dedup_step(t, &acquired)) {
+		if (!fgb_dedup_step(t, &section)) {
 			sched_yield(); /* the others have all that there is */
 			continue;
 		}
 		t->ops++;
-		fgb_count(&self->counts[phase], asked, acquired, fg_cycles_ordered());
+		fgb_count(&self->counts[phase], section.asked, section.acquired, section.released);
 	}
 }
 
@@ -411,7 +432,7 @@ static void fgb_dedup_write_stream(void)
 
 static int fgb_dedup_prepare(const struct fgb_run *run)
 {
-	uint64_t acquired;
+	struct fgb_dedup_section section;
 
 	fgb_dedup.threads = run->threads;
 	fgb_dedup.queues = (run->threads + 3) / 4 < FGB_DEDUP_QUEUES ? (run->threads + 3) / 4 : FGB_DEDUP_QUEUES;
@@ -434,7 +455,7 @@ static int fgb_dedup_prepare(const struct fgb_run *run)
 	fgb_dedup_write_stream();
 	fgb_dedup.learns = true;
 	while (fgb_dedup.output.fragments < fgb_dedup.fragments)
-		fgb_dedup_step(&fgb_dedup.thread[0], &acquired);
+		fgb_dedup_step(&fgb_dedup.thread[0], &section);
 	fgb_dedup.learns = false;
 	fgb_dedup.distinct = fgb_dedup.used;
 	return 0;
