@@ -58,6 +58,23 @@ EXPORT int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*ch
 	return __register_atfork(prepare, parent, child, NULL);
 }
 
+/* A fork without handlers, for programs that fork in a signal handler. What the child holds and how its locks name it
+ * must be right there, too. glibc's own fork does not come through here. */
+EXPORT pid_t _Fork(void)
+{
+	pid_t child;
+
+	fork_prepare();
+	child = fgi_real()->bare_fork();
+	if (child) {
+		fork_parent();
+		return child;
+	}
+	fgi_thread_after_fork();
+	fork_child();
+	return 0;
+}
+
 __attribute__((constructor)) static void atfork_start(void)
 {
 	register_ours();

@@ -42,13 +42,13 @@ static pthread_cond_t *cond(cnd_t *c)
 	return (pthread_cond_t *)c;
 }
 
-/* As in glibc only the bit mtx_recursive of the type makes a difference: every mutex can be waited for with a
- * deadline. */
+/* As in glibc: recursive is what the standard's two types say, every other type is plain, and every mutex can be waited
+ * for with a deadline. */
 EXPORT int mtx_init(mtx_t *m, int type)
 {
 	pthread_mutexattr_t attr;
 
-	if (!(type & mtx_recursive))
+	if (type != (mtx_plain | mtx_recursive) && type != (mtx_timed | mtx_recursive))
 		return result_of(pthread_mutex_init(mutex(m), NULL));
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);

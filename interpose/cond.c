@@ -10,11 +10,9 @@
 #include "interpose/glibc_layout.h"
 #include "interpose/mutex.h"
 #include "interpose/real.h"
+#include "runtime/cleanup.h"
 #include "sync/awake.h"
 
-#ifdef __EXCEPTIONS
-#error "cancellation needs the sigsetjmp kind of pthread_cleanup_push: compile without -fexceptions"
-#endif
 _Static_assert(sizeof(struct fgi_waitq) == sizeof(uint32_t), "at 0, where no glibc has its flags");
 _Static_assert(_Alignof(struct fgi_waitq) <= _Alignof(pthread_cond_t), "a queue must fit");
 
@@ -26,6 +24,7 @@ struct wait {
 	clockid_t clock;
 	const struct timespec *abs;
 	bool slept;
+	int cancel_type; /* the caller's */
 };
 
 /* An object that is not understood passes through, as one that is shared. */
@@ -56,15 +55,14 @@ static bool granted(const void *waiter)
 static void wait_cancellable(struct wait *w)
 {
 	bool in_time = true;
-	int type;
 
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &w->cancel_type);
 	if (!fgi_awake_stay(&w->awake, granted, &w->node, w->clock, w->abs)) {
 		w->slept = true;
 		while (in_time && !fgi_waiter_granted(&w->node))
 			in_time = fgi_waiter_sleep(&w->node, w->clock, w->abs);
 	}
-	pthread_setcanceltype(type, NULL);
+	pthread_setcanceltype(w->cancel_type, NULL);
 }
 
 static int take_mutex(const struct wait *w)
@@ -76,22 +74,26 @@ static int take_mutex(const struct wait *w)
 	return error;
 }
 
-/* Runs before the cleanup handlers of the program, which expect to hold the mutex. */
+/* The wait ends by cancellation, before the cleanup handlers of the program, which expect to hold the mutex; or a
+ * signal handler jumps out of it: glibc's own wait then ends with the mutex held, too. */
 static void cancelled(void *arg)
 {
 	struct wait *w = arg;
 
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
 	if (fgi_waitq_leave(&w->node) == FGI_SIGNALLED)
 		fgi_waitq_pass(w->node.cond); /* C4 */
 	take_mutex(w);
+	pthread_setcanceltype(w->cancel_type, NULL);
 }
 
-/* Apart from its caller, so that no variable of the caller's lives across the sigsetjmp in here. */
-__attribute__((noinline)) static void wait_or_die(struct wait *w)
+static void wait_or_die(struct wait *w)
 {
-	pthread_cleanup_push(cancelled, w);
+	struct _pthread_cleanup_buffer buffer;
+
+	_pthread_cleanup_push(&buffer, cancelled, w);
 	wait_cancellable(w);
-	pthread_cleanup_pop(0);
+	_pthread_cleanup_pop(&buffer, 0);
 }
 
 int fgi_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abs)
@@ -103,6 +105,7 @@ int fgi_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 	w.clock = clock;
 	w.abs = abs;
 	w.slept = false;
+	w.cancel_type = PTHREAD_CANCEL_DEFERRED;
 	fgi_awake_begin(&w.awake, cond);
 	fgi_waitq_join(fgi_waitq_of(cond), &w.node); /* C2 */
 	error = fgi_mutex_unlock(mutex);

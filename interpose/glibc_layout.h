@@ -73,6 +73,7 @@ bool fgi_glibc_knows_spin(__typeof__(pthread_spin_lock) *lock);
 #error "glibc's mutex layout on this machine has not been looked up"
 #endif
 #define FGI_GLIBC_CLOCK "GLIBC_2.30"
+#define FGI_GLIBC_BARE_FORK "GLIBC_2.34"
 
 _Static_assert(sizeof(pthread_mutex_t) == FGI_GLIBC_MUTEX_SIZE, "size of pthread_mutex_t");
 _Static_assert(offsetof(pthread_mutex_t, __data.__kind) == FGI_GLIBC_KIND_AT, "where the kind is");

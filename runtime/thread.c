@@ -24,7 +24,7 @@ uint32_t fgi_thread_init(void)
 /* The child's only thread has a new tid and is in no queue; the queue nodes of the other threads are free now. It goes
  * on holding what it held: `held` was copied with the TLS. The word that `pending` points to names the parent's thread,
  * so that lock is counted in `held`, too. The monitor has copied the registration itself. */
-static void fork_child(void)
+void fgi_thread_after_fork(void)
 {
 	fgi_pending_into_held(0);
 	if (fg_thread.self)
@@ -40,7 +40,7 @@ void fgi_thread_atfork(void)
 	static uint32_t begun;
 
 	if (fg_xchg_relaxed(&begun, 1) == 0)
-		pthread_atfork(NULL, NULL, fork_child);
+		pthread_atfork(NULL, NULL, fgi_thread_after_fork);
 }
 
 /* Before the constructors of locks: the fork handlers that they install run after this one. */

@@ -12,6 +12,7 @@ uint32_t fgi_thread_init(void);
 /* Registers the fork handler that repairs this runtime in the child. Idempotent. A constructor calls it; the interposer
  * calls it before that, so that the handlers of other libraries come later (interpose/atfork.c). */
 void fgi_thread_atfork(void);
+void fgi_thread_after_fork(void); /* that handler */
 
 /* Twice the number of forks between this process and the first one. By it a lock word that counts waiters knows that
  * their threads stayed in the parent (locks/parts/tickets.h). The child's fork handler writes it while the child has

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "runtime/cleanup.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"
 #include "runtime/spin.h"
@@ -249,6 +250,42 @@ static void handed(struct wait *w)
 		fgi_rw_rest(&w->lock->unreserved_until, now, lost);
 }
 
+static void end_wait(struct wait *w, int result);
+
+/* A signal handler jumps out of the sleep, or an asynchronous cancellation ends it. The list, which other locks share,
+ * must not keep a node of a stack that goes, and a lock that was handed over is given up again. */
+static void abandoned(void *waiter)
+{
+	struct wait *w = waiter;
+	enum fgi_parked_state state;
+
+	if (w->node.writer)
+		fgi_intent_clear(&w->lock->word);
+	if (w->node.forks != fgi_forks) /* this process has no such list */
+		return;
+	state = leave_list(w);
+	w->woken = state == FGI_PARKED_RETRY;
+	end_wait(w, ETIMEDOUT);
+	if (state != FGI_PARKED_OWNER)
+		return;
+	if (w->node.writer)
+		fgi_rwlock_write_unlock_slow(w->lock);
+	else
+		fgi_rwlock_read_unlock_slow(w->lock);
+}
+
+/* In the list, or just taken out of it. */
+static enum fgi_parked_state sleep_or_leave(struct wait *w)
+{
+	struct _pthread_cleanup_buffer buffer;
+	enum fgi_parked_state state;
+
+	_pthread_cleanup_push(&buffer, abandoned, w);
+	state = sleep_in_list(w);
+	_pthread_cleanup_pop(&buffer, 0);
+	return state;
+}
+
 /* Waits until the lock is worth a try (0), was handed over (EALREADY), or the deadline is reached (ETIMEDOUT). */
 static int wait_turn(struct wait *w)
 {
@@ -267,7 +304,7 @@ static int wait_turn(struct wait *w)
 		return worth_a_try(w) && w->tries < TRIES ? 0 : ETIMEDOUT;
 	if (!enter_list(w))
 		return 0;
-	switch (sleep_in_list(w)) {
+	switch (sleep_or_leave(w)) {
 	case FGI_PARKED_OWNER:
 		handed(w);
 		return EALREADY;

@@ -29,6 +29,16 @@ static void *wait_timed(void *mutex)
 	return NULL;
 }
 
+/* No type of the standard: glibc takes it for plain. */
+static void no_type(void)
+{
+	CHECK_IS(mtx_init(&m, -1), thrd_success);
+	CHECK_IS(mtx_lock(&m), thrd_success);
+	CHECK_IS(mtx_trylock(&m), thrd_busy);
+	CHECK_IS(mtx_unlock(&m), thrd_success);
+	mtx_destroy(&m);
+}
+
 static void mutexes(void)
 {
 	static const int types[] = {mtx_plain, mtx_timed, mtx_plain | mtx_recursive, mtx_timed | mtx_recursive};
@@ -160,6 +170,7 @@ int main(void)
 	thrd_t threads[4];
 
 	mutexes();
+	no_type();
 	conditions();
 	mixed();
 	for (int i = 0; i < 4; i++)

@@ -274,12 +274,51 @@ static void initialised_again(void)
 	holds_nothing();
 }
 
+/* A fork without handlers: in the child locks and lists are as after any other. */
+static void in_a_bare_child(void)
+{
+	not_the_owner();
+	CHECK_IS(pthread_mutex_trylock(&m), EBUSY);
+	ok(pthread_mutex_unlock(&m));
+	ok(pthread_cond_signal(&c));
+	once();
+	holds_nothing();
+	if (ours()) /* glibc's waits for the waiters of the parent */
+		ok(pthread_cond_destroy(&c));
+}
+
+static void bare(void)
+{
+	pthread_t waiter;
+	pid_t pid;
+
+	waiting = 0;
+	waiter = check_thread(wait_once, NULL);
+	await(&waiting, 1);
+	ok(pthread_mutex_lock(&m)); /* so it waits */
+	init_kind(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	ok(pthread_mutex_lock(&recursive));
+	pid = _Fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm(WATCHDOG_SECONDS);
+		in_a_bare_child();
+		_exit(0);
+	}
+	reap(pid);
+	ok(pthread_mutex_unlock(&recursive));
+	ok(pthread_cond_signal(&c));
+	ok(pthread_mutex_unlock(&m));
+	check_join(waiter);
+}
+
 int main(void)
 {
 	held();
 	initialised_again();
 	owned();
 	waited_for();
+	bare();
 	handlers();
 	return 0;
 }
