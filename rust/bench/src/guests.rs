@@ -351,10 +351,8 @@ impl Workload for Guests {
             put("fairness", least / most.max(1.0));
         }
         // Threads that their limit ended have all waited for as long: how even their times are says nothing.
-        let asked = (self.load == Load::Turns).then(|| get("ops"));
-        let is_complete = asked
-            .flatten()
-            .is_none_or(|ops| get("least_updates") == Some(ops));
+        let is_complete =
+            self.load != Load::Turns || get("ops").is_none_or(|n| get("least_updates") == Some(n));
         if self.load == Load::Turns {
             put("complete", f64::from(u8::from(is_complete)));
         }

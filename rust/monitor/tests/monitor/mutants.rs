@@ -2,7 +2,7 @@
 //! The tests' own test: the kernel half is broken in one place after the other, and each time the test that is to
 //! notice must fail.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -145,9 +145,9 @@ fn each_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let right = build(folder.path(), "right", &[]);
     in_lanes(|lane| control(&right, lane));
-    let left: Mutex<VecDeque<&Mutant>> = Mutex::new(judged_here().collect());
+    let left = Mutex::new(judged_here());
     let unnoticed = Mutex::new(vec![]);
-    let next = || left.lock().unwrap().pop_front();
+    let next = || left.lock().unwrap().next();
     in_lanes(|lane| {
         while let Some(mutant) = next() {
             let object = build(folder.path(), mutant.name, &[(mutant.old, mutant.new)]);
