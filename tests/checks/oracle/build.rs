@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
-use libbpf_cargo::SkeletonBuilder;
 
 include!("../../../rust/monitor/bpf_flags.rs");
 include!("../../../rust/monitor/tests/monitor/mutants/table.rs");
@@ -50,24 +49,25 @@ fn main() -> Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
     let mut flags = bpf_flags(ROOT, &env::var("CARGO_CFG_TARGET_ARCH")?);
     flags.push("-Isrc/bpf".to_owned());
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .obj(out.join("oracle.bpf.o"))
-        .clang_args(&flags)
-        .build_and_generate(out.join("oracle.skel.rs"))
-        .with_context(|| format!("compiling oracle.bpf.c ({NEEDS})"))?;
-    mutants(&out, flags)?;
+    let headers = env::var("DEP_BPF_INCLUDE").context("libbpf-sys says where its headers are")?;
+    compile_bpf(
+        Path::new(SOURCE),
+        &out.join("oracle.bpf.o"),
+        &headers,
+        &flags,
+    )
+    .map_err(|e| anyhow!("compiling oracle.bpf.c ({NEEDS}): {e}"))?;
+    mutants(&out, &headers, flags)?;
     records(&out)
 }
 
 /// Writes mutants.rs: the objects by name.
-fn mutants(out: &Path, mut flags: Vec<String>) -> Result<()> {
+fn mutants(out: &Path, headers: &str, mut flags: Vec<String>) -> Result<()> {
     let source = kernel_half(ROOT);
     let mut list =
         "/// Kernel halves of the monitor that are broken on purpose.\npub const MUTANTS: &[(&str, &[u8])] = &[\n"
             .to_owned();
     flags.push("-w".to_owned());
-    let headers = env::var("DEP_BPF_INCLUDE").context("libbpf-sys says where its headers are")?;
     for mutant in MUTANTS.iter().filter(|mutant| mutant.caught_by == ORACLE) {
         let Mutant { name, old, new, .. } = mutant;
         if !source.contains(old) {
@@ -79,7 +79,7 @@ fn mutants(out: &Path, mut flags: Vec<String>) -> Result<()> {
         let file = out.join(format!("{name}.bpf.c"));
         fs::write(&file, source.replace(old, new))?;
         let object = out.join(format!("{name}.bpf.o"));
-        compile_bpf(&file, &object, &headers, &flags)
+        compile_bpf(&file, &object, headers, &flags)
             .map_err(|e| anyhow!("compiling the mutant {name} ({NEEDS}): {e}"))?;
         writeln!(
             list,

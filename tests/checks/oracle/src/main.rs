@@ -17,7 +17,6 @@ mod witness;
 use std::cell::RefCell;
 use std::env;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -241,9 +240,9 @@ fn assess(arguments: &Arguments, tally: &Tally) -> Result<()> {
 }
 
 /// One process of a victim, and what is seen and thought of it.
-struct Watched<'a> {
+struct Watched {
     victim: Victim,
-    witness: Witness<'a>,
+    witness: Witness,
     judge: Rc<RefCell<Judge>>,
 }
 
@@ -262,9 +261,8 @@ fn run(
         let there = nth_last_cpu(arguments.cpu + 1)?;
         places = vec![vec![here, there], vec![there, here]];
     }
-    let mut storage: Vec<_> = places.iter().map(|_| MaybeUninit::uninit()).collect();
     let mut watched = Vec::new();
-    for (cpus, storage) in places.iter().zip(&mut storage) {
+    for cpus in &places {
         let interposer = arguments.interposer.as_deref();
         let mut victim = Victim::start(program, cpus, &socket, interposer)?;
         if interposer.is_some() {
@@ -272,7 +270,7 @@ fn run(
         }
         let others = victim.workers.len() * (places.len() - 1);
         let judge = Rc::new(RefCell::new(Judge::new(layout, &victim, others)));
-        let witness = Witness::attach(storage, &MonitorMaps::find()?, &victim, layout, &judge)?;
+        let witness = Witness::attach(&MonitorMaps::find()?, &victim, layout, &judge)?;
         watched.push(Watched {
             victim,
             witness,

@@ -76,8 +76,7 @@ struct {
 } events SEC(".maps");
 
 const volatile struct oracle_config config;
-__u64 sequence; /* all workers share a CPU, or move to another together, and interrupts are off here */
-__u64 lost;
+struct oracle_counts seen; /* all workers share a CPU, or move to another together, and interrupts are off here */
 
 /* The tid as the thread itself sees it. */
 static __always_inline int tid_of(struct task_struct *task)
@@ -176,11 +175,11 @@ int BPF_PROG(oracle_sched_switch, bool preempt, struct task_struct *prev, struct
 		return 0;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
-		lost++;
+		seen.lost++;
 		return 0;
 	}
 	__builtin_memset(event, 0, sizeof(*event));
-	event->sequence = sequence++;
+	event->sequence = seen.events++;
 	event->cpu = bpf_get_smp_processor_id();
 	event->prev = ORACLE_NOBODY;
 	event->next = to.index;

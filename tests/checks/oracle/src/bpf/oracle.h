@@ -53,6 +53,11 @@ struct oracle_config {
 	__u64 nodes_address;
 };
 
+struct oracle_counts {
+	__u64 events;
+	__u64 lost; /* there was no space for them */
+};
+
 /* One a worker, by tid. */
 struct oracle_worker {
 	__u64 block;
