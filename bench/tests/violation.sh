@@ -16,7 +16,7 @@ pool | broadcast) options=(--think-us 0 --section-us 20000) ;;
 esac
 lock=broken
 [ $# = 3 ] && lock=posix && export LD_PRELOAD=$3
-out=$(timeout 60 "$1" "$2" --lock $lock --threads 4 --seconds 0.5 "${options[@]}")
+out=$(timeout 60 "$1" "$2" --lock $lock --threads 4 --warmup 0 --seconds 0.5 "${options[@]}")
 status=$?
 echo "$out"
 [ $status = 3 ] && [[ $out == *'"checksum_ok":false'* ]]
