@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use flexguard_bench::options;
 
@@ -141,3 +142,16 @@ pub const FILES: Section = Section {
         SOCKET_FILE,
     ],
 };
+
+/// Parses the name of one of the library's `all`; names and help texts are the library's.
+pub fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+    help: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let values = all
+        .iter()
+        .map(|&one| PossibleValue::new(name(one)).help(help(one)));
+    let of = move |chosen| all.iter().copied().find(|&one| name(one) == chosen);
+    PossibleValuesParser::new(values).map(move |chosen| of(chosen).expect("it is one of them"))
+}

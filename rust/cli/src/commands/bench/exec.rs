@@ -2,17 +2,16 @@
 //! `flexguard bench exec`
 
 use std::ffi::OsString;
-use std::sync::LazyLock;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
+use flexguard_bench::exec;
 use flexguard_bench::options::{count, distinct, factor, seconds, threads};
-use flexguard_bench::{exec, presets};
+use flexguard_bench::presets::Preset;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 use regex_lite::Regex;
 
-use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan};
+use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan, one_of};
 use crate::commands::Subcommand;
 use crate::manual::Section;
 use crate::monitor_choice::MonitorChoice;
@@ -40,7 +39,7 @@ pub struct Exec {
     score: Option<Regex>,
 
     /// Run a well-known program instead of PROGRAM
-    #[arg(long, value_name = "NAME", value_enum, conflicts_with_all = ["program", "score"])]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Preset::ALL, Preset::name, Preset::brief), conflicts_with_all = ["program", "score"])]
     preset: Option<Preset>,
 
     /// Threads, of a preset (default: 2x) or where the program's arguments contain `{threads}`; 2x: two for each hardware context
@@ -128,7 +127,7 @@ impl Subcommand for Exec {
     ];
 
     fn run(self) -> Result<Status> {
-        let mut exec = exec::Exec::new(self.locks, self.program, self.preset.map(|p| p.0));
+        let mut exec = exec::Exec::new(self.locks, self.program, self.preset);
         exec.score = self.score;
         exec.threads = distinct(&self.threads);
         if exec.threads.is_empty() && exec.preset.is_some() {
@@ -139,21 +138,5 @@ impl Subcommand for Exec {
         exec.timeout = self.timeout;
         exec.monitor = self.monitor.mode();
         flexguard_bench::run(exec, &self.plan.into(), &self.output.into())
-    }
-}
-
-/// A preset on the command line; its name and its help are the library's.
-#[derive(Debug, Clone, Copy)]
-struct Preset(presets::Preset);
-
-impl ValueEnum for Preset {
-    fn value_variants<'a>() -> &'a [Self] {
-        static ALL: LazyLock<Vec<Preset>> =
-            LazyLock::new(|| presets::Preset::ALL.iter().copied().map(Preset).collect());
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.name()).help(self.0.brief()))
     }
 }

@@ -3,15 +3,14 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum, ValueHint};
-use flexguard_bench::guests;
+use clap::{Args, ValueHint};
+use flexguard_bench::guests::{self, Load};
 use flexguard_bench::options::{count, distinct, factor};
 use flexguard_bench::subject::Subject;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 
-use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan};
+use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan, one_of};
 use crate::commands::Subcommand;
 use crate::manual::Section;
 use crate::monitor_choice::MonitorChoice;
@@ -23,7 +22,7 @@ use crate::monitor_choice::MonitorChoice;
 #[derive(Debug, Args)]
 pub struct Guests {
     /// What the guests do
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = Load(guests::Load::Lock))]
+    #[arg(long, value_name = "NAME", default_value = Load::Lock.name(), value_parser = one_of(&Load::ALL, Load::name, Load::help))]
     load: Load,
 
     /// Spinlocks to compare, or `all` that are built; ratios are to the first
@@ -136,7 +135,7 @@ impl Subcommand for Guests {
     fn run(self) -> Result<Status> {
         let kernels = self.kernels.unwrap_or_else(guests::default_kernels);
         let subjects = self.locks.iter().map(|lock| Subject::of(lock)).collect();
-        let mut guests = guests::Guests::new(self.load.0, subjects, kernels);
+        let mut guests = guests::Guests::new(self.load, subjects, kernels);
         guests.guests = distinct(&self.guests);
         guests.vcpus = distinct(&self.vcpus);
         guests.hogs = distinct(&self.hogs);
@@ -149,28 +148,5 @@ impl Subcommand for Guests {
         guests.counts = self.counts;
         guests.monitor = self.monitor.mode();
         flexguard_bench::run(guests, &self.plan.into(), &self.output.into())
-    }
-}
-
-/// A load on the command line; its name and its help are the library's.
-#[derive(Debug, Clone, Copy)]
-struct Load(guests::Load);
-
-impl ValueEnum for Load {
-    fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [Load; guests::Load::ALL.len()] = {
-            let mut all = [Load(guests::Load::Lock); guests::Load::ALL.len()];
-            let mut i = 0;
-            while i < all.len() {
-                all[i] = Load(guests::Load::ALL[i]);
-                i += 1;
-            }
-            all
-        };
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.name()).help(self.0.help()))
     }
 }
