@@ -230,15 +230,7 @@ fn the_monitors_counters_are_among_the_reasons() {
     if !bpf("the_monitors_counters_are_among_the_reasons") {
         return;
     }
-    let output = run([
-        "advise",
-        "--rounds",
-        "1",
-        "--json",
-        "--locks",
-        "flexguard",
-        "true",
-    ]);
+    let output = run(words("advise --rounds 1 --json --locks flexguard true"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let advice = json(&stdout(&output));
     check_schema("advise", std::slice::from_ref(&advice));

@@ -14,15 +14,7 @@ use serde_json::{Value, json as object};
 fn rounds_are_interleaved_and_the_order_rotates() {
     let fake = Fake::new("result $n");
     let output = fake
-        .shm(&[
-            "--locks",
-            "posix,a,b",
-            "--threads",
-            "1,2",
-            "--rounds",
-            "2",
-            "--json",
-        ])
+        .shm(&words("--locks posix,a,b --threads 1,2 --rounds 2 --json"))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -34,27 +26,10 @@ fn rounds_are_interleaved_and_the_order_rotates() {
 }
 
 fn says_where_it_ran(result: &Value) {
-    for key in [
-        "cpu",
-        "hardware_contexts",
-        "memory_kib",
-        "kernel",
-        "libc",
-        "governor",
-        "scheduler",
-        "cpu_quota",
-    ] {
+    for key in words("cpu hardware_contexts memory_kib kernel libc governor scheduler cpu_quota") {
         assert!(result["machine"].get(key).is_some(), "{key}");
     }
-    for key in [
-        "command",
-        "date",
-        "version",
-        "commit",
-        "build",
-        "load",
-        "environment",
-    ] {
+    for key in words("command date version commit build load environment") {
         assert!(result.get(key).is_some(), "{key}");
     }
 }
@@ -63,16 +38,11 @@ fn says_where_it_ran(result: &Value) {
 fn the_result_has_medians_ratios_and_the_machine() {
     let fake = Fake::new("case $lock in posix) result 10$n;; *) result 20$n;; esac");
     let file = fake.path().join("out.json");
-    let args = [
-        "--locks",
-        "posix,a",
-        "--threads",
-        "4",
-        "--rounds",
-        "3",
-        "-o",
-        file.to_str().unwrap(),
-    ];
+    let args = format!(
+        "--locks posix,a --threads 4 --rounds 3 -o {}",
+        file.display()
+    );
+    let args = words(&args);
     let output = fake.shm(&args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let result = json(&fs::read_to_string(&file).unwrap());
@@ -115,14 +85,7 @@ fn the_result_has_medians_ratios_and_the_machine() {
 fn a_winner_beats_every_other_lock() {
     let fake =
         Fake::new("case $lock in b) result $((20 + n % 7));; *) result $((100 + n % 7));; esac");
-    let args = [
-        "--locks",
-        "posix,a,b",
-        "--threads",
-        "1",
-        "--noise",
-        "--json",
-    ];
+    let args = words("--locks posix,a,b --threads 1 --noise --json");
     let output = fake.shm(&args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let result = json(&stdout(&output));
@@ -196,15 +159,7 @@ fn defaults_are_left_to_the_worker() {
 #[test]
 fn columns_are_chosen_by_name() {
     let fake = Fake::new("result 1");
-    let args = [
-        "--locks",
-        "a",
-        "--threads",
-        "1",
-        "--rounds",
-        "1",
-        "--columns",
-    ];
+    let args = words("--locks a --threads 1 --rounds 1 --columns");
     let chosen = fake
         .shm(&[&args[..], &["cs_p999_ns,spins_per_op"]].concat())
         .output()
@@ -228,17 +183,7 @@ fn columns_are_chosen_by_name() {
 #[test]
 fn warm_up_rounds_are_run_and_not_recorded() {
     let fake = Fake::new("result $n");
-    let args = [
-        "--locks",
-        "a,b",
-        "--threads",
-        "1",
-        "--rounds",
-        "1",
-        "--warmup-rounds",
-        "2",
-        "--json",
-    ];
+    let args = words("--locks a,b --threads 1 --rounds 1 --warmup-rounds 2 --json");
     let result = json(&stdout(&fake.shm(&args).output().unwrap()));
     assert_eq!(fake.order().len(), 6);
     assert_eq!(result["results"][0]["rounds"].as_array().unwrap().len(), 1);
@@ -292,15 +237,7 @@ fn a_lock_that_cannot_run_here_is_no_failure() {
 fn a_lock_that_fails_is_reported_and_the_others_go_on() {
     let fake = Fake::new("if [ $lock = a ]; then echo torn data >&2; exit 3; fi; result 5");
     let output = fake
-        .shm(&[
-            "--locks",
-            "a,b",
-            "--threads",
-            "2",
-            "--rounds",
-            "2",
-            "--json",
-        ])
+        .shm(&words("--locks a,b --threads 2 --rounds 2 --json"))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -342,16 +279,8 @@ fn ctrl_c_keeps_what_was_measured() {
     let fake = Fake::new(THIRD_HANGS);
     let fifo = fake.fifo();
     let file = fake.path().join("out.json");
-    let args = [
-        "--locks",
-        "a,b",
-        "--threads",
-        "1",
-        "--rounds",
-        "2",
-        "-o",
-        file.to_str().unwrap(),
-    ];
+    let args = format!("--locks a,b --threads 1 --rounds 2 -o {}", file.display());
+    let args = words(&args);
     let child = fake.shm(&args).spawn().unwrap();
     assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
     // SAFETY: sends a signal to a process that this test started.
@@ -393,16 +322,8 @@ fn a_kill_keeps_what_was_measured() {
     let fake = Fake::new("if [ $n = 3 ]; then echo $$ >$dir/fifo; exec sleep 1000; fi; result $n");
     let fifo = fake.fifo();
     let file = fake.path().join("out.json");
-    let args = [
-        "--locks",
-        "a,b",
-        "--threads",
-        "1",
-        "--rounds",
-        "2",
-        "-o",
-        file.to_str().unwrap(),
-    ];
+    let args = format!("--locks a,b --threads 1 --rounds 2 -o {}", file.display());
+    let args = words(&args);
     let mut child = fake.shm(&args).spawn().unwrap();
     let worker: i32 = fs::read_to_string(&fifo).unwrap().trim().parse().unwrap();
     child.kill().unwrap();
@@ -484,18 +405,7 @@ fn the_options_of_workloads_are_the_workers() {
 
 #[test]
 fn the_real_worker_speaks_the_same_language() {
-    let args = [
-        "bench",
-        "shm",
-        "--monitor",
-        "off",
-        "--locks",
-        "posix,futex",
-        "--threads",
-        "2",
-        "--rounds",
-        "1",
-    ];
+    let args = words("bench shm --monitor off --locks posix,futex --threads 2 --rounds 1");
     let output = run([&args[..], &["--seconds", "0.05", "--warmup", "0", "--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report = json(&stdout(&output));

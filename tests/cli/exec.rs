@@ -5,17 +5,7 @@ use crate::common::*;
 
 #[test]
 fn exec_compares_a_program_under_each_lock() {
-    let args = [
-        "bench",
-        "exec",
-        "--monitor",
-        "off",
-        "--locks",
-        "posix,mcs",
-        "--rounds",
-        "3",
-        "--json",
-    ];
+    let args = words("bench exec --monitor off --locks posix,mcs --rounds 3 --json");
     let program = [
         "--score",
         "score ([0-9]+)",
@@ -89,46 +79,21 @@ fn exec_shows_the_output_of_a_program_that_fails() {
 
 #[test]
 fn exec_of_nothing_is_told_like_run_does() {
-    let output = run([
-        "bench",
-        "exec",
-        "--monitor",
-        "off",
-        "--locks",
-        "posix",
-        "--",
-        "/no/such/program",
-    ]);
+    let output = run(words(
+        "bench exec --monitor off --locks posix -- /no/such/program",
+    ));
     assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
-    let output = run([
-        "bench",
-        "exec",
-        "--monitor",
-        "off",
-        "--locks",
-        "posix",
-        "--score",
-        "x",
-        "true",
-    ]);
+    let output = run(words(
+        "bench exec --monitor off --locks posix --score x true",
+    ));
     assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
 }
 
 #[test]
 fn exec_gives_up_on_a_program_that_hangs() {
-    let output = run([
-        "bench",
-        "exec",
-        "--monitor",
-        "off",
-        "--locks",
-        "posix",
-        "--timeout",
-        "0.2",
-        "--",
-        "sleep",
-        "1000",
-    ]);
+    let output = run(words(
+        "bench exec --monitor off --locks posix --timeout 0.2 -- sleep 1000",
+    ));
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("killed after 0.2 s"),
@@ -139,15 +104,7 @@ fn exec_gives_up_on_a_program_that_hangs() {
 
 #[test]
 fn every_combination_of_threads_and_hogs_is_a_point() {
-    let options = [
-        "--threads",
-        "2,3",
-        "--hogs",
-        "0,1",
-        "--rounds",
-        "1",
-        "--json",
-    ];
+    let options = words("--threads 2,3 --hogs 0,1 --rounds 1 --json");
     let score = ["--score", "score ([0-9]+)", "--", "echo", "score {threads}"];
     let of = ["bench", "exec", "--monitor", "off", "--locks", "posix"];
     let output = run([&of[..], &options, &score].concat());
@@ -201,13 +158,7 @@ fn a_preset_says_what_is_not_installed() {
 
 #[test]
 fn every_preset_runs() {
-    for preset in [
-        "rocksdb",
-        "kyoto",
-        "sysbench-mutex",
-        "sysbench-threads",
-        "memcached",
-    ] {
+    for preset in words("rocksdb kyoto sysbench-mutex sysbench-threads memcached") {
         let output = run([
             "bench",
             "exec",

@@ -134,27 +134,11 @@ fn runs_beside_a_daemon_need_no_privilege_and_are_counted_by_it() {
     let worker = prefix().join("libexec/flexguard/fg-bench");
     let output = unprivileged()
         .env("FLEXGUARD_SOCKET", &daemon.socket)
-        .args([
-            "run",
-            "--lock",
-            "futex",
-            "--monitor",
-            "require",
-            "--stats",
-            "--",
-        ])
+        .args(words("run --lock futex --monitor require --stats --"))
         .arg(&worker)
-        .args([
-            "shm",
-            "--lock",
-            "posix",
-            "--threads",
-            "2",
-            "--seconds",
-            "0.1",
-            "--warmup",
-            "0",
-        ])
+        .args(words(
+            "shm --lock posix --threads 2 --seconds 0.1 --warmup 0",
+        ))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

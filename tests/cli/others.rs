@@ -78,20 +78,10 @@ fn doctor_checks_everything_and_its_exit_code_says_the_verdict() {
     assert_eq!(report["schema"], "flexguard-doctor/1");
     let checks = report["checks"].as_array().unwrap();
     let names: Vec<&str> = checks.iter().map(|c| c["name"].as_str().unwrap()).collect();
-    let expected = [
-        "kernel",
-        "btf",
-        "capabilities",
-        "lockdown",
-        "monitor-program",
-        "bpf-jit",
-        "unprivileged-bpf",
-        "monitor-daemon",
-        "locks",
-        "glibc",
-        "rseq",
-        "slice-extension",
-    ];
+    let expected = words(
+        "kernel btf capabilities lockdown monitor-program bpf-jit unprivileged-bpf monitor-daemon locks
+         glibc rseq slice-extension",
+    );
     assert_eq!(names, expected);
     let works = checks.iter().all(|c| c["state"] != "missing");
     assert_eq!(report["works"], works);
@@ -111,15 +101,7 @@ fn doctor_agrees_with_run_about_the_slice_extension() {
     let report = json(&stdout(&run(["doctor", "--json"])));
     let checks = report["checks"].as_array().unwrap();
     let check = checks.iter().find(|c| c["name"] == "slice-extension");
-    let tas_slice = [
-        "run",
-        "--monitor",
-        "off",
-        "--lock",
-        "tas-slice",
-        "--",
-        "true",
-    ];
+    let tas_slice = words("run --monitor off --lock tas-slice -- true");
     let expected = match run(tas_slice).status.code() {
         Some(0) => "ok",
         Some(125) => "absent",

@@ -411,15 +411,9 @@ fn preempted_holders_are_told() {
     let worker = prefix().join("libexec/flexguard/fg-bench");
     let mut command = flexguard();
     command.env("FLEXGUARD_SOCKET", "/nonexistent/monitor.sock");
-    command.args([
-        "profile",
-        "--lock",
-        "flexguard",
-        "--monitor",
-        "require",
-        "--json",
-        "--",
-    ]);
+    command.args(words(
+        "profile --lock flexguard --monitor require --json --",
+    ));
     let args = "shm --lock posix --threads 8 --seconds 2 --warmup 0 --section-cycles 300000";
     let output = command.arg(worker).args(args.split(' ')).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

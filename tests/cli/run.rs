@@ -317,23 +317,9 @@ fn signals_are_inherited_as_they_were() {
     }
 }
 
-const KEYS: [&str; 15] = [
-    "lock",
-    "monitor",
-    "preempted-critical-sections",
-    "preempted-holders",
-    "preempted-next-waiters",
-    "mode-transitions",
-    "missed",
-    "switches",
-    "registered-processes",
-    "elapsed-seconds",
-    "user-seconds",
-    "system-seconds",
-    "max-rss-kib",
-    "voluntary-switches",
-    "involuntary-switches",
-];
+const KEYS: &str = "lock monitor preempted-critical-sections preempted-holders preempted-next-waiters
+    mode-transitions missed switches registered-processes elapsed-seconds user-seconds system-seconds max-rss-kib
+    voluntary-switches involuntary-switches";
 
 #[test]
 fn the_summary_has_every_key_once() {
@@ -349,7 +335,7 @@ fn the_summary_has_every_key_once() {
         .filter_map(|l| l.split_once(": "))
         .map(|(k, _)| k)
         .collect();
-    assert_eq!(keys, KEYS, "{text}");
+    assert_eq!(keys, words(KEYS), "{text}");
     let summary = summary(&text);
     assert_eq!(summary["lock"], "futex");
     assert_eq!(summary["monitor"], "absent (--monitor off was given)");
@@ -375,7 +361,7 @@ fn the_summary_for_machines_has_the_same_keys() {
         (Some(0), String::new())
     );
     let summary = json(&fs::read_to_string(&file).unwrap());
-    for key in KEYS {
+    for key in words(KEYS) {
         assert!(summary.get(key).is_some(), "{key}: {summary}");
     }
     assert_eq!(summary["switches"], serde_json::Value::Null);
@@ -485,26 +471,13 @@ fn a_pthread_program_is_seen_by_its_own_monitor() {
         return;
     }
     let worker = prefix().join("libexec/flexguard/fg-bench");
-    let program = [
-        worker.to_str().unwrap(),
-        "shm",
-        "--lock",
-        "posix",
-        "--threads",
-        "8",
-        "--seconds",
-        "0.5",
-    ];
+    let program = format!(
+        "{} shm --lock posix --threads 8 --seconds 0.5",
+        worker.display()
+    );
+    let program = words(&program);
     let output = run([
-        &[
-            "run",
-            "--lock",
-            "futex",
-            "--monitor",
-            "require",
-            "--stats",
-            "--",
-        ][..],
+        &words("run --lock futex --monitor require --stats --")[..],
         &program,
     ]
     .concat());

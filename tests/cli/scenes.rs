@@ -88,12 +88,8 @@ fn scenes(fake: &Fake, text: &str, more: &[&str]) -> Output {
     let file = fake.path().join("s.toml");
     fs::write(&file, text).unwrap();
     let out = fake.path().join("out");
-    let args = [
-        "scenes",
-        file.to_str().unwrap(),
-        "-o",
-        out.to_str().unwrap(),
-    ];
+    let args = format!("scenes {} -o {}", file.display(), out.display());
+    let args = words(&args);
     fake.bench(&[&args[..], more].concat()).output().unwrap()
 }
 

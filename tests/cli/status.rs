@@ -33,12 +33,9 @@ fn without_a_monitor_it_says_so() {
         "{}",
         stdout(&output)
     );
-    let output = run([
-        "status",
-        "--json",
-        "--socket",
-        "@flexguard-test-nobody-is-there",
-    ]);
+    let output = run(words(
+        "status --json --socket @flexguard-test-nobody-is-there",
+    ));
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(json(&stdout(&output))["state"], "absent");
     check_schema("status", &[json(&stdout(&output))]);

@@ -11,22 +11,11 @@ use crate::common::*;
 use serde_json::Value;
 
 /// A small paper: three microbenchmarks of two locks.
-const SMALL: [&str; 11] = [
-    "paper",
-    "--quick",
-    "--seconds",
-    "0.01",
-    "--rounds",
-    "6",
-    "--locks",
-    "posix,a",
-    "--only",
-    "shm,hashtable-hogs,runnable",
-    "-o",
-];
+const SMALL: &str =
+    "paper --quick --seconds 0.01 --rounds 6 --locks posix,a --only shm,hashtable-hogs,runnable -o";
 
 fn paper(fake: &Fake, dir: &Path, more: &[&str]) -> Output {
-    let args = [&SMALL[..], &[dir.to_str().unwrap()], more].concat();
+    let args = [&words(SMALL)[..], &[dir.to_str().unwrap()], more].concat();
     fake.bench(&args).output().unwrap()
 }
 
@@ -75,7 +64,7 @@ fn an_interrupted_paper_is_continued() {
         Fake::new("if [ $n = 5 ]; then echo begun >$dir/fifo; sleep 1000; fi; result $((100 + n))");
     let fifo = fake.fifo();
     let dir = fake.path().join("out");
-    let args = [&SMALL[..], &[dir.to_str().unwrap()]].concat();
+    let args = [&words(SMALL)[..], &[dir.to_str().unwrap()]].concat();
     let child = fake.bench(&args).spawn().unwrap();
     assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
     // SAFETY: sends a signal to a process that this test started.
@@ -159,15 +148,7 @@ fn a_paper_is_refused_before_it_begins() {
 #[test]
 fn the_plan_is_shown_and_not_run() {
     let fake = Fake::new("result 1");
-    let args = [
-        "paper",
-        "--quick",
-        "--locks",
-        "posix,a",
-        "--only",
-        "shm,hashtable-hogs",
-        "--plan",
-    ];
+    let args = words("paper --quick --locks posix,a --only shm,hashtable-hogs --plan");
     let output = fake.bench(&args).output().unwrap();
     let text = stdout(&output);
     assert!(
@@ -193,12 +174,7 @@ fn the_real_paper_has_a_plan_on_every_machine() {
             let row = |l: &str| l.split_whitespace().next() == Some(id);
             assert!(text.lines().any(row), "{id}: {text}");
         }
-        for program in [
-            "leveldb-readrandom",
-            "leveldb-fillrandom",
-            "RocksDB",
-            "Kyoto",
-        ] {
+        for program in words("leveldb-readrandom leveldb-fillrandom RocksDB Kyoto") {
             assert!(text.contains(program), "{program}: {text}");
         }
     }
@@ -301,18 +277,11 @@ fn the_papers_claims_are_judged_and_shown() {
     let script = fs::read_to_string(&worker).unwrap();
     fs::write(&worker, script.replacen("#!/bin/sh\n", list, 1)).unwrap();
     let dir = fake.path().join("out");
-    let args = [
-        "paper",
-        "--quick",
-        "--seconds",
-        "0.01",
-        "--rounds",
-        "6",
-        "--only",
-        "raytrace",
-        "-o",
-        dir.to_str().unwrap(),
-    ];
+    let args = format!(
+        "paper --quick --seconds 0.01 --rounds 6 --only raytrace -o {}",
+        dir.display()
+    );
+    let args = words(&args);
     let output = fake.bench(&args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let judged = json(&fs::read_to_string(dir.join("claims.json")).unwrap());
@@ -343,16 +312,7 @@ fn the_papers_claims_are_judged_and_shown() {
 #[test]
 fn rounds_end_when_the_ratio_is_known() {
     let fake = Fake::new("result 100");
-    let args = [
-        "shm",
-        "--locks",
-        "posix,a",
-        "--threads",
-        "2",
-        "--rounds",
-        "20",
-        "--json",
-    ];
+    let args = words("shm --locks posix,a --threads 2 --rounds 20 --json");
     for (more, expected) in [(&[][..], 20), (&["--tell", "1"], 6)] {
         let output = fake.bench(&[&args[..], more].concat()).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -369,7 +329,7 @@ fn two_papers_at_once_in_one_place_are_one_too_many() {
     let fake = Fake::new("if [ $n = 1 ]; then echo begun >$dir/fifo; sleep 1000; fi; result 1");
     let fifo = fake.fifo();
     let dir = fake.path().join("out");
-    let args = [&SMALL[..], &[dir.to_str().unwrap()]].concat();
+    let args = [&words(SMALL)[..], &[dir.to_str().unwrap()]].concat();
     let child = fake.bench(&args).spawn().unwrap();
     assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
     let output = paper(&fake, &dir, &[]);

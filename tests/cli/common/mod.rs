@@ -60,6 +60,11 @@ pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     flexguard().args(args).output().expect("the command starts")
 }
 
+/// A command line of words without spaces.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 pub fn sh(options: &[&str], script: &str) -> Output {
     run([&["run"], options, &["--", "sh", "-c", script]].concat())
 }
