@@ -8,6 +8,7 @@
 #include "interpose/atfork.h"
 
 #include "interpose/real.h"
+#include "locks/parts/load_sampler.h"
 #include "runtime/thread.h"
 #include "sync/parked.h"
 
@@ -72,6 +73,7 @@ EXPORT pid_t _Fork(void)
 	}
 	fgi_thread_after_fork();
 	fork_child();
+	fgi_load_sampler_after_bare_fork();
 	return 0;
 }
 

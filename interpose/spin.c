@@ -86,7 +86,9 @@ EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
 {
 	if (!understood())
 		return fgi_real()->spin_unlock(lock);
-	fgi_held_lower();
+	/* A lock that nobody holds is not counted, and one that another thread has taken not here. */
+	if (fg_likely(fg_thread.held > 0) && fg_load_relaxed(word_of(lock)) != FGI_GLIBC_SPIN_FREE)
+		fgi_held_lower();
 	fg_store_release(word_of(lock), FGI_GLIBC_SPIN_FREE);
 	return 0;
 }

@@ -271,7 +271,7 @@ static void abandoned(void *waiter)
 	if (w->node.writer)
 		fgi_rwlock_write_unlock_slow(w->lock);
 	else
-		fgi_rwlock_read_unlock_slow(w->lock);
+		fgi_rwlock_read_unlock_slow(w->lock, false);
 }
 
 /* In the list, or just taken out of it. */
@@ -413,7 +413,7 @@ int fgi_rwlock_try_read(struct fgi_rwlock *l)
 	return EBUSY;
 }
 
-void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l)
+void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 {
 	if ((fg_load_relaxed(&l->word) & FGI_RW_ENTRIES) && fgi_readers_leave(fgi_readers_entry(l), l))
 		return;
@@ -423,6 +423,8 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l)
 		if (!(word & FGI_RW_READ)) { /* what another thread has locked */
 			uint64_t *entry = fgi_readers_find(l);
 
+			if (!entry && counted)
+				fgi_rwlock_reads(); /* nobody reads: the caller has given up another lock's count */
 			if (!entry || fgi_readers_leave(entry, l))
 				return;
 			continue;

@@ -60,7 +60,7 @@ extern __thread int32_t fgi_reading __attribute__((tls_model("initial-exec"), vi
 
 int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs);
 int fgi_rwlock_write_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs);
-void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l);
+void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted); /* in `held`, which has been lowered */
 void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l);
 void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l);
 
@@ -84,8 +84,8 @@ static inline bool fgi_rwlock_read_biased(struct fgi_rwlock *l)
 		return false;
 	if (fg_likely(fg_load_seq_cst(&l->word) & FGI_RW_BIASED))
 		return true;
-	if (!fgi_readers_leave(entry, l))
-		fgi_rwlock_read_unlock_slow(l); /* another reader has given up this entry, and its own count is ours */
+	if (!fgi_readers_leave(entry, l)) /* another reader has given up this entry, and its own count is ours */
+		fgi_rwlock_read_unlock_slow(l, false);
 	return false;
 }
 
@@ -121,17 +121,20 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l);
 
 static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint32_t word)
 {
+	bool counted = fgi_reading > 0; /* otherwise another thread has taken it, or none */
 	uint32_t next = word - 1;
 
-	fgi_reading--;
-	fgi_held_lower();
+	if (fg_likely(counted)) {
+		fgi_reading--;
+		fgi_held_lower();
+	}
 	if (fg_likely(word == (FGI_RW_READ | 1)))
 		next = 0;
 	else if ((word & (FGI_RW_READ | FGI_RW_ENTRIES)) != FGI_RW_READ || (word & FGI_RW_COUNT) < 2)
 		next = word; /* not here */
 	/* release: pairs with the acquire of the next writer */
 	if (fg_unlikely(next == word) || fg_unlikely(fg_cas_release(&l->word, word, next) != word))
-		fgi_rwlock_read_unlock_slow(l);
+		fgi_rwlock_read_unlock_slow(l, counted);
 }
 
 static inline void fgi_rwlock_unlock(struct fgi_rwlock *l)

@@ -38,12 +38,13 @@ struct fg_cond {
 	}
 
 /* Unlocks the mutex, waits, and locks it again. Its thread counts as waiting before the mutex is free. */
-void fg_cond_wait(struct fg_cond *c, struct fg_mutex *m);
+void fg_cond_wait(struct fg_cond *c, struct fg_mutex *m) FG_REQUIRES(*m);
 
 /* The same until the absolute time `abs` of `clock` (CLOCK_REALTIME or CLOCK_MONOTONIC) at the latest. Returns 0 if a
  * signal or broadcast released the thread, ETIMEDOUT if the time has come, both with the mutex locked again; EINVAL, at
  * once, for another clock or if abs->tv_nsec is not in [0, 1e9). */
-int fg_cond_timedwait(struct fg_cond *c, struct fg_mutex *m, clockid_t clock, const struct timespec *abs);
+int fg_cond_timedwait(struct fg_cond *c, struct fg_mutex *m, clockid_t clock, const struct timespec *abs)
+	FG_REQUIRES(*m);
 
 /* Release one waiter, or all. Whether the caller holds the mutex does not matter. The threads that a broadcast finds
  * asleep are woken one after the other, each when the one before has the mutex. */

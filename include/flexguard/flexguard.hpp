@@ -15,6 +15,7 @@
 #ifndef FLEXGUARD_HPP
 #define FLEXGUARD_HPP
 
+#include <flexguard/annotations.h>
 #include <flexguard/cond.h>
 #include <flexguard/mutex.h>
 #include <flexguard/rwlock.h>
@@ -26,24 +27,6 @@
 #include <mutex>
 #include <system_error>
 #include <utility>
-
-#if defined(__clang__)
-#define FG_CAPABILITY(what) __attribute__((capability(what)))
-#define FG_ACQUIRE(...) __attribute__((acquire_capability(__VA_ARGS__)))
-#define FG_ACQUIRE_SHARED(...) __attribute__((acquire_shared_capability(__VA_ARGS__)))
-#define FG_TRY_ACQUIRE(...) __attribute__((try_acquire_capability(__VA_ARGS__)))
-#define FG_TRY_ACQUIRE_SHARED(...) __attribute__((try_acquire_shared_capability(__VA_ARGS__)))
-#define FG_RELEASE(...) __attribute__((release_capability(__VA_ARGS__)))
-#define FG_RELEASE_SHARED(...) __attribute__((release_shared_capability(__VA_ARGS__)))
-#else
-#define FG_CAPABILITY(what)
-#define FG_ACQUIRE(...)
-#define FG_ACQUIRE_SHARED(...)
-#define FG_TRY_ACQUIRE(...)
-#define FG_TRY_ACQUIRE_SHARED(...)
-#define FG_RELEASE(...)
-#define FG_RELEASE_SHARED(...)
-#endif
 
 namespace flexguard {
 
@@ -98,7 +81,7 @@ public:
 	mutex(const mutex &) = delete;
 	mutex &operator=(const mutex &) = delete;
 
-	void lock() noexcept FG_ACQUIRE()
+	void lock() noexcept FG_ACQUIRE() FG_UNCHECKED
 	{
 		fg_mutex_lock(&mutex_);
 	}
@@ -117,7 +100,7 @@ public:
 		return detail::lock_until(
 			time, [this](clockid_t c, const timespec *t) { return fg_mutex_timedlock(&mutex_, c, t); });
 	}
-	void unlock() noexcept FG_RELEASE()
+	void unlock() noexcept FG_RELEASE() FG_UNCHECKED
 	{
 		fg_mutex_unlock(&mutex_);
 	}
@@ -138,7 +121,7 @@ public:
 	shared_mutex(const shared_mutex &) = delete;
 	shared_mutex &operator=(const shared_mutex &) = delete;
 
-	void lock() FG_ACQUIRE()
+	void lock() FG_ACQUIRE() FG_UNCHECKED
 	{
 		check(fg_rwlock_wrlock(&lock_));
 	}
@@ -157,12 +140,12 @@ public:
 		return detail::lock_until(
 			time, [this](clockid_t c, const timespec *t) { return fg_rwlock_timedwrlock(&lock_, c, t); });
 	}
-	void unlock() noexcept FG_RELEASE()
+	void unlock() noexcept FG_RELEASE() FG_UNCHECKED
 	{
 		fg_rwlock_unlock(&lock_);
 	}
 
-	void lock_shared() FG_ACQUIRE_SHARED()
+	void lock_shared() FG_ACQUIRE_SHARED() FG_UNCHECKED
 	{
 		check(fg_rwlock_rdlock(&lock_));
 	}
@@ -181,7 +164,7 @@ public:
 		return detail::lock_until(
 			time, [this](clockid_t c, const timespec *t) { return fg_rwlock_timedrdlock(&lock_, c, t); });
 	}
-	void unlock_shared() noexcept FG_RELEASE_SHARED()
+	void unlock_shared() noexcept FG_RELEASE_SHARED() FG_UNCHECKED
 	{
 		fg_rwlock_unlock(&lock_);
 	}
@@ -216,7 +199,7 @@ public:
 	{
 		fg_cond_broadcast(&cond_);
 	}
-	void wait(std::unique_lock<mutex> &lock) noexcept
+	void wait(std::unique_lock<mutex> &lock) noexcept FG_UNCHECKED
 	{
 		fg_cond_wait(&cond_, lock.mutex()->native_handle());
 	}
@@ -228,7 +211,7 @@ public:
 	template <class Clock, class Duration>
 	std::cv_status wait_until(std::unique_lock<mutex> &lock, const std::chrono::time_point<Clock, Duration> &time)
 	{
-		auto wait = [this, &lock](clockid_t c, const timespec *t) {
+		auto wait = [this, &lock](clockid_t c, const timespec *t) FG_UNCHECKED {
 			return fg_cond_timedwait(&cond_, lock.mutex()->native_handle(), c, t);
 		};
 

@@ -60,7 +60,7 @@ void fg_inline_slow_lock(struct fg_mutex *m, int attempted);
 void fg_inline_slow_unlock(struct fg_mutex *m);
 void fg_inline_released(struct fg_mutex *m, int ours, int sleeper);
 
-FG_INLINE void fg_mutex_lock(struct fg_mutex *m)
+FG_UNCHECKED FG_INLINE void fg_mutex_lock(struct fg_mutex *m)
 {
 	struct fg_inline_word *word = (struct fg_inline_word *)(void *)m;
 	struct fg_inline_thread *thread = &fg_inline_thread;
@@ -85,7 +85,7 @@ FG_INLINE void fg_mutex_lock(struct fg_mutex *m)
 /* release: x86 keeps the order of stores. The AND is not locked: it need only be atomic against interrupts, since a
  * waiter that goes to sleep first sets its flag and then interrupts every CPU of the process. The same holds for the
  * subtraction that leaves 0 in `pending`, unless a signal handler that locks has changed it. */
-FG_INLINE void fg_mutex_unlock(struct fg_mutex *m)
+FG_UNCHECKED FG_INLINE void fg_mutex_unlock(struct fg_mutex *m)
 {
 	struct fg_inline_word *word = (struct fg_inline_word *)(void *)m;
 	struct fg_inline_thread *thread = &fg_inline_thread;

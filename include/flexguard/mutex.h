@@ -19,6 +19,7 @@
 #ifndef FLEXGUARD_MUTEX_H
 #define FLEXGUARD_MUTEX_H
 
+#include <flexguard/annotations.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -26,7 +27,7 @@
 extern "C" {
 #endif
 
-struct fg_mutex {
+struct FG_CAPABILITY("mutex") fg_mutex {
 	uint64_t opaque[2];
 };
 
@@ -38,18 +39,18 @@ struct fg_mutex {
 	}
 
 /* Waits until the mutex is this thread's. Memory order: acquire. */
-void fg_mutex_lock(struct fg_mutex *m);
+void fg_mutex_lock(struct fg_mutex *m) FG_ACQUIRE(*m);
 
 /* Returns 0 with the mutex, EBUSY without; never waits. */
-int fg_mutex_trylock(struct fg_mutex *m);
+int fg_mutex_trylock(struct fg_mutex *m) FG_TRY_ACQUIRE(0, *m);
 
 /* Waits until the absolute time `abs` of `clock` (CLOCK_REALTIME or CLOCK_MONOTONIC) at the latest. Returns 0 with the
  * mutex, ETIMEDOUT without, EINVAL for another clock or if abs->tv_nsec is not in [0, 1e9). A free mutex is taken even
  * if the time has passed. */
-int fg_mutex_timedlock(struct fg_mutex *m, clockid_t clock, const struct timespec *abs);
+int fg_mutex_timedlock(struct fg_mutex *m, clockid_t clock, const struct timespec *abs) FG_TRY_ACQUIRE(0, *m);
 
 /* Memory order: release. Wakes a parked waiter, if there is one. */
-void fg_mutex_unlock(struct fg_mutex *m);
+void fg_mutex_unlock(struct fg_mutex *m) FG_RELEASE(*m);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #ifndef FLEXGUARD_RWLOCK_H
 #define FLEXGUARD_RWLOCK_H
 
+#include <flexguard/annotations.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -22,7 +23,7 @@
 extern "C" {
 #endif
 
-struct fg_rwlock {
+struct FG_CAPABILITY("read-write lock") fg_rwlock {
 	uint64_t opaque[2];
 };
 
@@ -34,20 +35,21 @@ struct fg_rwlock {
 	}
 
 /* Return 0 with the lock; EDEADLK if this thread holds it for writing; a read lock also EAGAIN if there are 2^26. */
-int fg_rwlock_rdlock(struct fg_rwlock *l);
-int fg_rwlock_wrlock(struct fg_rwlock *l);
+int fg_rwlock_rdlock(struct fg_rwlock *l) FG_ACQUIRE_SHARED(*l);
+int fg_rwlock_wrlock(struct fg_rwlock *l) FG_ACQUIRE(*l);
 
 /* Return 0 with the lock, EBUSY without; never wait. */
-int fg_rwlock_tryrdlock(struct fg_rwlock *l);
-int fg_rwlock_trywrlock(struct fg_rwlock *l);
+int fg_rwlock_tryrdlock(struct fg_rwlock *l) FG_TRY_ACQUIRE_SHARED(0, *l);
+int fg_rwlock_trywrlock(struct fg_rwlock *l) FG_TRY_ACQUIRE(0, *l);
 
 /* As fg_rwlock_rdlock and _wrlock; ETIMEDOUT when the absolute time `abs` of `clock` (CLOCK_REALTIME or
  * CLOCK_MONOTONIC) is reached, EINVAL for another clock or if abs->tv_nsec is not in [0, 1e9). A free lock is taken
  * even if the time has passed. */
-int fg_rwlock_timedrdlock(struct fg_rwlock *l, clockid_t clock, const struct timespec *abs);
-int fg_rwlock_timedwrlock(struct fg_rwlock *l, clockid_t clock, const struct timespec *abs);
+int fg_rwlock_timedrdlock(struct fg_rwlock *l, clockid_t clock, const struct timespec *abs)
+	FG_TRY_ACQUIRE_SHARED(0, *l);
+int fg_rwlock_timedwrlock(struct fg_rwlock *l, clockid_t clock, const struct timespec *abs) FG_TRY_ACQUIRE(0, *l);
 
-void fg_rwlock_unlock(struct fg_rwlock *l);
+void fg_rwlock_unlock(struct fg_rwlock *l) FG_RELEASE_ANY(*l);
 
 #ifdef __cplusplus
 }

@@ -142,6 +142,16 @@ static void fork_child(void)
 	errno = saved;
 }
 
+void fgi_load_sampler_after_bare_fork(void)
+{
+	for (struct fgi_load_sampler *s = samplers; s; s = s->next) {
+		s->wanted = 1; /* nobody is to be woken */
+		if (s->fork_child)
+			s->fork_child();
+		s->on_sample(FGI_LOAD_UNKNOWN);
+	}
+}
+
 void fgi_load_sampler_start(struct fgi_load_sampler *s)
 {
 	bool first = !samplers;

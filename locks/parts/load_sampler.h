@@ -36,6 +36,9 @@ struct fgi_load_sampler {
 /* Once for each sampler, from a constructor. */
 void fgi_load_sampler_start(struct fgi_load_sampler *s);
 
+/* In the child of a fork that runs no handlers (_Fork), where no thread may be started: the load is unknown there. */
+void fgi_load_sampler_after_bare_fork(void);
+
 void fgi_load_sampler_wake(struct fgi_load_sampler *s);
 
 /* Each waiter calls it on its slow path: it keeps the thread awake. */

@@ -7,13 +7,17 @@ export HOME=$scratch GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@
 	GIT_COMMITTER_EMAIL=a@b
 git init -q "$scratch/repository" 2>>"$scratch/err"
 cd "$scratch/repository"
-for commit in $(seq 20); do
-	for file in $(seq 30); do
-		seq "$commit" $((commit * 100 + file)) >"file$file"
-	done
-	git add .
-	git commit -q -m "$commit"
-done
+# 150 commits, each with 60 files that all change: 9,000 blobs.
+seq 150 | awk '{
+	printf "commit refs/heads/main\ncommitter a <a@b> %d +0000\ndata 1\nc\n", 1700000000 + $1
+	for (file = 1; file <= 60; file++) {
+		text = ""
+		for (line = $1; line <= $1 + 2 * file; line++)
+			text = text line * file "\n"
+		printf "M 644 inline directory%d/file%d\ndata %d\n%s\n", file % 7, file, length(text), text
+	}
+}' | git -c fastimport.unpackLimit=100000 fast-import --quiet
+git checkout -q main
 git log -p >"$scratch/before"
 under_lock git -c pack.threads=8 -c gc.auto=0 gc -q --aggressive --prune=now
 under_lock git fsck --full --strict

@@ -15,6 +15,8 @@ ask() { client redis-cli -s "$scratch/socket" -e "$@"; }
 
 start
 client redis-benchmark -s "$scratch/socket" -q -c 10 -P 50 -n 10000 -r 5000 -t set,incr,lpush
+ask info memory
+says '^mem_allocator:jemalloc'
 ask bgsave
 client redis-benchmark -s "$scratch/socket" -q -c 10 -P 50 -n 10000 incr number
 await sh -c "redis-cli -s '$scratch/socket' info persistence | grep -q '^rdb_bgsave_in_progress:0'"

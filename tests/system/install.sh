@@ -33,7 +33,8 @@ $(diff <(echo "$public") <(echo "$exported"))"
 # Every public header stands alone, in C and in C++, under strict warnings.
 for header in "$prefix"/include/flexguard/*.h; do
 	# shellcheck disable=SC2086 # CFLAGS is a list
-	"$CC" $CFLAGS -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$prefix/include" "$header"
+	echo 'extern int what_includes_it;' | "$CC" $CFLAGS -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror \
+		-fsyntax-only -I"$prefix/include" -include "$header" -x c -
 	! command -v c++ >/dev/null ||
 		c++ -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$prefix/include" "$header"
 done
