@@ -12,6 +12,7 @@ mod monitor;
 mod others;
 mod profile;
 mod run;
+mod runs;
 mod scenes;
 mod service;
 mod signals;

@@ -205,25 +205,25 @@ fn a_monitor_is_killed_and_its_successor_goes_on_where_it_ended() {
 }
 
 #[test]
-fn a_directory_that_cannot_hold_pins_is_told_so() {
-    if !bpf("a_directory_that_cannot_hold_pins_is_told_so") {
+fn a_directory_that_cannot_hold_pins_is_told_so_and_not_left_behind() {
+    if !bpf("a_directory_that_cannot_hold_pins_is_told_so_and_not_left_behind") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let output = flexguard()
-        .arg("monitor")
-        .arg("--socket")
-        .arg(dir.path().join("m.sock"))
-        .arg("--pin")
-        .arg(dir.path())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(125));
-    assert!(
-        stderr(&output).contains("BPF file system"),
-        "{}",
-        stderr(&output)
-    );
+    for pins in ["", "new/and/deeper"] {
+        let output = flexguard()
+            .args(["monitor", "--socket", "@flexguard-test-no-pins", "--pin"])
+            .arg(dir.path().join(pins))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(125));
+        assert!(
+            stderr(&output).contains("BPF file system"),
+            "{}",
+            stderr(&output)
+        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
 }
 
 /// The part of a service manager that listens, is told things, and keeps descriptors.

@@ -4,8 +4,9 @@
 #
 #   monitor-killed.sh PREFIX LOCK
 #
-# The worker checks mutual exclusion itself (exit status 3) and that it ends. Collapse means orders of magnitude, so
-# that is what is looked for: less than a twentieth of what the same lock does when it never had a monitor.
+# The worker checks mutual exclusion itself (exit status 3) and that it ends. In the second that begins one second after
+# the kill it is to do what the same lock does without a monitor, on which it falls back. Runs of both take turns; the
+# median of the ratios is 0.74 to 0.93 on a quiet machine, and a third is asked for.
 set -eu
 
 prefix=$1 lock=$2
@@ -28,22 +29,31 @@ throughput() { # file
 	sed -n 's/.*"throughput_ops_per_ms":\([0-9.]*\).*/\1/p' "$1"
 }
 
-start_monitor
-began=$(date +%s%N)
-load 1 3 > "$scratch/killed" &
-worker=$!
-# Kill it once the worker is registered and critical sections are being preempted.
-tries=0
-until monitor_status && grep -q '^preempted-holders: [1-9]' "$scratch/status"; do
-	tries=$((tries + 1))
-	[ $tries -lt 1000 ] || { echo "no critical section was ever preempted"; cat "$scratch/status"; exit 1; }
-done
-kill_monitor
-# So that all of the throughput is from after the kill.
-[ $(($(date +%s%N) - began)) -lt 3000000000 ] || { echo "the monitor was killed too late to measure what comes after"; exit 1; }
-wait "$worker" || { echo "the worker failed after its monitor was killed: $?"; exit 1; }
+killed_under_load() {
+	start_monitor
+	began=$(date +%s%N)
+	load 1 3 > "$scratch/killed" &
+	worker=$!
+	tries=0
+	until monitor_status && grep -q '^preempted-holders: [1-9]' "$scratch/status"; do
+		tries=$((tries + 1))
+		[ $tries -lt 1000 ] || { echo "no critical section was ever preempted"; cat "$scratch/status"; exit 1; }
+	done
+	# What is counted begins 3 s after the start, and is to begin one second after the kill.
+	passed=$(($(date +%s%N) - began))
+	[ $passed -lt 2000000000 ] || { echo "critical sections were preempted too late to measure what comes after"; exit 1; }
+	sleep "$(awk -v ns=$((2000000000 - passed)) 'BEGIN { print ns / 1e9 }')"
+	kill_monitor
+	wait "$worker" || { echo "the worker failed after its monitor was killed: $?"; exit 1; }
+}
 
-load 1 0 > "$scratch/never" # no monitor listens there any more
-killed=$(throughput "$scratch/killed") never=$(throughput "$scratch/never")
-echo "$lock: killed under load $killed ops/ms, never a monitor $never ops/ms"
-awk -v k="$killed" -v n="$never" 'BEGIN { exit !(n > 0 && k > n / 20) }'
+for round in 1 2 3; do
+	killed_under_load
+	load 1 0 > "$scratch/never" # no monitor listens there any more
+	killed=$(throughput "$scratch/killed") never=$(throughput "$scratch/never")
+	echo "$lock, $round: killed under load $killed ops/ms, without a monitor $never ops/ms"
+	awk -v k="$killed" -v n="$never" 'BEGIN { print k / n }' >> "$scratch/ratios"
+done
+median=$(sort -g "$scratch/ratios" | sed -n 2p)
+echo "$lock: median $median"
+awk -v m="$median" 'BEGIN { exit !(m > 1 / 3) }'

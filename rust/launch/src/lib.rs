@@ -8,6 +8,7 @@
 //! | `musl`    | programs of another C library, which no lock can be put into             |
 //! | `preload` | the environment that puts a lock's interposer into a program              |
 //! | `attach`  | the monitor of a run: the machine's daemon, one of our own, or none       |
+//! | `runs`    | the monitor that concurrent runs of root share                            |
 //! | `child`   | the program as a child process, waited for together with signals          |
 //! | `signals` | signals that are held back while a program runs                           |
 //! | `output`  | stdout and stderr without panics                                          |
@@ -21,6 +22,7 @@ pub mod musl;
 pub mod output;
 pub mod prefix;
 mod preload;
+pub mod runs;
 pub mod signals;
 
 pub use attach::MonitorMode;

@@ -41,6 +41,33 @@ pub(crate) struct Kept {
     pub maps: Vec<(String, OwnedFd)>,
     /// Everything else: links, and maps of another layout. To be dropped once our own programs are attached.
     stale: Vec<(String, OwnedFd)>,
+    /// What was made to keep it in.
+    made: MadeDirectories,
+}
+
+/// Directories that go again, the last first, unless the monitor has something to keep in them.
+#[derive(Debug, Default)]
+struct MadeDirectories(Vec<PathBuf>);
+
+impl MadeDirectories {
+    /// Makes `path`, and those above it that are not there.
+    fn make(path: &Path) -> io::Result<MadeDirectories> {
+        let mut missing: Vec<_> = path.ancestors().take_while(|p| !p.exists()).collect();
+        let mut made = MadeDirectories::default();
+        while let Some(directory) = missing.pop().filter(|d| !d.as_os_str().is_empty()) {
+            fs::create_dir(directory)?;
+            made.0.push(directory.into());
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for MadeDirectories {
+    fn drop(&mut self) {
+        for directory in self.0.iter().rev() {
+            let _ = fs::remove_dir(directory); // one that is in use by now stays
+        }
+    }
 }
 
 impl Kept {
@@ -62,10 +89,14 @@ impl Keeper {
 
     /// Takes what was kept. `wanted` are the maps without which the others are of no use.
     pub(crate) fn take(&mut self, wanted: &[&str]) -> Result<Kept, Error> {
+        let mut made = MadeDirectories::default();
         let found = match self {
             Keeper::Nobody => Vec::new(),
             Keeper::Manager(found) => std::mem::take(found),
-            Keeper::Directory(path) => pinned(path).map_err(pin_error(path))?,
+            Keeper::Directory(path) => {
+                made = MadeDirectories::make(path).map_err(pin_error(path))?;
+                pinned(path).map_err(pin_error(path))?
+            }
         };
         let prefix = map_prefix();
         let (maps, stale): (Vec<_>, Vec<_>) = found
@@ -79,7 +110,7 @@ impl Keeper {
             .iter()
             .all(|name| maps.iter().any(|(m, _)| m == name))
         {
-            return Ok(Kept { maps, stale });
+            return Ok(Kept { maps, stale, made });
         }
         let incomplete = maps
             .into_iter()
@@ -88,23 +119,31 @@ impl Keeper {
         Ok(Kept {
             maps: Vec::new(),
             stale,
+            made,
         })
     }
 
     /// Has `links`, and the maps unless they were kept already, kept from now on, and the predecessor's links no longer.
     pub(crate) fn put<'a>(
         &self,
-        kept: Kept,
+        mut kept: Kept,
         maps: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,
         links: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,
     ) -> Result<(), Error> {
-        for (name, fd) in maps.filter(|(name, _)| kept.map(name).is_none()) {
-            self.put_one(&(map_prefix() + name), fd)?;
+        let maps = maps.map(|(name, fd)| (map_prefix() + name, name, fd));
+        let maps = maps.filter(|(_, name, _)| kept.map(name).is_none());
+        // The predecessor's links have other names: both are there for a moment.
+        let links =
+            links.map(|(name, fd)| (format!("{PREFIX}link-{name}-{}", process::id()), name, fd));
+        let mut put: Vec<String> = Vec::new();
+        for (name, _, fd) in maps.chain(links) {
+            if let Err(error) = self.put_one(&name, fd) {
+                put.iter().for_each(|name| drop(self.forget(name))); // the error says what failed first
+                return Err(error);
+            }
+            put.push(name);
         }
-        for (name, fd) in links {
-            // The predecessor's have other names: both are there for a moment.
-            self.put_one(&format!("{PREFIX}link-{name}-{}", process::id()), fd)?;
-        }
+        kept.made.0.clear();
         for (name, _) in &kept.stale {
             self.forget(name)?;
         }
@@ -152,7 +191,6 @@ impl Keeper {
 }
 
 fn pinned(directory: &Path) -> io::Result<Vec<(String, OwnedFd)>> {
-    fs::create_dir_all(directory)?;
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name().to_string_lossy().into_owned();

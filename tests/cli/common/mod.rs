@@ -10,6 +10,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub const FLEXGUARD: &str = env!("CARGO_BIN_EXE_flexguard");
 
@@ -48,9 +49,13 @@ pub fn flexguard() -> Command {
 }
 
 pub fn clean(command: &mut Command) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // Each another: runs that are told of the same place share a monitor.
+    let nowhere = format!("/nonexistent/{}-{number}.sock", std::process::id());
     command
         .env("FLEXGUARD_PREFIX", prefix())
-        .env("FLEXGUARD_SOCKET", "/nonexistent/monitor.sock")
+        .env("FLEXGUARD_SOCKET", nowhere)
         .env_remove("LD_PRELOAD")
         .env_remove("NOTIFY_SOCKET");
     signals_as_in_a_login(command);

@@ -9,8 +9,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use flexguard_launch::attach::{SOCKET_ENV, Served};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
-use flexguard_launch::output;
-use flexguard_launch::signals;
+use flexguard_launch::{output, runs, signals};
 use flexguard_monitor::{DomainKind, Keeper, Options, SocketName, Stats};
 use sd_notify::NotifyState;
 use serde::Serialize;
@@ -58,6 +57,10 @@ pub struct Monitor {
     /// registered, and their critical sections are counted meanwhile. Under systemd the service manager keeps them.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "status")]
     pin: Option<PathBuf>,
+
+    /// Serve the runs of root that ask for it, and end with the last
+    #[arg(long, hide = true)]
+    of_runs: bool,
 
     /// Print JSON, one object a line: when ready, when ended (with the counters), or the status
     #[arg(long)]
@@ -150,6 +153,10 @@ impl Subcommand for Monitor {
     ];
 
     fn run(self) -> Result<Status> {
+        if self.of_runs {
+            runs::serve()?;
+            return Ok(Status::Exited(0));
+        }
         let socket = socket(self.socket.as_deref())?;
         if self.status {
             status(&self, &socket)

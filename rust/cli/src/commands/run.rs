@@ -16,6 +16,7 @@ use flexguard_launch::attach::{Attachment, SOCKET_ENV};
 use flexguard_launch::child::{self, Child, Status};
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
+use flexguard_launch::runs::Lease;
 use flexguard_launch::{Preload, locks, musl, output, signals};
 
 use super::Subcommand;
@@ -73,7 +74,7 @@ impl Subcommand for Run {
                 ("lock", "The lock that was used."),
                 (
                     "monitor",
-                    "active: loaded for this run. active (shared daemon): its counters cover the whole machine. absent: with the reason.",
+                    "active: loaded for this run, as --stats does. active (shared daemon): its counters cover the whole machine. absent: with the reason.",
                 ),
                 (
                     "preempted-critical-sections",
@@ -204,12 +205,17 @@ impl Subcommand for Run {
     }
 }
 
-/// Without a summary the command stays only if it has to serve a monitor for the program.
+/// Without a summary the command stays only if the program's monitor depends on it.
 fn run_quietly(args: &Run, mut command: Command) -> Result<Status> {
     if let Some(monitor) = Attachment::find_without_loading(args.monitor.mode())? {
         return Err(become_program(command, &monitor));
     }
     signals::hold()?;
+    if let Some(lease) = Lease::take() {
+        command.env(SOCKET_ENV, lease.socket());
+        lease.hold()?;
+        return Ok(Child::spawn(&mut command)?.stand_in()?.status);
+    }
     let monitor = Attachment::find(args.monitor.mode())?;
     if !monitor.is_active() {
         if !args.quiet {

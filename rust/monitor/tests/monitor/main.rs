@@ -10,6 +10,7 @@ mod fuzz;
 mod harness;
 mod hostile;
 mod lifecycle;
+mod logged;
 mod mutants;
 mod privileges;
 mod protocol;

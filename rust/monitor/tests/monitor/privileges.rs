@@ -10,7 +10,7 @@ use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid};
 use crate::harness::{Helper, ROLE_ENV, ends_with_us, is_root, register, start};
 use crate::victim::{block_offset, die_with, say};
 
-const NOBODY: u32 = 65534;
+pub const NOBODY: u32 = 65534;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 

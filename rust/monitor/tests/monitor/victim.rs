@@ -151,6 +151,7 @@ fn play(role: &str) {
         ("thousand", _) => scale::play_thousand(&socket),
         ("lives", _) => scale::play_lives(&socket),
         ("serve", _) => scale::play_serve(),
+        ("send", kind) => crate::logged::play_send(&socket, kind),
         ("crowd", _) => hostile::play_crowd(&socket),
         ("many-threads", _) => hostile::play_many_threads(&socket),
         ("exec-of-critical", _) => hostile::play_exec_of_critical(&socket),
