@@ -43,6 +43,7 @@ refuses '--hogs' "${shm[@]}" --hogs 99999
 refuses '--lock-count' "${shm[@]}" --lock-count 0
 refuses '--hold-sleep-us' "${shm[@]}" --hold-sleep-us 2000000
 refuses '--hold-sleep-every' "${shm[@]}" --hold-sleep-every 0
+refuses '--slice-us' "${shm[@]}" --slice-us 200000
 refuses '--trace-us' "${shm[@]}" --trace-us 1
 refuses "'--buckets'" "${shm[@]}" --buckets 7
 table=(hashtable --lock posix --threads 2 --seconds 0.1)

@@ -57,6 +57,7 @@ static void print_setup(const struct fgb_round *round)
 	round->workload->describe();
 	fgb_json_count("hold_sleep_us", round->run.hold_sleep_ns / 1000);
 	fgb_json_count("hold_sleep_every", round->run.hold_sleep_every);
+	fgb_json_count("slice_us", round->slice_us);
 	fgb_json_count("hogs", round->hog_count);
 	fgb_json_count("sample", round->run.sample);
 	fgb_json_text("compiler", COMPILER);

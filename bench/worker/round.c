@@ -16,6 +16,7 @@
 
 #include "bench/worker/json.h"
 #include "bench/worker/random.h"
+#include "bench/worker/slice.h"
 #include "runtime/monitor.h"
 #include "runtime/thread.h"
 
@@ -93,6 +94,8 @@ static void *work(void *argument)
 	w->tid = gettid();
 	if (round->nice.count && setpriority(PRIO_PROCESS, (id_t)w->tid, w->nice))
 		w->error = errno;
+	else if (round->slice_us)
+		w->slice_error = fgb_set_slice(round->slice_us);
 	sem_post(&w->round->started);
 	if (round->ramps) {
 		fgb_ramp_work(w);
@@ -160,6 +163,11 @@ static int start_threads(struct fgb_round *round, uint64_t *started)
 		if (round->workers[i].error) {
 			fprintf(stderr, "fg-bench: cannot set nice level %d: %s\n", round->workers[i].nice,
 				strerror(round->workers[i].error));
+			return FGB_FAILED;
+		}
+		if (round->workers[i].slice_error) {
+			fprintf(stderr, "fg-bench: cannot set a time slice of %lu us: %s (Linux 6.12 can)\n",
+				round->slice_us, strerror(round->workers[i].slice_error));
 			return FGB_FAILED;
 		}
 	}
@@ -332,6 +340,8 @@ static const struct fgb_option every_operation[] = {
 	FGB_OPTION_NUMBER("--hold-sleep-us", "us that the holder sleeps in its section", 0, 1e6, &given.hold_sleep_us),
 	FGB_OPTION_NUMBER("--hold-sleep-every", "in every how many of a thread's sections", 1, 1e9,
 			  &given.hold_sleep_every),
+	FGB_OPTION_NUMBER("--slice-us", "time slice of each thread, 100 or more us (0: the scheduler's)", 0, 100000,
+			  &round.slice_us),
 	FGB_OPTION_FLAG("--ramp", "threads go from one to --threads and back within the round", &round.ramps),
 	FGB_OPTIONS_END,
 };

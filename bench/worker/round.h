@@ -21,9 +21,10 @@ struct fgb_worker { /* one thread; the main thread reads what it has written aft
 	struct fgb_thread state;
 	struct fgb_round *round;
 	pthread_t thread;
-	pid_t tid; /* these three are written before `started` is posted */
+	pid_t tid; /* these four are written before `started` is posted */
 	int nice;
 	int error;          /* of setting `nice` */
+	int slice_error;    /* of setting the time slice */
 	struct fgb_run run; /* of a ramp: this thread's own */
 	sem_t resume;       /* of a ramp: posted when `run.phase` is no longer FGB_PAUSE */
 };
@@ -46,6 +47,7 @@ struct fgb_round {
 	double warmup;
 	uint64_t hog_count;
 	uint64_t trace_us;
+	uint64_t slice_us;      /* 0: as the scheduler has it */
 	struct fgb_levels nice; /* dealt to the threads in turn; none: as the process has it */
 	struct fgb_run run;
 	struct fgb_mark begin, end;

@@ -121,6 +121,68 @@ fn a_paper_of_something_else_is_not_continued() {
     );
 }
 
+/// A record that a full disk or a copy cut short is named and stays; everything else is measured, or kept.
+#[test]
+fn a_damaged_record_is_left_out_and_the_rest_goes_on() {
+    let fake = Fake::new("result $((100 + n))");
+    let dir = fake.path().join("out");
+    assert_eq!(paper(&fake, &dir, &[]).status.code(), Some(0));
+    let damaged = dir.join("shm.json");
+    let whole = fs::read_to_string(&damaged).unwrap();
+    let half = &whole[..whole.len() / 2];
+    fs::write(&damaged, half).unwrap();
+    fs::remove_file(dir.join("hashtable-hogs.json")).unwrap();
+    let kept = fs::read_to_string(dir.join("runnable.json")).unwrap();
+    let output = paper(&fake, &dir, &[]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let told = |l: &str| l.contains("left out") && l.contains("shm.json");
+    assert!(text.lines().any(told), "{text}");
+    assert!(stdout(&output).lines().any(told), "{}", stdout(&output));
+    assert_eq!(fs::read_to_string(&damaged).unwrap(), half);
+    assert_eq!(result(&dir.join("hashtable-hogs.json"))["complete"], true);
+    let results = |text: &str| json(text)["results"].clone();
+    let now = fs::read_to_string(dir.join("runnable.json")).unwrap();
+    assert_eq!(results(&now), results(&kept));
+    assert_eq!(paper(&fake, &dir, &["--fresh"]).status.code(), Some(0));
+    assert_eq!(result(&damaged)["complete"], true);
+}
+
+/// A lock that fails with many threads has its other points; a figure that nothing was measured for is named.
+#[test]
+fn a_number_of_threads_that_a_lock_cannot_bear_costs_that_point_alone() {
+    let worker =
+        "if [ $lock,$threads = a,8 ]; then echo 'a: 4 threads at most' >&2; exit 1; fi; result 100";
+    let fake = Fake::new(worker);
+    let file = fake.path().join("t.toml");
+    let text = "version = 1\ntitle = \"few threads\"\n[[scene]]\nname = \"few\"\nworkload = \"shm\"\n\
+                locks = [\"posix\", \"a\"]\nthreads = [2, 8]\nseconds = 0.01\nrounds = 2\n";
+    fs::write(&file, text).unwrap();
+    let dir = fake.path().join("out");
+    let places = [file.to_str().unwrap(), "-o", dir.to_str().unwrap()];
+    let output = fake
+        .bench(&[&["scenes"], &places[..]].concat())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("4 threads at most"),
+        "{}",
+        stderr(&output)
+    );
+    let result = result(&dir.join("few.json"));
+    let rounds = |e: &Value| e["rounds"].as_array().unwrap().len();
+    let measured: Vec<usize> = result["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(rounds)
+        .collect();
+    assert_eq!(measured, [2, 2, 2, 0]);
+    let page = fs::read_to_string(dir.join("report.html")).unwrap();
+    assert!(page.contains("Failed: a 8 threads in round 1: "));
+}
+
 #[test]
 fn a_paper_is_refused_before_it_begins() {
     let fake = Fake::new("result 1");
@@ -234,8 +296,8 @@ fn the_papers_applications_are_run_kept_and_shown() {
         let beside = result(&dir.join(format!("{name}-hogs.json")));
         assert_eq!(
             beside["results"].as_array().unwrap().len(),
-            2,
-            "{name}: 4 hogs"
+            6,
+            "{name}: the same beside 4 hogs"
         );
         for entry in alone["results"]
             .as_array()

@@ -108,6 +108,9 @@ pub struct Judged {
     pub reason: String,
     /// What showed the reason.
     pub experiment: String,
+    /// The title of the result that it was judged by; empty: there is none.
+    #[serde(skip)]
+    pub result: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -334,6 +337,7 @@ impl Claim {
                 verdict,
                 reason: reason.says,
                 experiment: reason.experiment,
+                result: document.map_or(String::new(), |d| d.title.clone()),
             }
         };
         self.locks.iter().map(of_lock).collect()

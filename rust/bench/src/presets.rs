@@ -91,11 +91,14 @@ impl Preset {
             .find(|(program, _)| which(program).is_err())
     }
 
+    /// How many threads those that do a given work each need 2 seconds with, on two contexts.
+    pub const USUAL_THREADS: f64 = 4.0;
+
     /// About how long a run takes.
-    pub fn seconds(self, scale: f64) -> f64 {
+    pub fn seconds(self, scale: f64, threads: f64) -> f64 {
         match self {
-            Self::SysbenchThreads | Self::Memcached => 2.0 * scale + 0.5,
-            _ => 2.0 * scale,
+            Self::SysbenchThreads | Self::Memcached => (2.0 * scale).ceil() + 0.5,
+            _ => 2.0 * scale * threads / Self::USUAL_THREADS,
         }
     }
 

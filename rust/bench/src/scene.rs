@@ -121,8 +121,9 @@ struct Scene {
     /// Of the short version, where its seconds are too few for this scene.
     #[serde(rename = "quick-seconds")]
     quick_seconds: Option<f64>,
-    /// Of a program: seconds after which a run is given up.
+    /// Of a program: seconds after which a run is given up, or ended and counts as so long.
     timeout: Option<f64>,
+    longest: Option<f64>,
 }
 
 /// The scenes of a file, ready to be measured.
@@ -515,6 +516,7 @@ fn program(
     let mut exec = Exec::new(locks, argv, preset);
     exec.scale = s.scale.unwrap_or(1.0);
     exec.timeout = s.timeout.unwrap_or(exec.timeout);
+    exec.longest = s.longest;
     let of_round =
         |name: &str, value: &Option<Spanned<Value>>| match (value, catalogue.of_round(name)) {
             (Some(value), Some(choice)) => numbers(value.get_ref(), choice)

@@ -261,10 +261,13 @@ impl Session<'_> {
             .map(|(before, after)| Counts { before, after });
         Ok(match outcome {
             Outcome::Interrupted(signal) => Measured::Interrupted(signal),
-            Outcome::TimedOut(text) => Measured::Failed(runner::with_tail(
-                &format!("killed after {} s", limit.as_secs_f64()),
-                &text,
-            )),
+            Outcome::TimedOut(text) => {
+                let killed = format!("killed after {} s", limit.as_secs_f64());
+                self.workload.at_limit(limit).map_or_else(
+                    || Measured::Failed(runner::with_tail(&killed, &text)),
+                    Measured::Good,
+                )
+            }
             Outcome::Ended(run) => self.judge(&run, subject, counts.as_ref()),
         })
     }

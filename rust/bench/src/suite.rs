@@ -19,7 +19,7 @@ use crate::document::Document;
 use crate::html;
 use crate::options::Plan;
 use crate::pipeline::{self, write_plots};
-use crate::plot::FigureSpec;
+use crate::plot::{self, FigureSpec};
 use crate::progress::Progress;
 use crate::session::{self, Session};
 use crate::sink::{self, Sink};
@@ -75,8 +75,13 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
         forget(dir, &suite.experiments)?;
     }
     signals::hold()?;
-    let recorded = recorded(dir, &others)?;
-    let begun = begun(dir, &suite.experiments)?;
+    let (recorded, mut unreadable) = recorded(dir, &others);
+    let begun = begun(dir, &mut suite.experiments, &mut unreadable)?;
+    for failure in &unreadable {
+        output::note(&format!("flexguard: left out: {failure}\n"));
+    }
+    let told = |failure: &Failure| format!("{failure} (it stays; --fresh measures anew)");
+    suite.left_out.extend(unreadable.iter().map(told));
     let ids = suite.experiments.iter().map(|e| e.id.as_str());
     let known = ids
         .zip(&begun)
@@ -93,7 +98,7 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
     if interrupted.is_some() {
         output::note("flexguard: interrupted; run the same command again to continue\n");
     }
-    let failed = documents.iter().any(|d| !d.failures.is_empty());
+    let failed = !unreadable.is_empty() || documents.iter().any(|d| !d.failures.is_empty());
     Ok(match interrupted {
         Some(signal) => Status::Signaled(signal),
         None => Status::Exited(u8::from(failed)),
@@ -124,13 +129,16 @@ fn judge(
     Ok(judged)
 }
 
-/// What the directory has of experiments that were not asked for this time.
-fn recorded(dir: &Path, others: &[Experiment]) -> Result<Vec<(String, Document)>> {
-    others
-        .iter()
-        .filter(|e| record(dir, e).is_file())
-        .map(|e| Ok((e.id.clone(), Document::read(&record(dir, e))?)))
-        .collect()
+/// What the directory has of experiments that were not asked for this time, and why some of it cannot be read.
+fn recorded(dir: &Path, others: &[Experiment]) -> (Vec<(String, Document)>, Vec<Failure>) {
+    let (mut documents, mut unreadable) = (Vec::new(), Vec::new());
+    for experiment in others.iter().filter(|e| record(dir, e).is_file()) {
+        match Document::read(&record(dir, experiment)) {
+            Ok(document) => documents.push((experiment.id.clone(), document)),
+            Err(failure) => unreadable.push(failure),
+        }
+    }
+    (documents, unreadable)
 }
 
 /// Leaves those that are asked for; returns the others.
@@ -177,13 +185,31 @@ fn forget(dir: &Path, experiments: &[Experiment]) -> Result<()> {
     Ok(())
 }
 
-/// What the directory has of the experiments.
-fn begun(dir: &Path, experiments: &[Experiment]) -> Result<Vec<Option<Document>>> {
-    let read = |e: &Experiment| {
-        let path = record(dir, e);
-        path.is_file().then(|| Document::read(&path)).transpose()
-    };
-    experiments.iter().map(read).collect()
+/// What the directory has of the experiments. One whose record cannot be read is not measured, and the others are; an
+/// error if no other is left.
+fn begun(
+    dir: &Path,
+    experiments: &mut Vec<Experiment>,
+    unreadable: &mut Vec<Failure>,
+) -> Result<Vec<Option<Document>>> {
+    let mut documents = Vec::new();
+    for experiment in std::mem::take(experiments) {
+        let path = record(dir, &experiment);
+        match path.is_file().then(|| Document::read(&path)).transpose() {
+            Ok(document) => {
+                documents.push(document);
+                experiments.push(experiment);
+            }
+            Err(failure) => unreadable.push(failure),
+        }
+    }
+    match unreadable.pop() {
+        Some(failure) if experiments.is_empty() => Err(failure),
+        last => {
+            unreadable.extend(last);
+            Ok(documents)
+        }
+    }
 }
 
 fn measure(
@@ -333,6 +359,9 @@ fn conclusion(
                 "  cannot run here: {}: {}\n",
                 missing.subject, missing.reason
             ));
+        }
+        for title in plot::without_data(document) {
+            text.push_str(&format!("  no data for the figure: {title}\n"));
         }
         if !document.complete {
             text.push_str("  INCOMPLETE\n");

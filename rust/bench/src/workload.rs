@@ -65,6 +65,11 @@ pub trait Workload {
     /// What a run that ended well measured, or why it is none.
     fn read(&self, run: &Run, subject: &str, counted: Option<&Counts>) -> Result<Reading, String>;
 
+    /// What a run measured that was ended at its limit; None: that is a failure.
+    fn at_limit(&self, _limit: Duration) -> Option<Reading> {
+        None
+    }
+
     /// About how long a run takes; None: no telling.
     fn run_seconds(&self, point: &Point) -> Option<f64>;
 }

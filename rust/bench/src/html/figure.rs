@@ -19,6 +19,7 @@ pub fn of(figure: &Figure, part: &str) -> Result<Markup> {
     Ok(html! {
         figure id={ (part) "-" (figure.id) } {
             div role="img" aria-label=(label) { (PreEscaped(svg)) }
+            @if !figure.paper.is_empty() { figcaption { "The paper prints: " (figure.paper) "." } }
             // A table of thousands of samples helps no reader.
             @if figure.shape != Shape::Trace { (numbers(figure)) }
         }

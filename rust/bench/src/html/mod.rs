@@ -38,7 +38,10 @@ pub fn page(documents: &[&Document], judged: &[Judged], title: Option<&str>) -> 
         (_, Some(title)) => title.to_owned(),
         _ => format!("{} benchmarks of locks", documents.len()),
     };
-    let parts = documents.iter().enumerate().map(|(i, d)| section(d, i));
+    let parts = documents
+        .iter()
+        .enumerate()
+        .map(|(i, d)| section(d, i, judged));
     let parts = parts.collect::<Result<Vec<Markup>>>()?;
     let page = html! {
         (DOCTYPE)
@@ -201,7 +204,34 @@ fn line(verdict: &Verdict) -> Markup {
     }
 }
 
-fn section(document: &Document, index: usize) -> Result<Markup> {
+/// What the papers print of what a section shows, and behind it what was measured here.
+fn printed(judged: &[Judged]) -> Markup {
+    let printed = |a: &Judged, b: &Judged| (&a.place, &a.published) == (&b.place, &b.published);
+    let groups = || judged.chunk_by(|a, b| (&a.claim, &a.place) == (&b.claim, &b.place));
+    html! {
+        @if !judged.is_empty() {
+            details.printed {
+                summary {
+                    "The papers print "
+                    @for (i, group) in judged.chunk_by(printed).enumerate() {
+                        @if i > 0 { "; " }
+                        (group[0].published) " (" (group[0].place) ")"
+                    }
+                    ". Here:"
+                }
+                div.scroll tabindex="0" role="region" aria-label="What the papers print" {
+                    table.claims {
+                        @for group in groups() { tbody { @for i in 0..group.len() { (row(group, i)) } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn section(document: &Document, index: usize, judged: &[Judged]) -> Result<Markup> {
+    let has_number = |j: &&Judged| j.result == document.title && !j.published.is_empty();
+    let beside: Vec<Judged> = judged.iter().filter(has_number).cloned().collect();
     let id = format!("part-{}", index + 1);
     let most = document.results.iter().map(|e| e.rounds.len()).max();
     let rounds = match most.unwrap_or(0) {
@@ -219,6 +249,10 @@ fn section(document: &Document, index: usize) -> Result<Markup> {
             h2 id={ (id) "-title" } { (document.title) }
             p.lead { (rounds) "; " (prose::noise(document)) "." }
             @for figure in &figures { (figure) }
+            @for title in plot::without_data(document) {
+                (note(&format!("No figure without data: {title}.")))
+            }
+            (printed(&beside))
             (results(document))
             @for failed in &document.failures {
                 (note(&format!(

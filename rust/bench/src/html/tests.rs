@@ -67,8 +67,11 @@ fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
         verdict: Verdict::Fails,
         reason: "one waiter".into(),
         experiment: "bench shm: 9 and 8".into(),
+        result: testing::document().title,
     };
-    let page = page(&[&testing::document()], &[judged], None).unwrap();
+    let mut document = testing::document();
+    document.figures[0].paper = "30,000 times".into();
+    let page = page(&[&document], &[judged], None).unwrap();
     for part in [
         "What the papers claim",
         "Fig. 3a",
@@ -80,6 +83,8 @@ fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
         "The experiments behind the reasons",
         "bench shm: 9 and 8",
         "1 does not hold",
+        "The papers print a tenth (Fig. 3a). Here:",
+        "The paper prints: 30,000 times.",
     ] {
         assert!(page.contains(part), "{part}");
     }

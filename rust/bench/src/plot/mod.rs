@@ -37,6 +37,9 @@ pub struct FigureSpec {
     /// Bars of several measures instead of one: a group a part, and one figure a point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+    /// What the paper prints of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub paper: String,
 }
 
 /// One of several measures that a figure sets side by side.
@@ -83,6 +86,7 @@ pub struct Figure {
     pub series: Vec<Series>,
     /// What a reader must know besides the axis titles.
     pub note: Option<String>,
+    pub paper: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -107,17 +111,25 @@ pub struct Dot {
 
 /// Every figure of a document for which there is something to show.
 pub fn figures(document: &Document) -> Vec<Figure> {
-    let mut figures: Vec<Figure> = document
-        .figures
-        .iter()
-        .flat_map(|spec| match spec.shape {
-            Shape::Trace => traces(document, spec),
-            Shape::Ramp => ramp::figures(document, spec),
-            Shape::Lines => lines(document, spec),
-            Shape::Bars if !spec.parts.is_empty() => parts(document, spec),
-            Shape::Bars => vec![bars(document, spec)],
-        })
-        .collect();
+    let specs = document.figures.iter();
+    specs.flat_map(|spec| of(document, spec)).collect()
+}
+
+/// The titles of the figures for which there is nothing to show.
+pub fn without_data(document: &Document) -> Vec<&str> {
+    let specs = document.figures.iter();
+    let empty = specs.filter(|spec| of(document, spec).is_empty());
+    empty.map(|spec| spec.title.as_str()).collect()
+}
+
+fn of(document: &Document, spec: &FigureSpec) -> Vec<Figure> {
+    let mut figures = match spec.shape {
+        Shape::Trace => traces(document, spec),
+        Shape::Ramp => ramp::figures(document, spec),
+        Shape::Lines => lines(document, spec),
+        Shape::Bars if !spec.parts.is_empty() => parts(document, spec),
+        Shape::Bars => vec![bars(document, spec)],
+    };
     figures.retain(|f| f.series.iter().any(|s| !s.points.is_empty()));
     figures
 }
@@ -289,6 +301,7 @@ fn blank(document: &Document, spec: &FigureSpec, shape: Shape) -> Figure {
         contexts: None,
         series: Vec::new(),
         note: None,
+        paper: spec.paper.clone(),
     }
 }
 
