@@ -45,9 +45,10 @@ pub fn list(names: &[String]) -> String {
     }
 }
 
-/// A ratio: `1.25×`
+/// A ratio: `1.25×`; `∞×` where the other did nothing.
 pub fn times(ratio: f64) -> String {
     match ratio {
+        r if r >= 1e12 => "∞×".into(),
         r if r >= 100.0 => format!("{r:.0}×"),
         r if r >= 10.0 => format!("{r:.1}×"),
         r => format!("{r:.2}×"),
@@ -188,5 +189,6 @@ mod tests {
             ["0.04 %", "1.2 %", "25 %"]
         );
         assert_eq!([1.234, 12.34, 123.4].map(times), ["1.23×", "12.3×", "123×"]);
+        assert_eq!(times(50.0f64.exp()), "∞×");
     }
 }

@@ -205,11 +205,13 @@ pub fn find(prefix: &Prefix, name: &str) -> Result<PathBuf> {
         })
         .collect();
     names.sort();
+    let known = match names.join(", ") {
+        none if none.is_empty() => "none are installed (`make workers` does)".into(),
+        names => format!("there are: {names}"),
+    };
     Err(
-        Failure::new(format_args!("there are no scenes called '{name}'")).advice(format_args!(
-            "there are: {}; or give the path of a file",
-            names.join(", ")
-        )),
+        Failure::new(format_args!("there are no scenes called '{name}'"))
+            .advice(format_args!("{known}; or give the path of a file")),
     )
 }
 
