@@ -150,7 +150,7 @@ fn a_damaged_record_is_left_out_and_the_rest_goes_on() {
 
 /// A lock that fails with many threads has its other points; a figure that nothing was measured for is named.
 #[test]
-fn a_number_of_threads_that_a_lock_cannot_bear_costs_that_point_alone() {
+fn a_number_of_threads_that_a_lock_refuses_costs_that_point_alone() {
     let worker =
         "if [ $lock,$threads = a,8 ]; then echo 'a: 4 threads at most' >&2; exit 1; fi; result 100";
     let fake = Fake::new(worker);

@@ -71,7 +71,7 @@ static void counts(int n)
 	const char *lock = getenv("FG_TEST_LOCK");
 	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
 
-	if (block && (strcmp(lock, "flexguard") == 0 || strcmp(lock, "futex") == 0))
+	if (block && lock && (strcmp(lock, "flexguard") == 0 || strcmp(lock, "futex") == 0))
 		CHECK_IS(block->held + (block->pending != 0), n);
 }
 
