@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::common::daemon::{Process, wait_for};
 use crate::common::*;
 
+/// Says where it registers, and stays until its input ends.
+const STAY: [&str; 3] = ["sh", "-c", "echo $FLEXGUARD_SOCKET; read line"];
+
 /// Where a service would be, and is not. Runs that are told of the same place share a monitor.
 struct Place(String);
 
@@ -42,7 +45,7 @@ impl Place {
 
     /// A run that stays until its input ends, and where its program registers.
     fn stay(&self) -> (Process, String) {
-        let mut run = self.run(&["sh", "-c", "echo $FLEXGUARD_SOCKET; read line"]);
+        let mut run = self.run(&STAY);
         let socket = said(&mut run);
         (run, socket)
     }
@@ -106,9 +109,7 @@ fn concurrent_runs_share_one_monitor_which_ends_with_the_last() {
     };
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
         // All three start before one of them is heard.
-        let mut runs: Vec<_> = (0..3)
-            .map(|_| Some(place.run(&["sh", "-c", "echo $FLEXGUARD_SOCKET; read line"])))
-            .collect();
+        let mut runs: Vec<_> = (0..3).map(|_| Some(place.run(&STAY))).collect();
         let sockets: Vec<_> = runs.iter_mut().flatten().map(said).collect();
         assert!(sockets.iter().all(|s| *s == sockets[0]), "{sockets:?}");
         let monitors = wait_for("the others to give up", || {

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include FGI_LOCK_FILE
+#include "bench/worker/slice.h"
 #include "runtime/arch/arch.h"
 #include "tests/check.h"
 #ifndef FG_INTERPOSED
@@ -28,7 +29,7 @@
 
 #define WORKERS 4
 #define PREEMPTOR_PRIORITY 10
-#define SHORT_SLICE_NS 100000u
+#define SHORT_SLICE_US 100u
 #define BURST 2000         /* preemptions */
 #define MOVE_EVERY 20      /* preemptions, if there is another CPU */
 #define LONG_WAIT 30000u   /* cycles: others have run meanwhile */
@@ -127,22 +128,13 @@ static const void *first_node(void)
 }
 #endif
 
-/* The kernel's struct sched_attr, which libc does not declare. */
-struct slice_request {
-	uint32_t size, policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime, deadline, period;
-};
-
 /* From 6.12 on a thread may ask for a short slice: then the workers take turns often, and wait for each other in more
  * ways. Elsewhere the request is taken and means nothing. */
 static void ask_for_short_slices(void)
 {
-	struct slice_request request = {.size = sizeof(request), .policy = SCHED_OTHER, .runtime = SHORT_SLICE_NS};
+	int error = fgb_set_slice(SHORT_SLICE_US);
 
-	CHECK(syscall(SYS_sched_setattr, 0, &request, 0) == 0, "sched_setattr: %m");
+	CHECK(error == 0 || error == ENOTSUP, "sched_setattr: %s", strerror(error));
 }
 
 static void loiter(uint32_t spins)
