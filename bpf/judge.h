@@ -63,55 +63,61 @@ static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_cou
 	return FG_KIND_NONE;
 }
 
-static __always_inline __u64 user_register(const struct pt_regs *regs, __u32 reg)
-{
-	switch (reg) {
-	case FG_REG_AX:
-		return regs->ax;
-	case FG_REG_BX:
-		return regs->bx;
-	case FG_REG_CX:
-		return regs->cx;
-	case FG_REG_DX:
-		return regs->dx;
-	case FG_REG_SI:
-		return regs->si;
-	case FG_REG_DI:
-		return regs->di;
-	case FG_REG_FLAGS:
-		return regs->flags;
-	default:
-		return 0;
-	}
-}
-
-static __always_inline bool window_holds(const struct fg_window *window, const struct pt_regs *regs)
-{
-	return window->reg == FG_REG_NONE || (user_register(regs, window->reg) & window->mask) == window->value;
-}
-
-/* If prev was in the kernel, the registers are still the ones it entered with. */
-static __always_inline bool in_window(struct task_struct *task, const struct fg_process_record *process)
-{
-	const struct pt_regs *regs;
+/* Where a thread was in user mode: the registers that a window may ask for, by enum fg_reg. */
+struct fg_user_registers {
 	__u64 ip;
+	__u64 value[FG_REG_COUNT];
+};
+
+static __always_inline bool window_holds(const struct fg_window *window, const struct fg_user_registers *at)
+{
+	__u32 reg = window->reg;
+
+	if (reg == FG_REG_NONE)
+		return true;
+	return ((reg < FG_REG_COUNT ? at->value[reg] : 0) & window->mask) == window->value;
+}
+
+/* Not static: the verifier follows a static function on each path that calls it, which takes it 80 ms of a loop of
+ * FG_MAX_WINDOWS. */
+__noinline bool fg_search_windows(const struct fg_process_record *process, const struct fg_user_registers *at)
+{
 	__u32 i;
 
-	if (!process->n_windows)
-		return false;
-	regs = (const struct pt_regs *)bpf_task_pt_regs(task);
-	ip = regs->ip;
-	if (ip <= process->lo || ip > process->hi)
+	if (!process || !at)
 		return false;
 	for (i = 0; i < FG_MAX_WINDOWS; i++) {
 		const struct fg_window *window = &process->windows[i];
 
 		if (i >= process->n_windows)
 			break;
-		if (ip > window->begin && ip <= window->end && window_holds(window, regs))
+		if (at->ip > window->begin && at->ip <= window->end && window_holds(window, at))
 			return true;
 	}
 	return false;
+}
+
+/* If prev was in the kernel, the registers are still the ones it entered with. */
+static __always_inline bool in_window(struct task_struct *task, const struct fg_process_record *process)
+{
+	struct fg_user_registers at;
+	const struct pt_regs *regs;
+
+	if (!process->n_windows)
+		return false;
+	regs = (const struct pt_regs *)bpf_task_pt_regs(task);
+	at.ip = regs->ip;
+	if (at.ip <= process->lo || at.ip > process->hi)
+		return false;
+	at.value[FG_REG_NONE] = 0;
+	at.value[FG_REG_AX] = regs->ax;
+	at.value[FG_REG_BX] = regs->bx;
+	at.value[FG_REG_CX] = regs->cx;
+	at.value[FG_REG_DX] = regs->dx;
+	at.value[FG_REG_SI] = regs->si;
+	at.value[FG_REG_DI] = regs->di;
+	at.value[FG_REG_FLAGS] = regs->flags;
+	return fg_search_windows(process, &at);
 }
 
 static __always_inline enum fg_kind judge(struct task_struct *task, const struct fg_process_record *process,
