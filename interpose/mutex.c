@@ -178,7 +178,8 @@ bool fgi_mutex_grants(struct fgi_waiter *first)
 {
 	struct fgi_mutex *m = mutex_of(first->mutex);
 
-	if (!is_normal(first->mutex) || !is_mine(m))
+	/* With priorities it is the mutex that decides among them. */
+	if (!is_normal(first->mutex) || !is_mine(m) || fg_unlikely(fg_load_relaxed(&fgi_waiters_ranked)))
 		return false;
 	if (m->due && m->due_forks == fgi_forks) {
 		m->due->last->next = first;

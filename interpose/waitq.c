@@ -9,6 +9,7 @@
 #include "interpose/atfork.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"
+#include "runtime/policy.h"
 #include "runtime/thread.h"
 
 /* A static lock and the lists that it guards, one for each condition variable with waiters. `word`: 0 free, 1 held,
@@ -107,6 +108,27 @@ static void take_out(struct fgi_waiter **link, struct fgi_waiter *w)
 		w->next->prev = w->prev;
 	else
 		first->last = w->prev;
+	w->list = 0;
+	w->next = NULL;
+	w->last = w;
+}
+
+uint32_t fgi_waiters_ranked;
+
+static uint8_t priority_of(const struct fgi_waiter *w)
+{
+	return fg_load_relaxed(&w->priority);
+}
+
+/* The first of the highest priority. */
+static struct fgi_waiter *most_urgent(struct fgi_waiter *first)
+{
+	struct fgi_waiter *most = first;
+
+	for (struct fgi_waiter *w = first; w; w = w->next)
+		if (priority_of(w) > priority_of(most))
+			most = w;
+	return most;
 }
 
 /* No lock from here to the end of the grants: the waiter is in no list, and its thread waits for the grant. */
@@ -140,6 +162,7 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
 	w->state = FGI_WAITING;
 	w->granted_ns = 0;
 	w->in_flight = false;
+	w->priority = 0;
 	w->cond = q;
 	w->forks = fgi_forks;
 	b = lock(q);
@@ -150,6 +173,13 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
 
 bool fgi_waiter_sleep(struct fgi_waiter *w, clockid_t clock, const struct timespec *abs)
 {
+	if (fg_load_relaxed(&w->state) == FGI_WAITING) {
+		uint8_t priority = fgi_priority();
+
+		fg_store_relaxed(&w->priority, priority);
+		if (priority)
+			fg_store_relaxed(&fgi_waiters_ranked, 1);
+	}
 	if (fg_cas_relaxed(&w->state, FGI_WAITING, FGI_ASLEEP) > FGI_ASLEEP)
 		return true;
 	return fgi_futex_wait(&w->state, FGI_ASLEEP, clock, abs) != ETIMEDOUT;
@@ -179,7 +209,9 @@ static struct fgi_waiter *take(const void *cond, struct fgi_waitq *q)
 	struct fgi_waiter **link = find(b, cond), *w = *link;
 
 	if (w) {
-		take_first(link);
+		if (fg_unlikely(fg_load_relaxed(&fgi_waiters_ranked)))
+			w = most_urgent(w);
+		take_out(link, w);
 		w->grant = FGI_SIGNALLED;
 	}
 	if (q && (!*link || (*link)->cond != cond))
@@ -200,6 +232,30 @@ void fgi_waitq_pass(const void *cond)
 	fgi_waiters_grant(w);
 }
 
+/* Those of one priority keep their order. A priority changes once at most, when its waiter falls asleep. */
+static struct fgi_waiter *by_priority(struct fgi_waiter *first)
+{
+	struct fgi_waiter *sorted = NULL, **end = &sorted, *last = NULL;
+
+	while (first) {
+		uint8_t most = priority_of(most_urgent(first));
+
+		for (struct fgi_waiter **link = &first, *w; (w = *link) != NULL;) {
+			if (priority_of(w) != most) {
+				link = &w->next;
+				continue;
+			}
+			*link = w->next;
+			*end = last = w;
+			end = &w->next;
+		}
+		*end = NULL;
+	}
+	if (sorted)
+		sorted->last = last;
+	return sorted;
+}
+
 struct fgi_waiter *fgi_waitq_take_all(struct fgi_waitq *q)
 {
 	struct bucket *b = lock(q);
@@ -211,7 +267,7 @@ struct fgi_waiter *fgi_waitq_take_all(struct fgi_waitq *q)
 	unlock(b);
 	for (struct fgi_waiter *each = w; each; each = each->next)
 		each->grant = FGI_BROADCAST;
-	return w;
+	return fg_load_relaxed(&fgi_waiters_ranked) ? by_priority(w) : w;
 }
 
 bool fgi_waitq_busy(const void *cond)

@@ -31,8 +31,9 @@ struct fgi_waiter {
 	uint64_t granted_ns;        /* CLOCK_MONOTONIC; 0: not known. Before the state says that it is granted */
 	uint32_t forks;             /* of this process when the waiter joined */
 	uint32_t state;
-	uint32_t grant; /* what it is granted as, once it is out of the list: FGI_SIGNALLED or FGI_BROADCAST */
-	bool in_flight; /* woken by an unlock: the mutex counts it until it arrives (M6). Before it is granted */
+	uint32_t grant;   /* what it is granted as, once it is out of the list: FGI_SIGNALLED or FGI_BROADCAST */
+	uint8_t priority; /* of its thread (runtime/policy.h), once that sleeps */
+	bool in_flight;   /* woken by an unlock: the mutex counts it until it arrives (M6). Before it is granted */
 };
 
 /* The first bytes of a pthread_cond_t of ours; all zero at the start. All else is in static memory and in the waiters:
@@ -71,15 +72,18 @@ static inline bool fgi_waitq_idle(const struct fgi_waitq *q)
 	return !fg_load_relaxed(&q->waited);
 }
 
-/* Take out the oldest waiter, or all, by `next` and with the `last` of the first; NULL if there is none. The caller
- * sees to it that each is granted. */
+/* Has a waiter with a priority ever slept here? Until then the order of arrival is the order of priority. */
+extern uint32_t fgi_waiters_ranked __attribute__((visibility("hidden")));
+
+/* Take out the oldest waiter of the highest priority, or all in that order, by `next` and with the `last` of the first;
+ * NULL if there is none. The caller sees to it that each is granted. */
 struct fgi_waiter *fgi_waitq_take_first(struct fgi_waitq *q);
 struct fgi_waiter *fgi_waitq_take_all(struct fgi_waitq *q);
 
 /* Grants waiters that were taken out, and wakes those that sleep. The last access to each. */
 void fgi_waiters_grant(struct fgi_waiter *first);
 
-/* Signals the oldest waiter of the condition variable at this address, if there is one. Touches waiters only (C4). */
+/* Signals a waiter of the condition variable at this address, if there is one. Touches waiters only (C4). */
 void fgi_waitq_pass(const void *cond);
 
 /* Has the condition variable waiters, in this process? */

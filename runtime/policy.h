@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a waiter may yield. */
+/* What this thread's policy means to a waiter: whether it may yield, and whether it comes before others. */
 #ifndef FGI_POLICY_H
 #define FGI_POLICY_H
 
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Has this thread a real-time policy? Then a yield lets no thread of lower priority run, and under SCHED_DEADLINE it
  * gives the rest of the period away. */
@@ -16,6 +17,20 @@ static inline bool fgi_real_time(void)
 	errno = saved;
 	return policy > 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
 	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_BATCH && (policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE;
+}
+
+/* By which the kernel orders the threads that sleep in a futex: 0 for most, 1 to 99 with a real-time policy, 100 under
+ * SCHED_DEADLINE. */
+static inline uint8_t fgi_priority(void)
+{
+	int saved = errno;
+	struct sched_param param = {0};
+
+	if (!fgi_real_time())
+		return 0;
+	sched_getparam(0, &param);
+	errno = saved;
+	return param.sched_priority > 0 ? (uint8_t)param.sched_priority : 100;
 }
 
 #endif

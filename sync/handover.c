@@ -7,7 +7,8 @@
 
 /* The parked waiters. With the list locked. */
 struct census {
-	struct fgi_parked *writer, *reader; /* the first of each */
+	struct fgi_parked *writer; /* the first of the highest priority */
+	struct fgi_parked *reader; /* the first */
 	uint64_t now_ns;
 	uint32_t readers;
 	bool more_writers, reader_reserved, more_writers_reserved;
@@ -27,7 +28,12 @@ static struct census count(const struct fgi_parked_list *list, const struct fgi_
 			c.reader = c.reader ? c.reader : p;
 			c.readers++;
 			c.reader_reserved |= p->reserved;
-		} else if (!c.writer) {
+		} else if (!c.writer || p->priority > c.writer->priority) {
+			if (c.writer) {
+				c.more_writers = true;
+				c.more_writers_due |= c.writer_due;
+				c.more_writers_reserved |= c.writer->reserved;
+			}
 			c.writer = p;
 			c.writer_due = p->since_ns <= due_ns;
 		} else {
@@ -39,7 +45,7 @@ static struct census count(const struct fgi_parked_list *list, const struct fgi_
 	return c;
 }
 
-/* Takes the first writer out of the list, or all readers. Returns them by `next`. */
+/* Takes the writer out of the list, or all readers. Returns them by `next`. */
 static struct fgi_parked *take_out(struct fgi_parked_list *list, const struct fgi_rwlock *l, const struct census *c,
 				   bool writer)
 {

@@ -27,6 +27,7 @@ struct fgi_parked {
 	uint32_t self;     /* its thread, as a lock word names it */
 	uint32_t forks;    /* of this process when it parked */
 	uint32_t state;
+	uint8_t priority; /* of its thread (runtime/policy.h) */
 	bool writer;
 	bool reserved; /* it has waited for so long that the next release must hand the lock over */
 };

@@ -6,6 +6,7 @@
 #include "runtime/cleanup.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"
+#include "runtime/policy.h"
 #include "runtime/spin.h"
 #include "runtime/spin_budget.h"
 #include "sync/awake.h"
@@ -302,6 +303,7 @@ static int wait_turn(struct wait *w)
 		return 0;
 	if (fgi_past_deadline(&w->deadline))
 		return worth_a_try(w) && w->tries < TRIES ? 0 : ETIMEDOUT;
+	w->node.priority = w->node.writer ? fgi_priority() : 0;
 	if (!enter_list(w))
 		return 0;
 	switch (sleep_or_leave(w)) {

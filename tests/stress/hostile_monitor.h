@@ -29,20 +29,42 @@ static inline uint64_t hostile_random(uint64_t *state)
 	return *state;
 }
 
-static inline void hostile_slices(uint64_t r, uint64_t now)
+static inline void hostile_slices(struct fg_shared *page, uint64_t r, uint64_t now)
 {
 	const uint64_t ends[] = {0, now - 1000000, now + r % 20000, now + 4000000};
 
-	fg_store_relaxed(&hostile.page.tick_ns, r % 3 ? 1000000 : 0);
+	fg_store_relaxed(&page->tick_ns, r % 3 ? 1000000 : 0);
 	for (unsigned int cpu = 0; cpu < FG_CPUS; cpu++)
-		fg_store_relaxed(&hostile.page.slice_end_ns[cpu], ends[(r >> 8) % 4]);
+		fg_store_relaxed(&page->slice_end_ns[cpu], ends[(r >> 8) % 4]);
 }
 
-/* Some of the process's threads have these names. */
-static inline void hostile_sleepers(uint64_t r)
+/* Some threads have these names. */
+static inline void hostile_sleepers(struct fg_shared *page, uint32_t first, uint64_t r)
 {
-	for (uint32_t name = (uint32_t)getpid(), end = name + 64; name < end; name++, r >>= 1)
-		fg_store_relaxed(&hostile.page.off_cpu[name % FG_OFF_CPU], r & 1 ? name | (uint32_t)(r & 2) << 30 : 0);
+	for (uint32_t name = first, end = name + 64; name < end; name++, r >>= 1)
+		fg_store_relaxed(&page->off_cpu[name % FG_OFF_CPU], r & 1 ? name | (uint32_t)(r & 2) << 30 : 0);
+}
+
+/* Changes the mode, and returns for how long it lasts: three in four a moment, the fourth no time at all. */
+static inline struct timespec hostile_flip(struct fg_shared *page, uint64_t r, uint32_t first_sleeper)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+	if (r % 512 == 1) { /* dead, with whatever counter it had */
+		fg_store_relaxed(&page->heartbeat_ns, now - FG_HEARTBEAT_DEAD_NS - 1);
+		hostile.deaths++;
+	} else {
+		fg_store_relaxed(&page->heartbeat_ns, now);
+	}
+	fg_store_relaxed(&page->num_preempted_cs, (uint32_t)(r >> 20) % 3);
+	if (r % 4 == 2)
+		hostile_slices(page, r, now);
+	if (r % 4 == 1)
+		hostile_sleepers(page, first_sleeper, r >> 8);
+	fg_store_relaxed(&hostile.flips, hostile.flips + 1);
+	if (r % 4 == 0)
+		return (struct timespec){0};
+	return (struct timespec){.tv_nsec = (long)(r % 8 ? r % 60000 : r % 3000000)};
 }
 
 static void *hostile_run(void *unused)
@@ -51,22 +73,9 @@ static void *hostile_run(void *unused)
 
 	(void)unused;
 	while (!fg_load_relaxed(&hostile.stop)) {
-		uint64_t r = hostile_random(&seed), now = fgi_now_ns(CLOCK_MONOTONIC);
-		struct timespec nap = {.tv_nsec = (long)(r % 8 ? r % 60000 : r % 3000000)};
+		struct timespec nap = hostile_flip(&hostile.page, hostile_random(&seed), (uint32_t)getpid());
 
-		if (r % 512 == 1) { /* dead, with whatever counter it had */
-			fg_store_relaxed(&hostile.page.heartbeat_ns, now - FG_HEARTBEAT_DEAD_NS - 1);
-			hostile.deaths++;
-		} else {
-			fg_store_relaxed(&hostile.page.heartbeat_ns, now);
-		}
-		fg_store_relaxed(&hostile.page.num_preempted_cs, (uint32_t)(r >> 20) % 3);
-		if (r % 4 == 2)
-			hostile_slices(r, now);
-		if (r % 4 == 1)
-			hostile_sleepers(r >> 8);
-		fg_store_relaxed(&hostile.flips, hostile.flips + 1);
-		if (r % 4) /* three in four flips last a moment, the fourth follows at once */
+		if (nap.tv_nsec)
 			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 	}
 	return NULL;
