@@ -212,8 +212,7 @@ fn an_interrupt_keeps_the_finished_rounds() {
         let runs = fs::read_to_string(&count).unwrap_or_default();
         (runs.lines().count() == 11).then_some(())
     });
-    // SAFETY: no pointers are passed; the child has not been reaped.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGINT));
     let advice = json(&stdout(&output));

@@ -283,8 +283,7 @@ fn ctrl_c_keeps_what_was_measured() {
     let args = words(&args);
     let child = fake.shm(&args).spawn().unwrap();
     assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
-    // SAFETY: sends a signal to a process that this test started.
-    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGINT));
     assert!(

@@ -152,10 +152,7 @@ fn a_shared_monitor_that_is_killed_is_replaced() {
     };
     wait_for("the worker", || registered(&socket));
     let before = place.monitors();
-    let killed = Command::new("kill")
-        .args(["-9", &before[0].to_string()])
-        .status();
-    assert!(killed.unwrap().success());
+    kill(before[0], libc::SIGKILL);
     wait_for("another monitor", || {
         (place.monitors().len() == 1 && place.monitors() != before).then_some(())
     });

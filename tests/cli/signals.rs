@@ -17,7 +17,7 @@ const ANSWER: &str = r#"
     while :; do sleep 0.05; done
 "#;
 
-fn start(options: &[&str], script: &str) -> (Child, BufReader<std::process::ChildStdout>, i32) {
+fn start(options: &[&str], script: &str) -> (Child, BufReader<std::process::ChildStdout>, u32) {
     let mut child = flexguard()
         .arg("run")
         .args(options)
@@ -41,11 +41,6 @@ fn line(reader: &mut impl BufRead) -> String {
     line.trim_end().to_owned()
 }
 
-fn kill(pid: i32, signal: i32) {
-    // SAFETY: sends a signal to a process that this test started.
-    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
-}
-
 #[test]
 fn signals_sent_to_the_command_reach_the_program() {
     let (child, mut out, _) = start(&["--monitor", "off", "--stats"], ANSWER);
@@ -59,10 +54,10 @@ fn signals_sent_to_the_command_reach_the_program() {
         (libc::SIGWINCH, "WINCH"),
     ];
     for (signal, name) in names {
-        kill(child.id() as i32, signal);
+        kill(child.id(), signal);
         assert_eq!(line(&mut out), format!("got {name}"));
     }
-    kill(child.id() as i32, libc::SIGALRM);
+    kill(child.id(), libc::SIGALRM);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(9));
     assert!(
@@ -78,7 +73,7 @@ fn a_program_killed_through_the_command_is_reported_as_killed() {
         &["--monitor", "off", "--stats"],
         "echo ready $$; exec sleep 100",
     );
-    kill(child.id() as i32, libc::SIGTERM);
+    kill(child.id(), libc::SIGTERM);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
     assert!(

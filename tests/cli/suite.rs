@@ -67,8 +67,7 @@ fn an_interrupted_paper_is_continued() {
     let args = [&words(SMALL)[..], &[dir.to_str().unwrap()]].concat();
     let child = fake.bench(&args).spawn().unwrap();
     assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
-    // SAFETY: sends a signal to a process that this test started.
-    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGINT));
     assert!(
@@ -395,8 +394,7 @@ fn two_papers_at_once_in_one_place_are_one_too_many() {
     let child = fake.bench(&args).spawn().unwrap();
     assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
     let output = paper(&fake, &dir, &[]);
-    // SAFETY: sends a signal to a process that this test started.
-    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    kill(child.id(), libc::SIGTERM);
     child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(

@@ -227,18 +227,11 @@ fn the_counters_of_domains_are_shown_at_both_sizes() {
 
 #[test]
 fn every_end_restores_the_terminal() {
-    for signal in ["INT", "TERM", "HUP"] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let terminal = Terminal::start("t", 80, 24, "@flexguard-test-nobody-is-there");
         terminal.wait_until_shown(&["no monitor listens"]);
         assert_eq!(terminal.ask("#{alternate_on}"), "1");
-        let pid = terminal.read("pid").unwrap();
-        assert!(
-            Command::new("kill")
-                .args(["-s", signal, &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        kill(terminal.read("pid").unwrap().parse().unwrap(), signal);
         terminal.is_restored();
     }
     let terminal = Terminal::start("t", 80, 24, "@flexguard-test-nobody-is-there");

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{flexguard, prefix};
+use super::{flexguard, kill, prefix};
 
 /// Far beyond what anything here takes on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,8 +37,7 @@ impl Process {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: no pointers are passed; the child has not been reaped.
-        assert_eq!(unsafe { libc::kill(self.pid() as i32, signal) }, 0);
+        kill(self.pid(), signal);
     }
 
     /// Ends it by that signal, and says its exit code.

@@ -65,6 +65,12 @@ pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     flexguard().args(args).output().expect("the command starts")
 }
 
+/// Sends a signal to a process that the test started.
+pub fn kill(pid: u32, signal: i32) {
+    // SAFETY: no memory is involved.
+    assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
+}
+
 /// A command line of words without spaces.
 pub fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
