@@ -33,7 +33,7 @@ struct fg_process_record {
 	fg_u64 flags;  /* FG_WANT_*, of all images together */
 	fg_u64 domain; /* given with its first image, and kept; a child has its parent's */
 
-	/* Written by the sched_switch hook, for who looks at the monitor; a registration may lose a few. */
+	/* Written by the sched_switch hook, for what shows the monitor's state; a registration may lose a few. */
 	fg_u64 preempted_holders;
 	fg_u64 preempted_next_waiters;
 	fg_u64 preempted_ns; /* time that its threads were off CPU while they were counted */

@@ -37,7 +37,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the monitor looks whether its server still works.
 const LOOK: u16 = 1000;
 
-/// What the monitor says to who holds a lease: it serves.
+/// What the monitor says to a run that holds a lease: it serves.
 const SERVES: u8 = b's';
 /// Another one is there already.
 const TAKEN: u8 = b't';
@@ -139,7 +139,7 @@ fn connect() -> io::Result<UnixStream> {
     Ok(connection)
 }
 
-/// Who connected, or who listens, is of this user.
+/// The process at the other end is this user's.
 fn is_ours(connection: &UnixStream) -> bool {
     let peer = socket::getsockopt(connection, sockopt::PeerCredentials);
     peer.is_ok_and(|peer| peer.uid() == geteuid().as_raw())

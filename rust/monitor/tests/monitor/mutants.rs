@@ -2,7 +2,7 @@
 //! The tests' own test: the kernel half is broken in one place after the other, and each time the test that is to
 //! notice must fail.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,9 @@ include!("../../bpf_flags.rs");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// What the slowest test needs, and then some: a test that does not end by itself has noticed, too.
 const LONGEST: Duration = Duration::from_secs(40);
-/// Written by who runs a test that takes a CPU, read by who runs another. Where one of two CPUs is taken, a test's thread
-/// that waits for the counter to fall may share the other one with its holder: it never runs while the holder does.
+/// Locked for writing while a test runs that takes a CPU, for reading while another runs. Where one of two CPUs is taken, a
+/// test's thread that waits for the counter to fall may share the other one with its holder: it never runs while the holder
+/// does.
 static CPUS: RwLock<()> = RwLock::new(());
 /// Each has a monitor of its own, and every switch on the machine runs all of them.
 const MOST_LANES: usize = 4;
@@ -55,14 +56,13 @@ fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
     object
 }
 
-/// Runs tests of this executable with that kernel half. None: they had to be ended.
-fn run(object: &Path, tests: &[&str], lane: usize) -> Option<Output> {
-    let alone = tests.iter().any(|test| takes_a_cpu(test));
+/// Runs a test of this executable with that kernel half. None: it had to be ended.
+fn run(object: &Path, test: &str, lane: usize) -> Option<Output> {
+    let alone = takes_a_cpu(test);
     let _alone = alone.then(|| CPUS.write().unwrap());
     let _shared = (!alone).then(|| CPUS.read().unwrap());
     let mut child = ends_with_us(&mut Command::new(env::current_exe().unwrap()))
-        .args(["--exact", "--test-threads=1"])
-        .args(tests)
+        .args(["--exact", test])
         .env(OBJECT_ENV, object)
         .env(LANE_ENV, lane.to_string())
         .stdout(Stdio::piped())
@@ -71,7 +71,7 @@ fn run(object: &Path, tests: &[&str], lane: usize) -> Option<Output> {
         .unwrap();
     let begin = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if begin.elapsed() > LONGEST * tests.len() as u32 {
+        if begin.elapsed() > LONGEST {
             child.kill().unwrap();
             child.wait().unwrap();
             return None;
@@ -92,7 +92,7 @@ fn judged_here() -> impl Iterator<Item = &'static Mutant> {
 
 /// Whether the test that is to notice the mutant failed.
 fn is_noticed(mutant: &Mutant, object: &Path, lane: usize) -> bool {
-    let Some(output) = run(object, &[mutant.caught_by], lane) else {
+    let Some(output) = run(object, mutant.caught_by, lane) else {
         return true;
     };
     let loaded = output.status.code() != Some(NOT_LOADED);
@@ -112,17 +112,11 @@ fn takes_a_cpu(test: &str) -> bool {
     TAKING.contains(&test)
 }
 
-/// With the right kernel half the tests pass in every lane, beside the other lanes or alone.
-fn control(right: &Path, lane: usize) {
-    let caught_by = judged_here().map(|mutant| mutant.caught_by);
-    let tests: BTreeSet<&str> = caught_by.collect();
-    let (alone, shared): (Vec<&str>, Vec<&str>) =
-        tests.into_iter().partition(|test| takes_a_cpu(test));
-    for tests in [shared, alone] {
-        let output = run(right, &tests, lane).expect("with the right kernel half the tests end");
-        let passed = format!("{} passed", tests.len());
-        assert!(told(&output).contains(&passed), "{}", told(&output));
-    }
+/// With the right kernel half the test passes in this lane, beside the other lanes or alone.
+fn control(right: &Path, test: &str, lane: usize) {
+    let output = run(right, test, lane).expect("with the right kernel half the tests end");
+    let told = told(&output);
+    assert!(told.contains("1 passed"), "{test}: {told}");
 }
 
 /// Does the same in each lane. A lane has a CPU on which its victims and hogs meet, and the tests' own threads run on any.
@@ -144,19 +138,28 @@ fn each_is_noticed() {
     }
     let folder = tempfile::tempdir().unwrap();
     let right = build(folder.path(), "right", &[]);
-    in_lanes(|lane| control(&right, lane));
-    let left = Mutex::new(judged_here());
+    let mut by_test: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
+    for mutant in judged_here() {
+        by_test.entry(mutant.caught_by).or_default().push(mutant);
+    }
+    // A test and its mutants are run in one lane. The longest begin first.
+    let mut by_test: Vec<_> = by_test.into_iter().collect();
+    by_test.sort_by_key(|(test, mutants)| (takes_a_cpu(test), mutants.len()));
+    let left = Mutex::new(by_test);
     let unnoticed = Mutex::new(vec![]);
-    let next = || left.lock().unwrap().next();
+    let next = || left.lock().unwrap().pop();
     in_lanes(|lane| {
-        while let Some(mutant) = next() {
-            let object = build(folder.path(), mutant.name, &[(mutant.old, mutant.new)]);
-            let begin = Instant::now();
-            if !is_noticed(mutant, &object, lane) {
-                unnoticed.lock().unwrap().push(mutant.name);
+        while let Some((test, mutants)) = next() {
+            control(&right, test, lane);
+            for mutant in mutants {
+                let object = build(folder.path(), mutant.name, &[(mutant.old, mutant.new)]);
+                let begin = Instant::now();
+                if !is_noticed(mutant, &object, lane) {
+                    unnoticed.lock().unwrap().push(mutant.name);
+                }
+                let seconds = begin.elapsed().as_secs_f64();
+                eprintln!("{}: {seconds:.1} s, lane {lane}", mutant.name);
             }
-            let seconds = begin.elapsed().as_secs_f64();
-            eprintln!("{}: {seconds:.1} s, lane {lane}", mutant.name);
         }
     });
     let unnoticed = unnoticed.into_inner().unwrap();
