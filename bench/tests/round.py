@@ -235,6 +235,8 @@ def check_conditions():
     late = round_of("timed", 4, 0.3, timeout_us=1000, conditions=2)
     read = round_of("rwlock", 4, 0.2, reads=80, section_us=1, lock_count=2)
     check(read["ops"] > 0, read)
+    spun = round_of("spinlock", 4, 0.2, section_us=1, think_us=1)
+    check(spun["ops"] > 0, spun)
     met = round_of("barrier", 3, 0.2, work_us=5)
     check(met["ops"] > 0 and met["phases"] > 0 and len(set(met["per_thread_ops"])) == 1, met)
     check(0 < late["ops"] <= 4 * late["seconds"] / 0.001 + 4, late)
