@@ -68,7 +68,7 @@ unpack() # directory, package: downloads and unpacks it, once
 qemu_start()
 {
 	local version root=$scratch/qemu
-	version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p')
+	version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p') || true
 	if [ "${version:-0}" -ge 10 ]; then
 		qemu=(qemu-system-x86_64)
 		return
