@@ -83,21 +83,25 @@ impl Clients {
         displaced
     }
 
-    /// The user whose oldest client goes when `uid` gets another place.
+    /// The user whose oldest client goes when `uid` gets another place: of those who would have the most places, `uid`, or
+    /// else the one who holds the oldest.
     fn displaced_by(&self, uid: u32) -> Option<u32> {
-        let mut places = HashMap::new();
+        let mut places = HashMap::from([(uid, 1)]);
         for client in &self.0 {
             *places.entry(client.uid).or_insert(0) += 1;
         }
-        if places.get(&uid).is_some_and(|&n| n >= MAX_OF_ONE_USER) {
+        if places[&uid] > MAX_OF_ONE_USER {
             return Some(uid);
         }
-        let most = || places.iter().max_by_key(|(_, n)| **n).map(|(uid, _)| *uid);
         if self.0.len() < MAX_CLIENTS {
-            None
-        } else {
-            most()
+            return None;
         }
+        let most = places.values().copied().max()?;
+        let by_age = self.0.iter().map(|client| client.uid);
+        [uid]
+            .into_iter()
+            .chain(by_age)
+            .find(|user| places[user] == most)
     }
 
     fn oldest_of(&mut self, uid: u32) -> Option<Client> {
@@ -175,14 +179,23 @@ mod tests {
         for uid in 0..MAX_CLIENTS as u32 / 4 {
             assert!((0..4).all(|_| clients.admit(client(uid)).is_none()));
         }
-        assert!(
-            clients
-                .admit(client(7))
-                .is_some_and(|c| c.uid < MAX_CLIENTS as u32)
+        let mut displaced_by = |uid| clients.admit(client(uid)).map(|displaced| displaced.uid);
+        assert_eq!(
+            displaced_by(7),
+            Some(7),
+            "it would have five, the others four"
         );
-        let displaced: Vec<_> = (0..8).filter_map(|_| clients.admit(client(7))).collect();
-        assert_eq!(displaced.len(), 8);
-        assert_eq!(displaced[0].uid, 7, "it has five, the others four");
+        assert_eq!(
+            displaced_by(100),
+            Some(0),
+            "of those with four the one who came first"
+        );
+        assert_eq!(displaced_by(101), Some(1), "0 has three");
+        assert_eq!(
+            displaced_by(0),
+            Some(0),
+            "it would have four, as the others"
+        );
         assert_eq!(clients.0.len(), MAX_CLIENTS);
     }
 
