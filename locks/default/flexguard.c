@@ -171,9 +171,9 @@ static void stop_watching(struct fg_lock *l, struct wait *w)
 	w->watching = 0;
 }
 
-/* Sleeps until a wake-up or its clock (I2). Beside a watcher the word changes all the time, and may be free. If that
- * watcher is queued behind the owner, and this waiter leaves a CPU idle, the owner is to see it: so it makes sure of
- * PARKED. */
+/* Sleeps until a wake-up or its clock (I2). A clock costs a waiter its place in the futex queue, so one with a real-time
+ * policy has none. Beside a watcher the word changes all the time, and may be free. If that watcher is queued behind
+ * the owner, and this waiter leaves a CPU idle, the owner is to see it: so it makes sure of PARKED. */
 static void park(struct fg_lock *l, const struct wait *w, bool needy)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
@@ -198,7 +198,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 			if (!(word & PARKED))
 				continue;
 		}
-		if (w->stuck && joined && fgi_membarrier())
+		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
 			until += LONGEST_SLEEP_NS;
 		fg_thread.parks++;
 		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside)

@@ -116,10 +116,12 @@ static bool mutex_has_futex_order(void)
 	return !ours() || (lock && (strcmp(lock, "flexguard") == 0 || strcmp(lock, "futex") == 0));
 }
 
-static void test_mutex(void)
+/* However long the mutex is held: a waiter that wakes by itself, and sleeps again, must not lose its place. */
+static void test_mutex(useconds_t held_us)
 {
 	ok(pthread_mutex_lock(&m));
 	start(wait_for_mutex);
+	usleep(held_us);
 	set_priority(99);
 	ok(pthread_mutex_unlock(&m));
 	set_priority(0);
@@ -199,7 +201,8 @@ int main(void)
 	test_broadcast();
 	test_writers();
 	if (mutex_has_futex_order()) {
-		test_mutex();
+		for (useconds_t held_us = 0; held_us <= 8000; held_us += 500)
+			test_mutex(held_us);
 		test_unlocks(true);
 		test_unlocks(false);
 	}
