@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* /proc/flexguard: `lock` is the name of the kernel's spinlock, `torture` (torture.c) runs it, `counts` (counts.c) is
- * there in a kernel that counts. */
+ * there in a kernel that counts. And a guest that ends prints first what it has to say. */
+#include <linux/console.h>
 #include <linux/init.h>
 #include <linux/module.h>
 #include <linux/proc_fs.h>
+#include <linux/reboot.h>
 
 #include "counts.h"
 #include "proc.h"
@@ -48,9 +50,22 @@ static const struct proc_ops counts_ops = {
 };
 #endif
 
+/* printk leaves its text to the virtual CPU that is printing. If that one is off its CPU when the guest ends, the text
+ * would be lost: locktorture's verdict is printed last. */
+static int print_the_rest(struct notifier_block *self, unsigned long action, void *unused)
+{
+	console_lock();
+	console_unlock(); /* prints all there is */
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block at_the_end = {.notifier_call = print_the_rest};
+
 static int __init make_files(void)
 {
 	struct proc_dir_entry *folder = proc_mkdir("flexguard", NULL);
+
+	register_reboot_notifier(&at_the_end);
 
 	if (!folder)
 		return -ENOMEM;
