@@ -216,28 +216,28 @@ def check_applications():
 
 def check_conditions():
     # The threads of a ring count by turns.
-    turns = round_of("turns", 4, 0.2, ring=2)
+    turns = round_of("turns", 4, 0.05, ring=2)
     for ring in (turns["per_thread_ops"][:2], turns["per_thread_ops"][2:]):
         check(turns["ops"] > 0 and max(ring) - min(ring) <= 1, turns)
-    ring = round_of("turns", 3, 0.1, ring=3, one_condition=True, after_unlock=True)["per_thread_ops"]
+    ring = round_of("turns", 3, 0.05, ring=3, one_condition=True, after_unlock=True)["per_thread_ops"]
     check(max(ring) - min(ring) <= 1, ring)
     for threads, stages, capacity in ((2, 2, 1), (6, 3, 4)):
-        moved = round_of("pipeline", threads, 0.2, stages=stages, capacity=capacity)
+        moved = round_of("pipeline", threads, 0.05, stages=stages, capacity=capacity)
         check(moved["ops"] > 0, moved)
-    group = round_of("writegroup", 4, 0.2, think_us=5)
+    group = round_of("writegroup", 4, 0.05, think_us=5)
     check(0 < group["groups"] and group["ops"] > 0, group)
-    tasks = round_of("pool", 4, 0.2, producers=2)
+    tasks = round_of("pool", 4, 0.05, producers=2)
     check(tasks["per_thread_ops"][:2] == [0, 0] and tasks["ops"] > 0, tasks)
-    idle = round_of("pool", 300, 0.3, think_us=2000, think_sleeps=True)
+    idle = round_of("pool", 300, 0.05, think_us=2000, think_sleeps=True)
     check(idle["ops"] > 0, idle)
-    seen = round_of("broadcast", 5, 0.2)
+    seen = round_of("broadcast", 5, 0.05)
     check(seen["per_thread_ops"][0] == 0 and seen["ops"] > 0, seen)
-    late = round_of("timed", 4, 0.3, timeout_us=1000, conditions=2)
-    read = round_of("rwlock", 4, 0.2, reads=80, section_us=1, lock_count=2)
+    late = round_of("timed", 4, 0.05, timeout_us=1000, conditions=2)
+    read = round_of("rwlock", 4, 0.05, reads=80, section_us=1, lock_count=2)
     check(read["ops"] > 0, read)
-    spun = round_of("spinlock", 4, 0.2, section_us=1, think_us=1)
+    spun = round_of("spinlock", 4, 0.05, section_us=1, think_us=1)
     check(spun["ops"] > 0, spun)
-    met = round_of("barrier", 3, 0.2, work_us=5)
+    met = round_of("barrier", 3, 0.05, work_us=5)
     check(met["ops"] > 0 and met["phases"] > 0 and len(set(met["per_thread_ops"])) == 1, met)
     check(0 < late["ops"] <= 4 * late["seconds"] / 0.001 + 4, late)
 
