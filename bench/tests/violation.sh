@@ -9,14 +9,14 @@ case $2 in
 shm) options=(--cycles-between 0 --section-cycles 1000000) ;;
 hashtable | hotlock) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0) ;;
 server | pipeline) options=(--section-us 20000) ;;
-phases) options=(--section-us 20000 --sections 8) ;;
+phases) options=(--section-us 20000 --sections 2) ;;
 yielding) options=(--lock-count 1) ;;
 pool | broadcast) options=(--think-us 0 --section-us 20000) ;;
 *) options=() ;;
 esac
 lock=broken
 [ $# = 3 ] && lock=posix && export LD_PRELOAD=$3
-out=$(timeout 60 "$1" "$2" --lock $lock --threads 4 --warmup 0 --seconds 0.5 "${options[@]}")
+out=$(timeout 60 "$1" "$2" --lock $lock --threads 4 --warmup 0 --seconds 0.1 "${options[@]}")
 status=$?
 echo "$out"
 [ $status = 3 ] && [[ $out == *'"checksum_ok":false'* ]]

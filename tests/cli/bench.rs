@@ -277,12 +277,10 @@ const THIRD_HANGS: &str = "if [ $n = 3 ]; then echo begun >$dir/fifo; sleep 1000
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
     let fake = Fake::new(THIRD_HANGS);
-    let fifo = fake.fifo();
     let file = fake.path().join("out.json");
     let args = format!("--locks a,b --threads 1 --rounds 2 -o {}", file.display());
     let args = words(&args);
-    let child = fake.shm(&args).spawn().unwrap();
-    assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
+    let (child, _) = fake.begin(&mut fake.shm(&args));
     kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGINT));
@@ -319,12 +317,11 @@ fn ends(pid: i32) -> bool {
 #[test]
 fn a_kill_keeps_what_was_measured() {
     let fake = Fake::new("if [ $n = 3 ]; then echo $$ >$dir/fifo; exec sleep 1000; fi; result $n");
-    let fifo = fake.fifo();
     let file = fake.path().join("out.json");
     let args = format!("--locks a,b --threads 1 --rounds 2 -o {}", file.display());
     let args = words(&args);
-    let mut child = fake.shm(&args).spawn().unwrap();
-    let worker: i32 = fs::read_to_string(&fifo).unwrap().trim().parse().unwrap();
+    let (mut child, said) = fake.begin(&mut fake.shm(&args));
+    let worker: i32 = said.trim().parse().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(ends(worker), "the worker has outlived the command");

@@ -62,11 +62,9 @@ fn the_paper_leaves_a_report_figures_and_data() {
 fn an_interrupted_paper_is_continued() {
     let fake =
         Fake::new("if [ $n = 5 ]; then echo begun >$dir/fifo; sleep 1000; fi; result $((100 + n))");
-    let fifo = fake.fifo();
     let dir = fake.path().join("out");
     let args = [&words(SMALL)[..], &[dir.to_str().unwrap()]].concat();
-    let child = fake.bench(&args).spawn().unwrap();
-    assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
+    let (child, _) = fake.begin(&mut fake.bench(&args));
     kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGINT));
@@ -388,11 +386,9 @@ fn rounds_end_when_the_ratio_is_known() {
 #[test]
 fn two_papers_at_once_in_one_place_are_one_too_many() {
     let fake = Fake::new("if [ $n = 1 ]; then echo begun >$dir/fifo; sleep 1000; fi; result 1");
-    let fifo = fake.fifo();
     let dir = fake.path().join("out");
     let args = [&words(SMALL)[..], &[dir.to_str().unwrap()]].concat();
-    let child = fake.bench(&args).spawn().unwrap();
-    assert_eq!(fs::read_to_string(&fifo).unwrap(), "begun\n");
+    let (child, _) = fake.begin(&mut fake.bench(&args));
     let output = paper(&fake, &dir, &[]);
     kill(child.id(), libc::SIGTERM);
     child.wait_with_output().unwrap();

@@ -19,9 +19,10 @@
 //! `at = { threads = ["1x", "2x"] }` is judged at each value: a lock may keep it at one and not at the other. Then
 //! `published` may have a number for each.
 //!
-//! Medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse for it, it
-//! holds within the noise. Where it does not hold of the medians but of the ends that are better for it, it fails within
-//! the noise.
+//! With another lock it is compared round by round: what is judged is the ratio, with its interval (stats/paired.rs).
+//! Otherwise medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse
+//! for it, it holds within the noise. Where it does not hold of the medians but of the ends that are better for it, it
+//! fails within the noise. Of fewer than six rounds, or where a run has no result, nothing is concluded.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -36,9 +37,11 @@ use crate::options;
 use crate::point::Point;
 use crate::stats::Estimate;
 use crate::suite::Experiment;
+use number::Number;
 use reason::Because;
 pub use reason::Reason;
 
+mod number;
 mod reason;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -123,6 +126,9 @@ pub enum Verdict {
     FailsWithinNoise,
     #[serde(rename = "does not hold")]
     Fails,
+    /// Of so few that nothing may be concluded, or of those only that have a result.
+    #[serde(rename = "too few rounds")]
+    TooFewRounds,
     #[serde(rename = "not measured")]
     NotMeasured,
     /// It says nothing that could fail.
@@ -166,6 +172,7 @@ impl Verdict {
             Self::WithinNoise => "holds within the noise",
             Self::FailsWithinNoise => "fails within the noise",
             Self::Fails => "**does not hold**",
+            Self::TooFewRounds => "too few rounds",
             Self::NotMeasured => "not measured",
             Self::Shown => "shown",
         }
@@ -362,24 +369,43 @@ impl Claim {
     }
 
     fn measured(&self, document: &Document, lock: &str) -> (String, Verdict) {
-        let find = |lock: &str, measure: &str, at: &BTreeMap<String, Value>| {
-            let mut entries = document.results.iter();
-            let entry = entries.find(|e| e.subject == lock && !e.again && is_at(&e.point, at))?;
-            entry.measures.get(measure).cloned()
-        };
-        let unit = |measure: &str| document.measure(measure).map_or(Unit::Plain, |m| m.unit);
-        let Some(a) = find(lock, &self.measure, &self.at) else {
+        let mut numbers = vec![Number::find(document, lock, &self.measure, &self.at)];
+        if let Some(of) = &self.of {
+            let other = of.lock.as_deref().unwrap_or(lock);
+            let measure = of.measure.as_ref().unwrap_or(&self.measure);
+            let at = of.at.as_ref().unwrap_or(&self.at);
+            numbers.push(Number::find(document, other, measure, at));
+        }
+        let Some(numbers) = numbers.into_iter().collect::<Option<Vec<Number>>>() else {
             return (String::new(), Verdict::NotMeasured);
         };
-        let Some(of) = &self.of else {
-            return self.shown((unit(&self.measure), &a), None);
+        let ratio = match (&self.of, &numbers[..]) {
+            (Some(Other { lock: Some(_), .. }), [a, b]) => a.ratio(b),
+            _ => None,
         };
-        let measure = of.measure.as_ref().unwrap_or(&self.measure);
-        let other = of.lock.as_deref().unwrap_or(lock);
-        let Some(b) = find(other, measure, of.at.as_ref().unwrap_or(&self.at)) else {
-            return (String::new(), Verdict::NotMeasured);
+        let known: Option<Vec<_>> = numbers.iter().map(Number::known).collect();
+        let (mut text, mut verdict) = match (known.as_deref(), &ratio) {
+            (Some([a, b]), Some(ratio)) => {
+                let (ratio, verdict) = self.shown((Unit::Plain, ratio), None);
+                let [a, b] = [a, b].map(|number| written(*number, 0).0);
+                (format!("{a} against {b}, ratio {ratio}"), verdict)
+            }
+            (Some([a, rest @ ..]), _) => self.shown(*a, rest.first().copied()),
+            _ => (String::new(), Verdict::TooFewRounds),
         };
-        self.shown((unit(&self.measure), &a), Some((unit(measure), &b)))
+        let sound = match &ratio {
+            Some(ratio) => ratio.is_sound(),
+            None => numbers.iter().all(Number::is_sound),
+        };
+        let lacking = numbers.iter().find(|number| !number.is_complete());
+        if let Some(number) = lacking {
+            let space = if text.is_empty() { "" } else { "; " };
+            let _ = write!(text, "{space}{}", number.told());
+        }
+        if verdict != Verdict::Shown && (lacking.is_some() || !sound) {
+            verdict = Verdict::TooFewRounds;
+        }
+        (text, verdict)
     }
 
     /// The numbers and the verdict. They have three digits, and more where a reader would judge otherwise by three.
@@ -442,6 +468,7 @@ pub fn summary(judged: &[Judged]) -> String {
         Verdict::WithinNoise,
         Verdict::FailsWithinNoise,
         Verdict::Fails,
+        Verdict::TooFewRounds,
         Verdict::NotMeasured,
         Verdict::Shown,
     ];

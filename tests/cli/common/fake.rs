@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 //! An installation whose fg-bench is a shell script: a run takes no time, and the test decides what it measures.
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Error};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use super::{flexguard, prefix};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::daemon::TIMEOUT;
+use super::{flexguard, prefix, stderr, stdout};
 
 pub struct Fake(tempfile::TempDir);
 
@@ -88,11 +93,45 @@ impl Fake {
         text.lines().map(Into::into).collect()
     }
 
-    /// A FIFO in $dir, over which a run says that it has begun.
-    pub fn fifo(&self) -> std::path::PathBuf {
-        let fifo = self.path().join("fifo");
-        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+    /// Starts the command, and returns with what a run writes into `$dir/fifo`: it has begun. A command that ends
+    /// before that fails the test with what it printed.
+    pub fn begin(&self, command: &mut Command) -> (Child, String) {
+        let path = self.path().join("fifo");
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
-        fifo
+        // Non-blocking: the open does not wait for a run.
+        let fifo = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)
+            .unwrap();
+        let mut child = command.spawn().expect("the command starts");
+        let end = pidfd(&child);
+        let mut either = [fifo.as_fd(), end.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let limit = PollTimeout::try_from(TIMEOUT).unwrap();
+        let ready = poll(&mut either, limit).unwrap();
+        if either[0].any() == Some(true) {
+            let mut said = String::new();
+            BufReader::new(&fifo).read_line(&mut said).unwrap(); // a short line is written, and read, as a whole
+            return (child, said);
+        }
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        panic!(
+            "the command {} before a run had begun: {}\n{}{}",
+            if ready == 0 { "was ended" } else { "ended" },
+            output.status,
+            stdout(&output),
+            stderr(&output)
+        );
     }
+}
+
+/// Readable once the process has ended.
+fn pidfd(child: &Child) -> OwnedFd {
+    // SAFETY: no memory is involved; the child has not been waited for, so its number is still its own.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
+    assert!(fd >= 0, "pidfd_open: {}", Error::last_os_error());
+    // SAFETY: the descriptor is new, so nothing else owns it.
+    unsafe { OwnedFd::from_raw_fd(fd as i32) }
 }

@@ -213,7 +213,8 @@ fn recorded_rounds_are_judged_at_each_point() {
     assert_eq!(
         summary(&against_posix),
         "Of 6 verdicts, one for each lock and point: \
-         3 holds; 0 holds within the noise; 0 fails within the noise; 1 does not hold; 2 not measured; 0 shown."
+         3 holds; 0 holds within the noise; 0 fails within the noise; 1 does not hold; 0 too few rounds; \
+         2 not measured; 0 shown."
     );
     let against_itself = claim(
         "locks = [\"mcs\"]\nat = { threads = [2, 8] }\nmost = 0.5\nof = { at = { threads = 1 } }",
@@ -232,6 +233,117 @@ fn recorded_rounds_are_judged_at_each_point() {
         table.ends_with("- it spins: bench shm: 9 and 8\n"),
         "{table}"
     );
+}
+
+/// A claim about mcs at 8 threads, after a change of what was recorded.
+fn judged_after(claim: &str, change: impl Fn(&mut Document)) -> (String, Verdict) {
+    let mut recorded = crate::document::testing::document();
+    change(&mut recorded);
+    recorded.analyse();
+    let head = "locks = [\"mcs\"]\nscene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\nsays = \"is so\"\n\
+                at = { threads = 8 }\n";
+    let claim: Claim = toml::from_str(&format!("{head}{claim}")).unwrap();
+    let judged = judge(&[claim], &[("s".into(), &recorded)]);
+    (judged[0].measured.clone(), judged[0].verdict)
+}
+
+fn rounds_of<'a>(document: &'a mut Document, lock: &str) -> &'a mut Vec<crate::document::Sample> {
+    let point = Point::default().with("threads", 8.0);
+    let entry = document.entry_mut(&point, lock, false).unwrap();
+    &mut entry.rounds
+}
+
+#[test]
+fn of_fewer_than_six_rounds_nothing_is_concluded() {
+    let keep = |n: usize| {
+        move |document: &mut Document| {
+            for lock in ["mcs", "posix"] {
+                rounds_of(document, lock).truncate(n);
+            }
+        }
+    };
+    let of_posix = "of = { lock = \"posix\" }\n";
+    for (bound, expected) in [
+        ("most = 1\n", Verdict::Holds),
+        ("least = 1\n", Verdict::Fails),
+    ] {
+        let against_posix = format!("{bound}{of_posix}");
+        let (text, verdict) = judged_after(&against_posix, keep(6));
+        assert_eq!(verdict, expected, "{text}");
+        let (text, verdict) = judged_after(&against_posix, keep(5));
+        assert_eq!(verdict, Verdict::TooFewRounds, "{text}");
+        assert!(text.contains(", ratio 0."), "{text}");
+    }
+    for (bound, expected) in [
+        ("least = 1\n", Verdict::Holds),
+        ("most = 1\n", Verdict::Fails),
+    ] {
+        assert_eq!(judged_after(bound, keep(6)).1, expected);
+        assert_eq!(judged_after(bound, keep(5)).1, Verdict::TooFewRounds);
+    }
+    assert_eq!(judged_after("", keep(1)).1, Verdict::Shown);
+}
+
+/// Rounds differ by a factor of 100, in which mcs has 1.2 times posix's speed each time.
+#[test]
+fn with_another_lock_it_is_compared_round_by_round() {
+    let drift = |document: &mut Document| {
+        for (lock, times) in [("posix", 100.0), ("mcs", 120.0)] {
+            for (i, sample) in rounds_of(document, lock).iter_mut().enumerate() {
+                let value = times * 2.0f64.powi(i as i32);
+                sample.values.insert("throughput_ops_per_ms".into(), value);
+            }
+        }
+    };
+    let claim = "least = 1.1\nof = { lock = \"posix\" }\n";
+    let (text, verdict) = judged_after(claim, drift);
+    assert_eq!(verdict, Verdict::Holds);
+    assert!(text.ends_with(", ratio 1.20 (1.20 to 1.20)"), "{text}");
+    // With rounds that are not the same ones, the intervals are compared.
+    let (text, verdict) = judged_after(claim, |document| {
+        drift(document);
+        for sample in rounds_of(document, "posix") {
+            sample.round += 100;
+        }
+    });
+    assert_eq!(verdict, Verdict::WithinNoise);
+    assert!(!text.contains("ratio"), "{text}");
+}
+
+#[test]
+fn a_run_without_a_result_is_not_dropped() {
+    let claim = "least = 1\n";
+    let (_, verdict) = judged_after(claim, |_| {});
+    assert_eq!(verdict, Verdict::Holds);
+    let without = |n: usize| {
+        move |document: &mut Document| {
+            for sample in rounds_of(document, "mcs").iter_mut().take(n) {
+                sample.values.remove("throughput_ops_per_ms");
+            }
+        }
+    };
+    let (text, verdict) = judged_after(claim, without(1));
+    assert_eq!(verdict, Verdict::TooFewRounds);
+    assert!(text.ends_with("; a result in 6 of 7 rounds"), "{text}");
+    for claim in [claim, "least = 1\nof = { lock = \"posix\" }\n"] {
+        let nothing = judged_after(claim, without(7));
+        let expected = ("a result in 0 of 7 rounds".into(), Verdict::TooFewRounds);
+        assert_eq!(nothing, expected);
+    }
+    // Nor is one that failed.
+    let (text, verdict) = judged_after(claim, |document| {
+        let round = rounds_of(document, "mcs").pop().unwrap().round;
+        document.failures.push(crate::document::FailedRun {
+            round,
+            point: Point::default().with("threads", 8.0),
+            subject: "mcs".into(),
+            reason: "hung".into(),
+        });
+    });
+    assert_eq!(verdict, Verdict::TooFewRounds);
+    assert!(text.ends_with("; a result in 6 of 7 rounds"), "{text}");
+    let (_, verdict) = judged_after(claim, |document| rounds_of(document, "mcs").clear());
+    assert_eq!(verdict, Verdict::NotMeasured);
 }
 
 /// The paper printed a number for each point, and claims nothing of ours.
@@ -290,9 +402,17 @@ fn the_page_of_guests_has_the_verdicts_of_its_numbers() {
             names && c.place == place && c.says == says && c.point == at
         });
         let claim = claim.unwrap_or_else(|| panic!("no claim is that of {row}"));
-        let (a, b) = match measured.split_once(" against ") {
-            Some((a, b)) => (estimate(a), estimate(b)),
-            None => (estimate(measured), of([1.0; 7])),
+        if verdict == Verdict::TooFewRounds.text() {
+            continue;
+        }
+        let one = of([1.0; 7]);
+        let (a, b) = match (
+            measured.split_once(", ratio "),
+            measured.split_once(" against "),
+        ) {
+            (Some((_, ratio)), _) => (estimate(ratio), one),
+            (None, Some((a, b))) => (estimate(a), estimate(b)),
+            (None, None) => (estimate(measured), one),
         };
         let factor = claim.least.or(claim.most).unwrap();
         let judged = Verdict::of(&a, &b, claim.least.is_some(), factor);

@@ -12,6 +12,8 @@ pub enum Load {
     Turns,
     /// Processes that send messages through pipes.
     Hackbench,
+    /// Eight times the processes, which send as many messages in all.
+    Crowd,
     /// Processes that make and remove files of one directory in memory.
     Files,
     /// Compilations, one process a virtual CPU, until the time is up: kernbench in small.
@@ -19,11 +21,12 @@ pub enum Load {
 }
 
 impl Load {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Lock,
         Self::Locks,
         Self::Turns,
         Self::Hackbench,
+        Self::Crowd,
         Self::Files,
         Self::Compile,
     ];
@@ -34,6 +37,7 @@ impl Load {
             Self::Locks => "locks",
             Self::Turns => "turns",
             Self::Hackbench => "hackbench",
+            Self::Crowd => "hackbench-crowd",
             Self::Files => "files",
             Self::Compile => "compile",
         }
@@ -44,7 +48,8 @@ impl Load {
             Self::Lock => "kernel threads, one a virtual CPU, that take one lock",
             Self::Locks => "the same threads, 16 locks",
             Self::Turns => "the same threads, one lock, each so many operations",
-            Self::Hackbench => "processes that send messages through pipes",
+            Self::Hackbench => "8 processes that send messages through pipes",
+            Self::Crowd => "64 processes that send as many messages",
             Self::Files => "processes that make and remove files of one directory in memory",
             Self::Compile => "one compiler a virtual CPU",
         }
@@ -72,10 +77,8 @@ impl Load {
             Self::Lock => torture(1, section, 1_000_000_000, scaled(2000.0)),
             Self::Locks => torture(16, section, 1_000_000_000, scaled(2000.0)),
             Self::Turns => torture(1, section, scaled(TURNS), TURNS_MS),
-            Self::Hackbench => timed(&format!(
-                "hackbench --pipe --process --groups=1 --fds=4 --loops={} >/dev/null",
-                scaled(2000.0)
-            )),
+            Self::Hackbench => hackbench(1, scaled(2000.0)),
+            Self::Crowd => hackbench(8, scaled(2000.0 / 8.0)),
             Self::Files => timed(&format!(
                 "for p in $(seq 8); do (i=0; while [ $i -lt {} ]; do : >f$p.$i; i=$((i + 1)); done; rm f$p.*) & done; wait",
                 scaled(1000.0)
@@ -98,6 +101,13 @@ fn torture(locks: u32, section: u32, ops: u64, ms: u64) -> String {
         "echo \"$(nproc) {locks} {section} {think} {ops} {ms} 0\" >/proc/flexguard/torture || exit\n\
          sed 's/^/result /' /proc/flexguard/torture\n"
     )
+}
+
+/// Four senders and four receivers a group.
+fn hackbench(groups: u32, loops: u64) -> String {
+    timed(&format!(
+        "hackbench --pipe --process --groups={groups} --fds=4 --loops={loops} >/dev/null"
+    ))
 }
 
 /// A fixed number of files would take a guest whose lock collapses minutes. What has not been compiled in time is killed.
@@ -130,6 +140,14 @@ mod tests {
     fn compilers_run_until_the_time_is_up() {
         let script = Load::Compile.script(0.25, 0);
         assert!(script.contains("timeout -s KILL 0.500 sh -c 'for i in $(seq $(nproc))"));
+    }
+
+    #[test]
+    fn a_crowd_sends_as_many_messages() {
+        let few = Load::Hackbench.script(0.1, 0);
+        let many = Load::Crowd.script(0.1, 0);
+        assert!(few.contains("--groups=1 --fds=4 --loops=200 "));
+        assert!(many.contains("--groups=8 --fds=4 --loops=25 "));
     }
 
     #[test]

@@ -293,5 +293,5 @@ fn a_scene_in_guests_has_their_points_and_refuses_what_they_have_not() {
     let launch = workload.launch(&workload.points()[0], "b");
     assert_eq!(launch.environment["FLEXGUARD_SOCKET"], "");
     let other = scene.replace("hackbench", "dance");
-    assert!(refusal(&other).contains("hackbench, files"));
+    assert!(refusal(&other).contains("hackbench, hackbench-crowd, files"));
 }
