@@ -28,7 +28,6 @@ use crate::harness::{
 };
 use crate::lifecycle::{map_page, read_page};
 use crate::logged::{assert_refusal_logged, listen};
-use crate::mutants::serve_edited;
 use crate::privileges::{NOBODY, become_nobody};
 use crate::victim::{
     block_offset, die_with, fork_to_die_together, helper_command, pin, say, wait_for_go,
@@ -274,44 +273,6 @@ pub fn play_held_unregistered() {
     pin();
     say(&nix::unistd::gettid().to_string());
     crate::victim::spin_for_ever()
-}
-
-/// The hook that deletes the record at exec fails now and then on Linux 6.1; here it always does.
-#[test]
-fn a_record_that_outlives_its_program_judges_nobody() {
-    const FAILS: (&str, &str) = (
-        "if (page && page->any_process)\n\t\tbpf_task_storage_delete",
-        "if (0)\n\t\tbpf_task_storage_delete",
-    );
-    const IGNORED: (&str, &str) = (
-        " || process->exec_id != task->group_leader->self_exec_id",
-        "",
-    );
-    if start().is_none() {
-        return;
-    }
-    assert_eq!(preempted_after_exec(&[FAILS]), 0);
-    assert_ne!(preempted_after_exec(&[FAILS, IGNORED]), 0);
-}
-
-/// How many preempted holders a kernel half with those edits counts in the program that a registered process becomes.
-fn preempted_after_exec(edits: &[(&str, &str)]) -> u64 {
-    let running = serve_edited(edits);
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
-    let mut helper = running.helper("exec-of-critical");
-    let thread = helper.hear();
-    let preemptions = || {
-        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
-        let mut lines = status.lines();
-        let count = lines.find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
-        count.unwrap().trim().parse::<u64>().unwrap()
-    };
-    let before = preemptions();
-    while preemptions() < before + 20 {
-        thread::sleep(Duration::from_millis(10));
-    }
-    running.stats().preempted_holders
 }
 
 /// The page, mapped before anything hostile happens.

@@ -6,6 +6,7 @@
 
 mod counting;
 mod domains;
+mod edited;
 mod fuzz;
 mod harness;
 mod hostile;

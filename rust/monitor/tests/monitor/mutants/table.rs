@@ -7,8 +7,8 @@
 // around all windows, the first line of still_runnable (the run queue says the same) and uncount's shortcut where nobody
 // is counted. What fg_age adds to `named` shows only
 // on an idle machine: without it the time that an aged waiter was off CPU goes untold, if nothing else preempts it.
-// hostile::a_record_that_outlives_its_program_judges_nobody drops the comparison of exec_id itself.
-// counting::a_switch_in_that_goes_unseen_is_made_good drops the uncounting of prev itself.
+// edited::a_record_that_outlives_its_program_judges_nobody drops the comparison of exec_id itself.
+// edited::a_switch_in_that_goes_unseen_is_made_good drops the uncounting of prev itself.
 
 pub struct Mutant {
     pub name: &'static str,
