@@ -146,7 +146,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, clockid_t clock,
 				  const struct timespec *restrict abs)
 {
-	if (!fgi_is_time(abs) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+	if (!fgi_is_time(abs) || !fgi_is_clock(clock))
 		return EINVAL;
 	if (!shared(cond))
 		return fgi_cond_wait(cond, mutex, clock, abs);

@@ -6,16 +6,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "interpose/deadline.h"
 #include "interpose/waitq.h"
 
 static inline struct fgi_waitq *fgi_waitq_of(pthread_cond_t *cond)
 {
 	return (struct fgi_waitq *)cond;
-}
-
-static inline bool fgi_is_time(const struct timespec *abs)
-{
-	return abs->tv_nsec >= 0 && abs->tv_nsec < 1000000000;
 }
 
 /* abs NULL: without a deadline; otherwise valid. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "interpose/atfork.h"
+#include "interpose/deadline.h"
 #include "interpose/probes.h"
 #include "interpose/real.h"
 #include "locks/lock.h"
@@ -274,7 +275,7 @@ static int lock_until(struct fgi_mutex *m, clockid_t clock, const struct timespe
 
 	if (result != UNDECIDED)
 		return result;
-	if (abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000) {
+	if (!fgi_is_time(abs)) {
 		if (!fgi_trylock(&m->lock))
 			return EINVAL; /* M4 */
 	} else if (fgi_timedlock(&m->lock, clock, abs)) {
@@ -299,7 +300,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t cl
 	if (!fgi_mutex_native(mutex))
 		return fgi_real()->mutex_clocklock(mutex, clock, abs);
 	FGI_PROBE3(mutex_clocklock_entry, mutex, clock, abs);
-	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+	if (!fgi_is_clock(clock))
 		return EINVAL;
 	return lock_until(mutex_of(mutex), clock, abs);
 }

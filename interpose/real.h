@@ -4,6 +4,7 @@
 #define FGI_INTERPOSE_REAL_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "runtime/atomic.h"

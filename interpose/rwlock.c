@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "interpose/deadline.h"
 #include "interpose/glibc_layout.h"
 #include "interpose/real.h"
 #include "sync/rwlock.h"
@@ -56,7 +57,7 @@ static inline struct fgi_rwlock *lock_of(pthread_rwlock_t *rwlock)
 
 static bool is_wait(clockid_t clock, const struct timespec *abs)
 {
-	return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) && abs->tv_nsec >= 0 && abs->tv_nsec < 1000000000;
+	return fgi_is_clock(clock) && fgi_is_time(abs);
 }
 
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *rwlock)

@@ -238,6 +238,9 @@ def check_conditions():
     check(read["ops"] > 0, read)
     spun = round_of("spinlock", 4, 0.05, section_us=1, think_us=1)
     check(spun["ops"] > 0, spun)
+    for threads, places, tokens in ((2, 2, 1), (6, 3, 4), (4, 1, 2)):
+        passed = round_of("tokens", threads, 0.05, places=places, tokens=tokens)
+        check(passed["ops"] > 0, passed)
     met = round_of("barrier", 3, 0.05, work_us=5)
     check(met["ops"] > 0 and met["phases"] > 0 and len(set(met["per_thread_ops"])) == 1, met)
     check(0 < late["ops"] <= 4 * late["seconds"] / 0.001 + 4, late)

@@ -63,6 +63,7 @@ refuses '--cycles-between' phases --lock posix --threads 2 --seconds 0.1 --cycle
 refuses '--hold-sleep-us' turns --lock posix --threads 2 --seconds 0.1 --hold-sleep-us 100
 refuses 'LD_PRELOAD' turns --lock flexguard --threads 2 --seconds 0.1
 refuses '--ring' turns --lock posix --threads 3 --seconds 0.1
+refuses '--places' tokens --lock posix --threads 3 --seconds 0.1
 refuses '--stages' pipeline --lock posix --threads 3 --seconds 0.1 --stages 4
 refuses '--producers' pool --lock posix --threads 3 --seconds 0.1 --producers 3
 refuses 'at least 2' broadcast --lock posix --threads 1 --seconds 0.1

@@ -91,6 +91,19 @@ static inline bool reached(clockid_t clock, const struct timespec *t)
 	return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
 
+/* Does the thread sleep? */
+static inline bool sleeps(pid_t tid)
+{
+	char path[64], state = 0;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	stat = fopen(path, "r");
+	CHECK(stat && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1, "%s: %m", path);
+	fclose(stat);
+	return state == 'S';
+}
+
 #define LONG_WAIT (60 * 1000000000l)
 
 static inline void init_kind(pthread_mutex_t *m, int kind)

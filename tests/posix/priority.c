@@ -62,18 +62,6 @@ static void set_priority(int priority)
 	ok(pthread_setschedparam(pthread_self(), priority ? SCHED_FIFO : SCHED_OTHER, &param));
 }
 
-static bool sleeps(pid_t tid)
-{
-	char path[64], state = 0;
-	FILE *stat;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	stat = fopen(path, "r");
-	CHECK(stat && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1, "%s: %m", path);
-	fclose(stat);
-	return state == 'S';
-}
-
 /* Each begins to wait, and sleeps, before the next. */
 static void start(void *(*run)(void *))
 {

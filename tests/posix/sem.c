@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* Semaphores: no token is lost or made, deadlines, signals, cancellation, and a process without an interposer at the
+ * other end. */
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "tests/posix/posix.h"
+
+enum how { WAIT, TIMEDWAIT, CLOCKWAIT, WAYS };
+
+/* Whatever a wait may return. */
+static int wait_so(sem_t *sem, enum how how)
+{
+	struct timespec abs = from_now(how == TIMEDWAIT ? CLOCK_REALTIME : CLOCK_MONOTONIC, LONG_WAIT);
+
+	return how == WAIT	? sem_wait(sem)
+	       : how == TIMEDWAIT ? sem_timedwait(sem, &abs)
+				  : sem_clockwait(sem, CLOCK_MONOTONIC, &abs);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+#define PLACES 3
+static sem_t place[PLACES];
+static int each, at_work, most_at_work;
+
+static void *pass_on(void *argument)
+{
+	long own = (long)argument;
+
+	for (int i = 0; i < each; i++) {
+		int now;
+
+		ok(wait_so(&place[own % PLACES], (enum how)((own + i) % WAYS)));
+		now = __atomic_add_fetch(&at_work, 1, __ATOMIC_SEQ_CST);
+		if (now > __atomic_load_n(&most_at_work, __ATOMIC_RELAXED))
+			__atomic_store_n(&most_at_work, now, __ATOMIC_RELAXED);
+		__atomic_sub_fetch(&at_work, 1, __ATOMIC_SEQ_CST);
+		ok(sem_post(&place[(own + 1) % PLACES]));
+	}
+	return NULL;
+}
+
+static void test_ring(int threads, int tokens)
+{
+	pthread_t all[12];
+	int value;
+
+	each = rounds(3000);
+	most_at_work = 0;
+	for (int i = 0; i < PLACES; i++)
+		ok(sem_init(&place[i], 0, i == 0 ? (unsigned int)tokens : 0));
+	for (long i = 0; i < threads; i++)
+		all[i] = check_thread(pass_on, (void *)i);
+	for (int i = 0; i < threads; i++)
+		check_join(all[i]);
+	CHECK(most_at_work >= 1 && most_at_work <= tokens, "%d of %d tokens", most_at_work, tokens);
+	for (int i = 0; i < PLACES; i++) { /* every place has had as many tokens as it has given */
+		ok(sem_getvalue(&place[i], &value));
+		CHECK_IS(value, i == 0 ? tokens : 0);
+		ok(sem_destroy(&place[i]));
+	}
+}
+
+/* ---- deadlines --------------------------------------------------------------------------------------------------- */
+
+static void test_deadlines(void)
+{
+	struct timespec past = {1, 0}, wrong = {1, 1000000000}, soon;
+	sem_t sem;
+
+	ok(sem_init(&sem, 0, 1));
+	errno = 0;
+	CHECK_IS(sem_timedwait(&sem, &wrong), -1);
+	CHECK_IS(errno, EINVAL);
+	CHECK_IS(sem_clockwait(&sem, CLOCK_MONOTONIC, &wrong), -1);
+	CHECK_IS(errno, EINVAL);
+	CHECK_IS(sem_clockwait(&sem, CLOCK_PROCESS_CPUTIME_ID, &past), -1);
+	CHECK_IS(errno, EINVAL);
+	errno = 0;
+	ok(sem_timedwait(&sem, &past)); /* there is a token */
+	CHECK_IS(errno, 0);
+	CHECK_IS(sem_timedwait(&sem, &past), -1);
+	CHECK_IS(errno, ETIMEDOUT);
+	CHECK_IS(sem_clockwait(&sem, CLOCK_MONOTONIC, &past), -1);
+	CHECK_IS(errno, ETIMEDOUT);
+	for (int i = 0; i < 20; i++) { /* from before it would sleep to after */
+		soon = from_now(CLOCK_REALTIME, 5000l * i);
+		CHECK_IS(sem_timedwait(&sem, &soon), -1);
+		CHECK_IS(errno, ETIMEDOUT);
+		CHECK(reached(CLOCK_REALTIME, &soon));
+		soon = from_now(CLOCK_MONOTONIC, 5000l * i);
+		CHECK_IS(sem_clockwait(&sem, CLOCK_MONOTONIC, &soon), -1);
+		CHECK_IS(errno, ETIMEDOUT);
+		CHECK(reached(CLOCK_MONOTONIC, &soon));
+	}
+	ok(sem_destroy(&sem));
+}
+
+/* ---- signals and cancellation ------------------------------------------------------------------------------------ */
+
+struct waiter {
+	sem_t sem;
+	enum how how;
+	int tid, error;
+};
+
+static void *wait_in(void *argument)
+{
+	struct waiter *w = argument;
+
+	tell(&w->tid, gettid());
+	w->error = wait_so(&w->sem, w->how) ? errno : 0;
+	return NULL;
+}
+
+static pthread_t asleep_in(struct waiter *w, enum how how)
+{
+	pthread_t thread;
+
+	*w = (struct waiter){.how = how, .error = -1};
+	ok(sem_init(&w->sem, 0, 0));
+	thread = check_thread(wait_in, w);
+	await(&w->tid, 1);
+	while (!sleeps(w->tid))
+		sched_yield();
+	return thread;
+}
+
+static void no_op(int number)
+{
+	(void)number;
+}
+
+static void test_signal(enum how how)
+{
+	struct sigaction action = {.sa_handler = no_op};
+	struct waiter w;
+	pthread_t thread;
+
+	ok(sigaction(SIGUSR1, &action, NULL));
+	thread = asleep_in(&w, how);
+	ok(pthread_kill(thread, SIGUSR1));
+	check_join(thread);
+	CHECK_IS(w.error, EINTR);
+	ok(sem_destroy(&w.sem));
+}
+
+static void *wait_cancelled(void *argument)
+{
+	ok(pthread_cancel(pthread_self()));
+	wait_in(argument);
+	return NULL;
+}
+
+static void test_cancellation(enum how how)
+{
+	struct waiter w;
+	pthread_t thread = asleep_in(&w, how);
+	int value;
+
+	ok(pthread_cancel(thread));
+	CHECK(check_join(thread) == PTHREAD_CANCELED);
+	CHECK_IS(w.error, -1);
+	ok(sem_post(&w.sem));
+	CHECK(check_join(check_thread(wait_cancelled, &w)) == PTHREAD_CANCELED);
+	ok(sem_getvalue(&w.sem, &value)); /* a wait is a cancellation point also where there is a token */
+	CHECK_IS(value, 1);
+	ok(sem_destroy(&w.sem));
+}
+
+/* ---- processes --------------------------------------------------------------------------------------------------- */
+
+#define EXCHANGES 2000
+
+static void exchange(sem_t *pair, int own)
+{
+	for (int i = 0; i < EXCHANGES; i++) {
+		ok(wait_so(&pair[own], (enum how)(i % WAYS)));
+		ok(sem_post(&pair[!own]));
+	}
+}
+
+static sem_t *shared_pair(int fd)
+{
+	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	CHECK(memory != MAP_FAILED);
+	return memory;
+}
+
+/* The other process runs on glibc alone. */
+static void test_processes(char *self)
+{
+	char fd_text[16];
+	int fd = memfd_create("sem", 0), status, value;
+	sem_t *pair;
+	pid_t pid;
+
+	CHECK(fd >= 0);
+	ok(ftruncate(fd, 4096));
+	pair = shared_pair(fd);
+	ok(sem_init(&pair[0], 1, 1));
+	ok(sem_init(&pair[1], 1, 0));
+	snprintf(fd_text, sizeof(fd_text), "%d", fd);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		unsetenv("LD_PRELOAD");
+		setenv("FG_TEST_LOCK", "glibc", 1);
+		execl(self, self, fd_text, (char *)NULL);
+		_exit(1);
+	}
+	exchange(pair, 0);
+	CHECK_IS(waitpid(pid, &status, 0), pid);
+	CHECK_IS(status, 0);
+	ok(sem_getvalue(&pair[0], &value));
+	CHECK_IS(value, 1);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1) {
+		exchange(shared_pair(atoi(argv[1])), 1);
+		return 0;
+	}
+	test_ring(3, 1);
+	test_ring(6, 2);
+	test_ring(12, 5);
+	test_deadlines();
+	for (enum how how = WAIT; how < WAYS; how++) {
+		test_signal(how);
+		test_cancellation(how);
+	}
+	test_processes(argv[0]);
+	return 0;
+}
