@@ -446,7 +446,7 @@ fn application(size: &Size, locks: &[String], preset: Preset) -> Experiment {
         )],
         title,
         plan: Plan {
-            rounds: size.rounds.min(if size.quick { 8 } else { 5 }),
+            rounds: size.rounds.min(if size.quick { 8 } else { 6 }),
             ..size.plan()
         },
         workload: Box::new(workload),
