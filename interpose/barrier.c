@@ -10,7 +10,7 @@
 #include "interpose/real.h"
 #include "sync/barrier.h"
 
-_Static_assert(offsetof(struct fgi_barrier, unused) == FGI_GLIBC_BARRIER_SHARED_AT, "this word stays glibc's");
+_Static_assert(offsetof(struct fgi_barrier, shared) == FGI_GLIBC_BARRIER_SHARED_AT, "this word stays glibc's");
 _Static_assert(sizeof(struct fgi_barrier) <= sizeof(pthread_barrier_t), "a barrier must fit");
 _Static_assert(_Alignof(struct fgi_barrier) <= _Alignof(pthread_barrier_t), "a barrier must fit");
 
@@ -23,7 +23,7 @@ static inline struct fgi_barrier *of(pthread_barrier_t *barrier)
 
 static inline bool native(pthread_barrier_t *barrier)
 {
-	return fg_likely(!of(barrier)->unused && fgi_real()->barrier_understood);
+	return fg_likely(!of(barrier)->shared && fgi_real()->barrier_understood);
 }
 
 EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier)

@@ -18,13 +18,13 @@ void fgi_real_find(void)
 #define INTERPOSED(field, symbol, version)                                                                             \
 	fg_store_relaxed(&fgi_real_table.field, (__typeof__(fgi_real_table.field))dlvsym(RTLD_NEXT, #symbol, version));
 #define EXPORTED(symbol)
+#define UNDERSTOOD(family, field)                                                                                      \
+	fg_store_relaxed(&fgi_real_table.family##_understood, fgi_glibc_knows_##family(fgi_real_table.field));
 #include "interpose/functions.def"
 #undef INTERPOSED
 #undef EXPORTED
+#undef UNDERSTOOD
 	fg_store_relaxed(&fgi_real_table.cond_flags_at, fgi_glibc_find_cond_flags(fgi_real_table.cond_init));
-	fg_store_relaxed(&fgi_real_table.rwlock_understood, fgi_glibc_knows_rwlock(fgi_real_table.rwlock_init));
-	fg_store_relaxed(&fgi_real_table.barrier_understood, fgi_glibc_knows_barrier(fgi_real_table.barrier_init));
-	fg_store_relaxed(&fgi_real_table.spin_understood, fgi_glibc_knows_spin(fgi_real_table.spin_lock));
 	fg_store_release(&fgi_real_found, 1); /* pairs with fgi_real */
 }
 

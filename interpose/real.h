@@ -16,12 +16,13 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 struct fgi_real {
 #define INTERPOSED(field, symbol, version) __typeof__(symbol) *field;
 #define EXPORTED(symbol)
+/* bool: glibc's objects are as interpose/glibc_layout.h says; otherwise they all pass through */
+#define UNDERSTOOD(family, field) uint32_t family##_understood;
 #include "interpose/functions.def"
 #undef INTERPOSED
 #undef EXPORTED
+#undef UNDERSTOOD
 	uint32_t cond_flags_at; /* where a condition variable has its flag word; 0: not understood */
-	/* bool: glibc's objects are as interpose/glibc_layout.h says; otherwise they all pass through */
-	uint32_t rwlock_understood, barrier_understood, spin_understood;
 };
 
 extern struct fgi_real fgi_real_table;

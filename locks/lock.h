@@ -44,8 +44,9 @@
  *               sched_yield and clock_gettime, the default lock membarrier and sched_getscheduler, too: a sandbox
  *               must allow these.
  *   detection   The monitor must see who holds the lock (I5). One of:
- *                 windows   fgi_take_* and fgi_drop_* (runtime/arch/) take and release a word and count the lock in
- *                           fg_thread.held; the monitor misses no preemption. Exact.
+ *                 windows   fgi_take_xchg32, _cas32 and _cas64 take a word that is 0, fgi_drop_store32, _xchg32, _cas32
+ *                           and _cas64 release it, and fgi_enqueue joins a queue (runtime/arch/x86_64/window.h). They
+ *                           count the lock in fg_thread.held. Exact: the monitor misses no preemption.
  *                 intent    the word names its owner (locks/parts/owner_word.h, runtime/thread.h). Exact, too.
  *                 by hand   the atomics of runtime/atomic.h, then fgi_held_raise(); fgi_held_lower(), then the release.
  *                           A preemption just in between is missed.

@@ -17,7 +17,7 @@ struct fgi_barrier {
 	uint32_t phase;
 	uint32_t left;
 	uint32_t count;  /* constant: 1 or more */
-	uint32_t unused; /* the pthread layer's */
+	uint32_t shared; /* in a pthread_barrier_t glibc's word: not 0 if processes share the barrier */
 	uint64_t arrived;
 };
 

@@ -7,41 +7,43 @@
  *   0               free                                                  any thread's compare-and-swap -> tid
  *   tid             held                                                  the release -> 0
  *   ... | DEMAND    while the lock is free it is for one thread: for the  that thread's compare-and-swap, or that of
- *                   head waiter, or for the owner that has just got a     another that has stood back for GRACE looks
- *                   lease of a hot lock
+ *                   head waiter, or for the owner that has just got a     another that has stood back for GRACE looks,
+ *                   lease of a hot lock                                   or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
  *                   one if that is useful                                 watcher, or the release that wakes one
  *   ... | NEEDY     waiters without clocks may be parked: the release     the release that wakes one, or the next
  *                   wakes one                                             owner that finds none counted
- *   A release keeps the other flags. They may be set of a free word, too.
+ *   A release keeps the other flags, so a free word may have flags, too.
  *
- * A thread takes a free lock at its first look (fgi_lock, slow), unless it is demanded, or hot and watched. Else:
+ * fgi_lock takes a word that is 0, and fgi_trylock any free word; it leaves the flags. In `slow` a thread takes a free
+ * lock at its first look, unless the lock is demanded, or hot, watched and not PARKED. Else it waits. The lock "moves"
+ * when a thread takes it: `ops` counts that.
  *
  *   what the waiter sees                                             what it does
- *   the lock does not move                                           it pauses, and yields its CPU now and then
+ *   nothing of what follows                                          it pauses, and yields its CPU now and then
  *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
  *                                                                    is over it becomes the head waiter
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
  *   the yield went to another process, for a slice                   it stops yielding for 100 ms: it spins, then parks
  *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks
  *   the owner sleeps, or nothing moves for a LONG_WAIT, or           it parks
- *   the waiter's policy is real-time, or no monitor has said
- *   anything for what a sleep costs
+ *   the waiter's policy is real-time, or there is no monitor and
+ *   it has spun for about what a sleep costs (has_spun)
  *   it has waited for a LONG_WAIT, and no other's turn is on         it becomes the head waiter: it demands the lock,
  *                                                                    and goes on yielding where others would park
  *
- * A parked waiter sleeps on the word. Who wakes it: a release that finds NEEDY, or PARKED and that it is useful
- * (release_to_parked); a watcher; its clock. The first is woken in the order of the futex queue (by priority, then
- * first come, first served).
+ * A parked waiter sleeps on the word. It is woken by a release that finds NEEDY, by one that finds PARKED and a use for
+ * the waiter (release_to_parked), by a watcher, or by its clock, which is a timeout of its sleep. The futex queue says
+ * which waiter is woken: by priority, then first come, first served.
  *
  * I1  The word alone decides who owns the lock.
- * I2  A parked waiter has a clock of some LONG_WAITs, or it is needy: without a monitor, with a real-time policy, or
- *     after a sleep of a LONG_WAIT in which nothing moved. A needy one sets NEEDY, and sleeps only if the word is still
- *     that. The release that wakes one takes NEEDY out, and the woken one stands for the others: it takes the lock or
- *     parks with NEEDY, parks with a clock, or wakes the next when it gives up. On x86-64 the
- *     release may overwrite a flag (runtime/arch/x86_64/asymmetric.h), so a sleep without a clock begins after a
- *     membarrier. After the release no thread touches the lock's memory.
- * I4  The head waiter's demand holds for every other thread that runs, for GRACE looks.
+ * I2  A parked waiter has a clock of some LONG_WAITs, or it is needy, so that a release wakes it: without a monitor,
+ *     with a real-time policy, or after a sleep of a LONG_WAIT in which nothing moved. In the last two cases it has no
+ *     clock. A needy one sets NEEDY, and sleeps only if the word is still that. The release that wakes one takes NEEDY
+ *     out, and the woken one stands for the others: it takes the lock or parks with NEEDY, parks with a clock, or wakes
+ *     the next when it gives up. On x86-64 the release may overwrite a flag (runtime/arch/x86_64/asymmetric.h), so a
+ *     sleep without a clock begins after a membarrier. After the release no thread touches the lock's memory.
+ * I4  The head waiter's demand holds for every other waiter that runs, for GRACE looks. fgi_trylock ignores it.
  * I5  By published intent (runtime/thread.h).
  * I7  What the monitor says decides who waits how, never who owns the lock. */
 #include <errno.h>
@@ -171,7 +173,7 @@ static void stop_watching(struct fg_lock *l, struct wait *w)
 	w->watching = 0;
 }
 
-/* Sleeps until a wake-up or its clock (I2). A clock costs a waiter its place in the futex queue, so one with a real-time
+/* Sleeps until a wake-up or its clock (I2). A clock costs a waiter its place in the futex queue: one with a real-time
  * policy has none. Beside a watcher the word changes all the time, and may be free. If that watcher is queued behind
  * the owner, and this waiter leaves a CPU idle, the owner is to see it: so it makes sure of PARKED. */
 static void park(struct fg_lock *l, const struct wait *w, bool needy)
@@ -235,8 +237,8 @@ static void rise(struct fg_lock *l, struct wait *w)
 		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
 }
 
-/* The lock is hot. Does this waiter watch it? One does, and others only when their turn has come: then the first
- * leaves. It wakes the next parked one when a turn is over. */
+/* The lock is hot. Does this waiter watch it? One waiter does, until another that was parked and whose turn has come
+ * watches, too. A lone watcher wakes the next parked waiter when a turn is over. */
 static bool watch(struct fg_lock *l, struct wait *w)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
@@ -489,6 +491,6 @@ static inline void fgi_unlock(struct fg_lock *l)
 {
 	if (fg_unlikely(fg_load_relaxed(&l->word) & (PARKED | NEEDY)))
 		release_to_parked(l);
-	else if (fg_unlikely(release(l, FLAGS)))
+	else if (fg_unlikely(release(l, FLAGS))) /* NEEDY was set after the look: it stays, for the next release */
 		wake(l);
 }
