@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* conformance CLAUSES: runs each line of clauses.tsv in a process of its own and prints `ok` or `not ok`, the function
- * and the clause. Ends 0 if all hold.
+/* conformance CLAUSES: runs each line of clauses.tsv in a process of its own and prints `ok` or `not ok`, its number, the
+ * function and the clause. Ends 0 if all hold. A process mostly sleeps, so some run at the same time.
  *
  * A line is: function, section of the standard, what it says, script; separated by tabs. A script is a list of
  * statements, separated by semicolons:
@@ -28,6 +28,7 @@
 #define OBJECTS 4
 #define WORKERS 3
 #define BLOCKS_NS 4000000
+#define AT_ONCE 4
 #define CANCELED 1000
 #define UNSET (-999)
 
@@ -467,20 +468,64 @@ static void execute(char *text)
 		expect(call.result, wanted);
 }
 
-static void run_script(char *script)
+static void run_script(int number, char *script)
 {
 	for (char *one; (one = strsep(&script, ";")) != NULL;) {
-		char *copy = strdup(one);
+		char *copy;
 
+		CHECK(asprintf(&copy, "%d: %s", number, one) > 0);
 		statement = copy;
 		execute(one);
 	}
 	_exit(0);
 }
 
+/* ---- clauses ----------------------------------------------------------------------------------------------------- */
+
+struct clause {
+	pid_t pid; /* of the process that runs it; 0: there is none */
+	int number;
+	char *line; /* the strings below are in it */
+	const char *function, *section, *text;
+};
+
+static void clause_begin(struct clause *c, int number, const char *line)
+{
+	char *rest = strdup(line), *script;
+
+	c->number = number;
+	c->line = rest;
+	c->function = strsep(&rest, "\t");
+	c->section = strsep(&rest, "\t");
+	c->text = strsep(&rest, "\t");
+	script = strsep(&rest, "\n");
+	CHECK(script != NULL, "%s: not four fields", c->function);
+	c->pid = fork();
+	if (c->pid == 0) {
+		alarm(30);
+		run_script(number, script);
+	}
+	CHECK(c->pid > 0);
+}
+
+/* Whether the clause does not hold; false also where there is none. */
+static bool clause_fails(struct clause *c)
+{
+	int status;
+
+	if (!c->pid)
+		return false;
+	CHECK(waitpid(c->pid, &status, 0) == c->pid);
+	printf("%s %d %s: %s: %s\n", status ? "not ok" : "ok", c->number, c->function, c->section, c->text);
+	free(c->line);
+	c->pid = 0;
+	return status != 0;
+}
+
 int main(int argc, char **argv)
 {
 	FILE *file = argc == 2 ? fopen(argv[1], "r") : NULL;
+	struct clause running[AT_ONCE] = {0};
 	char *line = NULL;
 	size_t size = 0;
 	int failed = 0, all = 0;
@@ -488,23 +533,15 @@ int main(int argc, char **argv)
 	CHECK(file != NULL, "usage: conformance CLAUSES");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (getline(&line, &size, file) > 0) {
-		char *rest = line, *function = strsep(&rest, "\t"), *section = strsep(&rest, "\t");
-		char *clause = strsep(&rest, "\t"), *script = strsep(&rest, "\n");
-		int status;
-		pid_t pid;
+		struct clause *c = &running[all % AT_ONCE];
 
 		if (line[0] == '#')
 			continue;
-		CHECK(script != NULL, "%s: not four fields", function);
-		pid = fork();
-		if (pid == 0) {
-			alarm(30);
-			run_script(script);
-		}
-		CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
-		printf("%s %d %s: %s: %s\n", status ? "not ok" : "ok", ++all, function, section, clause);
-		failed += status != 0;
+		failed += clause_fails(c);
+		clause_begin(c, ++all, line);
 	}
+	for (int i = 0; i < AT_ONCE; i++)
+		failed += clause_fails(&running[(all + i) % AT_ONCE]);
 	printf("%d of %d clauses hold\n", all - failed, all);
 	return failed != 0;
 }
