@@ -333,21 +333,6 @@ static void begin(struct worker *w, const struct call *call)
 	tell(&w->step, w->step + 1);
 }
 
-static bool sleeps(pid_t tid)
-{
-	char path[64], text[256] = "";
-	const char *state;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	state = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
-	fclose(file);
-	return state && state[1] == ' ' && state[2] == 'S';
-}
-
 static int64_t busy_ns(pthread_t thread)
 {
 	struct timespec spent;

@@ -94,14 +94,17 @@ static inline bool reached(clockid_t clock, const struct timespec *t)
 /* Does the thread sleep? */
 static inline bool sleeps(pid_t tid)
 {
-	char path[64], state = 0;
-	FILE *stat;
+	char path[64], text[256] = "";
+	const char *state;
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	stat = fopen(path, "r");
-	CHECK(stat && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1, "%s: %m", path);
-	fclose(stat);
-	return state == 'S';
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	state = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+	fclose(file);
+	return state && state[1] == ' ' && state[2] == 'S';
 }
 
 #define LONG_WAIT (60 * 1000000000l)

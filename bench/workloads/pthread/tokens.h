@@ -22,7 +22,7 @@ static struct {
 	uint64_t at_work __attribute__((aligned(FGB_ALONE))); /* threads that have a token */
 	uint64_t too_many;                                    /* times that more had one than there are */
 	uint32_t closed;
-} fgb_tokens = {2, 1, 0, {0}, 0, 0, NULL, 0, 0, 0};
+} fgb_tokens = {.places = 2, .tokens = 1};
 
 __attribute__((noinline)) static void fgb_tokens_loop(const struct fgb_run *run, uint32_t phase,
 						      struct fgb_thread *self)
