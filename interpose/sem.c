@@ -24,10 +24,9 @@ static bool take(const void *sem)
 	return false;
 }
 
-/* Returns true with a token; false: glibc is to wait. A wait is a cancellation point also where there is a token. */
+/* Returns true with a token; false: glibc is to wait. */
 static bool wait_awake(struct fgi_awake *a, sem_t *sem, clockid_t clock, const struct timespec *abs)
 {
-	pthread_testcancel();
 	if (take(sem))
 		return true;
 	fgi_awake_begin(a, sem);
@@ -45,10 +44,12 @@ static int after_sleep(const struct fgi_awake *a, int result)
 	return result;
 }
 
+/* Like glibc's, sem_wait and sem_timedwait are cancellation points also where there is a token; sem_clockwait is not. */
 EXPORT int sem_wait(sem_t *sem)
 {
 	struct fgi_awake a;
 
+	pthread_testcancel();
 	if (wait_awake(&a, sem, CLOCK_MONOTONIC, NULL))
 		return 0;
 	return after_sleep(&a, fgi_real()->sem_wait(sem));
@@ -60,6 +61,7 @@ EXPORT int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict ab
 
 	if (!fgi_is_time(abs))
 		return fgi_real()->sem_timedwait(sem, abs);
+	pthread_testcancel();
 	if (wait_awake(&a, sem, CLOCK_REALTIME, abs))
 		return 0;
 	return after_sleep(&a, fgi_real()->sem_timedwait(sem, abs));
