@@ -44,7 +44,8 @@ static int after_sleep(const struct fgi_awake *a, int result)
 	return result;
 }
 
-/* Like glibc's, sem_wait and sem_timedwait are cancellation points also where there is a token; sem_clockwait is not. */
+/* Like glibc's, sem_wait and sem_timedwait are cancellation points also where there is a token, and sem_clockwait is
+ * not. */
 EXPORT int sem_wait(sem_t *sem)
 {
 	struct fgi_awake a;

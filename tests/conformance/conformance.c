@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* conformance CLAUSES: runs each line of clauses.tsv in a process of its own and prints `ok` or `not ok`, its number, the
- * function and the clause. Ends 0 if all hold. A process mostly sleeps, so some run at the same time.
+/* conformance CLAUSES: runs each line of clauses.tsv in a process of its own and prints `ok` or `not ok`, its number,
+ * the function and the clause. Ends 0 if all hold. A process mostly sleeps, so some run at the same time.
  *
  * A line is: function, section of the standard, what it says, script; separated by tabs. A script is a list of
  * statements, separated by semicolons:

@@ -15,7 +15,7 @@ static int wait_so(sem_t *sem, enum how how)
 {
 	struct timespec abs = from_now(how == TIMEDWAIT ? CLOCK_REALTIME : CLOCK_MONOTONIC, LONG_WAIT);
 
-	return how == WAIT	? sem_wait(sem)
+	return how == WAIT        ? sem_wait(sem)
 	       : how == TIMEDWAIT ? sem_timedwait(sem, &abs)
 				  : sem_clockwait(sem, CLOCK_MONOTONIC, &abs);
 }
