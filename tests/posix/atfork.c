@@ -2,7 +2,6 @@
 /* Mutexes in the fork handlers of a library whose handlers were registered before the interposer was there, while other
  * threads queue for them. */
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "tests/posix/guarded/guarded.h"
 #include "tests/posix/posix.h"
@@ -31,7 +30,7 @@ static void *wait_for_change(void *arg)
 /* Forks with handlers that do `how`; the child runs `then` and must end well. */
 static void fork_with(enum guard how, void (*then)(void))
 {
-	int status, before = handled;
+	int before = handled;
 	pid_t pid;
 
 	guard = how;
@@ -42,8 +41,7 @@ static void fork_with(enum guard how, void (*then)(void))
 		then();
 		_exit(0);
 	}
-	CHECK_IS(waitpid(pid, &status, 0), pid);
-	CHECK_IS(status, 0);
+	reap(pid);
 }
 
 static void *lock_once(void *arg)

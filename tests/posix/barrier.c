@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Barriers: nobody leaves early, one thread of each phase is told, and the memory may go when the last phase ends. */
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "tests/posix/posix.h"
 
@@ -102,7 +101,6 @@ static void across_processes(void)
 {
 	pthread_barrierattr_t attr;
 	pid_t pid;
-	int status;
 
 	ok(pthread_barrierattr_init(&attr));
 	ok(pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
@@ -113,8 +111,7 @@ static void across_processes(void)
 		pthread_barrier_wait(b);
 	if (pid == 0)
 		_exit(0);
-	CHECK_IS(waitpid(pid, &status, 0), pid);
-	CHECK_IS(status, 0);
+	reap(pid);
 	ok(pthread_barrier_destroy(b));
 }
 

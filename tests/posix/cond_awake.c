@@ -2,7 +2,6 @@
 /* Waiters that are awake, fall asleep, or are about to when their event comes: nothing is lost, none is taken for
  * another. Nothing here has a bounded sleep that would hide a lost wake-up: a thread that misses its event hangs. */
 #include <sched.h>
-#include <sys/wait.h>
 
 #include "tests/posix/posix.h"
 
@@ -208,7 +207,6 @@ static void forks(void)
 	for (int i = 0; i < rounds(300); i++) {
 		pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 		pthread_t thread;
-		int status;
 		pid_t child;
 
 		waiting = 0;
@@ -228,8 +226,7 @@ static void forks(void)
 		ok(pthread_cond_signal(&c));
 		ok(pthread_mutex_unlock(&m));
 		check_join(thread);
-		CHECK_IS(waitpid(child, &status, 0), child);
-		CHECK_IS(status, 0);
+		reap(child);
 	}
 }
 

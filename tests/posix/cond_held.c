@@ -2,7 +2,6 @@
 /* Signals and broadcasts that are given with the mutex held: the waiters go on when any thread unlocks it, and
  * whatever happens in between. */
 #include <poll.h>
-#include <sys/wait.h>
 
 #include "tests/posix/posix.h"
 
@@ -222,7 +221,6 @@ static void held_up(void)
 static void in_a_child(void)
 {
 	pthread_t threads[WAITERS];
-	int status;
 	pid_t child;
 
 	waiters(threads, 2);
@@ -244,8 +242,7 @@ static void in_a_child(void)
 	}
 	ok(pthread_mutex_unlock(&m));
 	all_go_on(threads, 2);
-	CHECK_IS(waitpid(child, &status, 0), child);
-	CHECK_IS(status, 0);
+	reap(child);
 }
 
 int main(void)

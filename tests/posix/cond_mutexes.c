@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every kind of condition variable with every kind of mutex, in one process and across a fork. */
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "tests/posix/posix.h"
 
@@ -119,7 +118,6 @@ static void one_process(const struct kind *k, int cond_shared)
 static void across_fork(const struct kind *k)
 {
 	struct both *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int status;
 	pid_t child;
 
 	CHECK(b != MAP_FAILED);
@@ -132,8 +130,7 @@ static void across_fork(const struct kind *k)
 		_exit(0);
 	}
 	play(b, 0, 1000);
-	CHECK_IS(waitpid(child, &status, 0), child);
-	CHECK_IS(status, 0);
+	reap(child);
 	munmap(b, sizeof(*b));
 }
 

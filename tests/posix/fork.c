@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Parent and child both go on after a fork: with mutexes held, contended, and waited for. */
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "abi/flexguard_abi.h"
 #include "tests/posix/posix.h"
@@ -21,14 +20,6 @@ static pid_t fork_off(void (*child)(void))
 		_exit(0);
 	}
 	return pid;
-}
-
-static void reap(pid_t pid)
-{
-	int status;
-
-	CHECK_IS(waitpid(pid, &status, 0), pid);
-	CHECK_IS(status, 0);
 }
 
 static long counter;

@@ -2,7 +2,6 @@
 /* Robust, priority-inheriting, priority-protected and process-shared mutexes keep what they promise. */
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "tests/posix/posix.h"
 
@@ -135,7 +134,6 @@ static void count(struct across *s)
 static void shared(int kind, int robust)
 {
 	struct across *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int status;
 	pid_t child;
 
 	CHECK(s != MAP_FAILED);
@@ -153,8 +151,7 @@ static void shared(int kind, int robust)
 	}
 	count(s);
 	tell(&s->counted, 1);
-	CHECK_IS(waitpid(child, &status, 0), child);
-	CHECK_IS(status, 0);
+	reap(child);
 	CHECK_IS(s->counter, 40000);
 	CHECK_IS(pthread_mutex_lock(&s->m), robust == PTHREAD_MUTEX_ROBUST ? EOWNERDEAD : 0);
 	munmap(s, sizeof(*s));

@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "tests/check.h"
@@ -105,6 +107,51 @@ static inline bool sleeps(pid_t tid)
 	state = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
 	fclose(file);
 	return state && state[1] == ' ' && state[2] == 'S';
+}
+
+/* Memory that another process can map, too. */
+static inline void *shared_page(int fd)
+{
+	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	CHECK(memory != MAP_FAILED);
+	return memory;
+}
+
+static inline int new_shared_page(void)
+{
+	int fd = memfd_create("shared page", 0);
+
+	CHECK(fd >= 0);
+	ok(ftruncate(fd, 4096));
+	return fd;
+}
+
+/* Starts the program itself, on glibc alone, with the number of the descriptor as its argument. */
+static inline pid_t start_on_glibc(char *self, int fd)
+{
+	char text[16];
+	pid_t pid;
+
+	snprintf(text, sizeof(text), "%d", fd);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		unsetenv("LD_PRELOAD");
+		setenv("FG_TEST_LOCK", "glibc", 1);
+		execl(self, self, text, (char *)NULL);
+		_exit(1);
+	}
+	return pid;
+}
+
+/* Waits for the end of a child, which must be a good one. */
+static inline void reap(pid_t pid)
+{
+	int status;
+
+	CHECK_IS(waitpid(pid, &status, 0), pid);
+	CHECK_IS(status, 0);
 }
 
 #define LONG_WAIT (60 * 1000000000l)

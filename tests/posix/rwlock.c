@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Read-write locks: who excludes whom, what each call returns, kinds, attributes, clocks, recursion, fork. */
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "tests/posix/posix.h"
 
@@ -304,7 +303,6 @@ static void unlocked_elsewhere(void)
 static void in_child(void (*child)(void))
 {
 	pid_t pid = fork();
-	int status;
 
 	CHECK(pid >= 0);
 	if (pid == 0) {
@@ -312,8 +310,7 @@ static void in_child(void (*child)(void))
 		child();
 		_exit(0);
 	}
-	CHECK_IS(waitpid(pid, &status, 0), pid);
-	CHECK_IS(status, 0);
+	reap(pid);
 }
 
 static void use_it(void)

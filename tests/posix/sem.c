@@ -3,8 +3,6 @@
  * other end. */
 #include <semaphore.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "tests/posix/posix.h"
 
@@ -194,39 +192,17 @@ static void exchange(sem_t *pair, int own)
 	}
 }
 
-static sem_t *shared_pair(int fd)
-{
-	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	CHECK(memory != MAP_FAILED);
-	return memory;
-}
-
-/* The other process runs on glibc alone. */
 static void test_processes(char *self)
 {
-	char fd_text[16];
-	int fd = memfd_create("sem", 0), status, value;
-	sem_t *pair;
-	pid_t pid;
+	int fd = new_shared_page(), value;
+	sem_t *pair = shared_page(fd);
+	pid_t other;
 
-	CHECK(fd >= 0);
-	ok(ftruncate(fd, 4096));
-	pair = shared_pair(fd);
 	ok(sem_init(&pair[0], 1, 1));
 	ok(sem_init(&pair[1], 1, 0));
-	snprintf(fd_text, sizeof(fd_text), "%d", fd);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		unsetenv("LD_PRELOAD");
-		setenv("FG_TEST_LOCK", "glibc", 1);
-		execl(self, self, fd_text, (char *)NULL);
-		_exit(1);
-	}
+	other = start_on_glibc(self, fd);
 	exchange(pair, 0);
-	CHECK_IS(waitpid(pid, &status, 0), pid);
-	CHECK_IS(status, 0);
+	reap(other);
 	ok(sem_getvalue(&pair[0], &value));
 	CHECK_IS(value, 1);
 }
@@ -234,7 +210,7 @@ static void test_processes(char *self)
 int main(int argc, char **argv)
 {
 	if (argc > 1) {
-		exchange(shared_pair(atoi(argv[1])), 1);
+		exchange(shared_page(atoi(argv[1])), 1);
 		return 0;
 	}
 	test_ring(3, 1);

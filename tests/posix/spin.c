@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Spinlocks: exclusion with more threads than CPUs, sharing with a process that has no interposer. */
-#include <sys/mman.h>
-#include <sys/wait.h>
-
 #include "tests/posix/posix.h"
 
 static pthread_spinlock_t *s;
@@ -59,31 +56,24 @@ static void held_for_long(void)
 	CHECK_IS(*counter, 40);
 }
 
-/* The other process runs on glibc alone. */
+static void in_shared_page(int fd)
+{
+	char *page = shared_page(fd);
+
+	s = (pthread_spinlock_t *)(void *)page;
+	counter = (long *)(void *)(page + 64);
+}
+
 static void across_processes(char *self)
 {
-	char fd_text[16];
-	int fd = memfd_create("spin", 0), status;
-	pid_t pid;
+	int fd = new_shared_page();
+	pid_t other;
 
-	CHECK(fd >= 0);
-	ok(ftruncate(fd, 4096));
-	s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	CHECK(s != MAP_FAILED);
-	counter = (long *)(void *)((char *)(uintptr_t)s + 64);
+	in_shared_page(fd);
 	ok(pthread_spin_init(s, PTHREAD_PROCESS_SHARED));
-	snprintf(fd_text, sizeof(fd_text), "%d", fd);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		unsetenv("LD_PRELOAD");
-		setenv("FG_TEST_LOCK", "glibc", 1);
-		execl(self, self, fd_text, (char *)NULL);
-		_exit(1);
-	}
+	other = start_on_glibc(self, fd);
 	count((void *)20000);
-	CHECK_IS(waitpid(pid, &status, 0), pid);
-	CHECK_IS(status, 0);
+	reap(other);
 	CHECK_IS(*counter, 40000);
 	ok(pthread_spin_destroy(s));
 }
@@ -94,9 +84,7 @@ int main(int argc, char **argv)
 	static long number;
 
 	if (argc > 1) {
-		s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(argv[1]), 0);
-		CHECK(s != MAP_FAILED);
-		counter = (long *)(void *)((char *)(uintptr_t)s + 64);
+		in_shared_page(atoi(argv[1]));
 		count((void *)20000);
 		return 0;
 	}
