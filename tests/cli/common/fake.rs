@@ -2,13 +2,14 @@
 //! An installation whose fg-bench is a shell script: a run takes no time, and the test decides what it measures.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Error};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::daemon::TIMEOUT;
 use super::{flexguard, prefix, stderr, stdout};
@@ -106,7 +107,8 @@ impl Fake {
             .open(&path)
             .unwrap();
         let mut child = command.spawn().expect("the command starts");
-        let end = pidfd(&child);
+        let pid = Pid::from_child(&child);
+        let end = pidfd_open(pid, PidfdFlags::empty()).unwrap(); // readable once the command has ended
         let mut either = [fifo.as_fd(), end.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let limit = PollTimeout::try_from(TIMEOUT).unwrap();
         let ready = poll(&mut either, limit).unwrap();
@@ -125,13 +127,4 @@ impl Fake {
             stderr(&output)
         );
     }
-}
-
-/// Readable once the process has ended.
-fn pidfd(child: &Child) -> OwnedFd {
-    // SAFETY: no memory is involved; the child has not been waited for, so its number is still its own.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
-    assert!(fd >= 0, "pidfd_open: {}", Error::last_os_error());
-    // SAFETY: the descriptor is new, so nothing else owns it.
-    unsafe { OwnedFd::from_raw_fd(fd as i32) }
 }

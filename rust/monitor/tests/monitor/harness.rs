@@ -20,6 +20,7 @@ use flexguard_monitor::{DomainKind, Error, Monitor, Options, SocketName, Stats, 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 use nix::unistd::{Pid, Uid};
+use rustix::process::{PidfdFlags, pidfd_open};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::victim::die_with;
@@ -373,13 +374,9 @@ impl Drop for Helper {
 }
 
 pub fn pidfd(pid: i32) -> OwnedFd {
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    assert!(
-        fd >= 0,
-        "pidfd_open({pid}): {}",
-        std::io::Error::last_os_error()
-    );
-    // SAFETY: the kernel has just opened it for us; nobody else knows it.
-    unsafe { OwnedFd::from_raw_fd(fd as i32) }
+    pidfd_open(
+        rustix::process::Pid::from_raw(pid).unwrap(),
+        PidfdFlags::empty(),
+    )
+    .unwrap()
 }
