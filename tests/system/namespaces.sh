@@ -18,9 +18,9 @@ if [ "${2:-}" != inside ]; then
 	exit $status
 fi
 scratch=$3
-monitor='' client=''
+monitor='' client='' program=''
 cleanup() { # removes nothing: the host's files are mounted below
-	for process in $monitor $client; do
+	for process in $monitor $client $program; do
 		kill -9 "$process" 2> "$scratch/ignored" || true
 	done
 }
@@ -40,7 +40,9 @@ mount --bind "$scratch/socket" /run/flexguard
 mount -o remount,bind,ro /run/flexguard
 mount --rbind / "$scratch/root"
 
+# What unshare's --kill-child has set goes with the user.
 nobody='setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs'
+nobody="$nobody --pdeathsig KILL"
 worker="env -u FLEXGUARD_SOCKET $prefix/libexec/flexguard/fg-bench shm --lock flexguard-sosp25 --threads 8
 	--seconds 100 --warmup 0"
 
@@ -63,9 +65,17 @@ watched() {
 		tries=$((tries + 1))
 		[ $tries -lt 2000 ] || { echo "$name: not watched"; cat "$scratch/out" "$scratch/status"; exit 1; }
 	done
+	program=$(tr -d ' ' < "/proc/$client/task/$client/children")
 	kill -9 "$client"
 	wait "$client" 2> "$scratch/ignored" || true
 	client=
+	tries=0
+	while [ -e "/proc/$program" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 1000 ] || { echo "$name: the worker outlives unshare"; exit 1; }
+		sleep 0.01
+	done
+	program=
 	echo "$name: watched"
 }
 
