@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sem_wait, sem_timedwait and sem_clockwait: glibc's semaphore, of any kind. A waiter stays awake in front of it for a
  * while (sync/awake.h) and looks for a token as sem_trywait does; then it waits in glibc. So the other side may run
- * without an interposer, and whoever waits is woken by glibc's sem_post.
+ * without an interposer: glibc's sem_post wakes every waiter.
  *
  * A token is not a critical section: who has it need not be who gives it back. Nothing is published. */
 #include <errno.h>
@@ -36,11 +36,10 @@ static bool wait_awake(struct fgi_awake *a, sem_t *sem, clockid_t clock, const s
 	return true;
 }
 
-/* Glibc has waited. When the token came is not known: at the latest now. */
+/* glibc has waited. When the token came is not known: at the latest now. */
 static int after_sleep(const struct fgi_awake *a, int result)
 {
-	if (result == 0)
-		fgi_awake_end(a, true, fgi_now_ns(CLOCK_MONOTONIC));
+	fgi_awake_end(a, true, result == 0 ? fgi_now_ns(CLOCK_MONOTONIC) : 0);
 	return result;
 }
 
