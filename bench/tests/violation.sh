@@ -11,6 +11,7 @@ hashtable | hotlock) options=(--buckets 1 --keys 2000 --update-ratio 1 --theta 0
 server | pipeline) options=(--section-us 20000) ;;
 phases) options=(--section-us 20000 --sections 2) ;;
 yielding) options=(--lock-count 1) ;;
+tokens) options=(--hold-us 20000) ;;
 pool | broadcast) options=(--think-us 0 --section-us 20000) ;;
 *) options=() ;;
 esac
