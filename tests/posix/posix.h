@@ -150,6 +150,7 @@ static inline void reap(pid_t pid)
 {
 	int status;
 
+	CHECK(pid > 0);
 	CHECK_IS(waitpid(pid, &status, 0), pid);
 	CHECK_IS(status, 0);
 }

@@ -3,7 +3,6 @@
  * any constructor runs, and repairs or initialises its locks in the children.
  *
  *   allocate FUNCTION     one that only the allocator has */
-#include <sys/wait.h>
 
 #include "abi/flexguard_abi.h"
 #include "tests/posix/posix.h"
@@ -88,15 +87,6 @@ static void *churn(void *seed)
 		ok(pthread_mutex_unlock(&own));
 	}
 	return NULL;
-}
-
-static void reap(pid_t pid)
-{
-	int status;
-
-	CHECK(pid > 0);
-	CHECK_IS(waitpid(pid, &status, 0), pid);
-	CHECK_IS(status, 0);
 }
 
 /* For the monitor, by locks whose words name their owner. */
