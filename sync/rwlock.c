@@ -493,7 +493,8 @@ static int drain(struct fgi_rwlock *l, const struct fgi_spin_budget *p)
 				fgi_readers_sleep(entry, l, p->clock, p->deadline);
 			}
 		fgi_awake_end(&awake, slept, 0);
-		if (!entry_left(&e))
+		/* Without the deadline it is another reader, who finds the bias gone and leaves. */
+		if (!entry_left(&e) && fgi_past_deadline(p))
 			return ETIMEDOUT;
 	}
 	now = fgi_now_ns(CLOCK_MONOTONIC);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* A writer waits for the readers that stand in the table (sync/readers.h) however often they come and go there: only
+ * its deadline ends the wait without the lock. The test plays the readers. */
+#include <errno.h>
+#include <time.h>
+
+#include "sync/rwlock.h"
+#include "tests/check.h"
+
+#define TIMES 200000
+
+static struct fgi_rwlock l;
+
+static struct timespec in_ms(long ms)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_nsec += ms * 1000000;
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+static uint64_t *a_reader_stands_there(void)
+{
+	uint64_t *entry = fgi_readers_entry(&l);
+
+	l = (struct fgi_rwlock){.word = FGI_RW_BIASED | FGI_RW_ENTRIES};
+	CHECK(fgi_readers_enter(entry, &l), "the entry is free");
+	return entry;
+}
+
+static void *write_it(void *deadline)
+{
+	int result = fgi_rwlock_write(&l, CLOCK_MONOTONIC, deadline);
+
+	if (!result)
+		fgi_rwlock_unlock(&l);
+	return (void *)(long)result;
+}
+
+static void readers_come_and_go(struct timespec *deadline)
+{
+	uint64_t *entry = a_reader_stands_there();
+	pthread_t writer = check_thread(write_it, deadline);
+	int times = 0;
+
+	while (times < TIMES) {
+		CHECK(fgi_readers_leave(entry, &l), "a reader stood there");
+		if (!(__atomic_load_n(&l.word, __ATOMIC_RELAXED) & FGI_RW_ENTRIES))
+			break; /* the writer has found the table without readers */
+		while (!fgi_readers_enter(entry, &l))
+			;
+		times++;
+	}
+	if (times == TIMES)
+		CHECK(fgi_readers_leave(entry, &l), "a reader stood there");
+	CHECK_IS(check_join(writer), 0);
+	CHECK_IS(l.word, 0);
+}
+
+static void a_deadline_ends_the_wait(void)
+{
+	uint64_t *entry = a_reader_stands_there();
+	struct timespec soon = in_ms(20);
+
+	CHECK_IS(check_join(check_thread(write_it, &soon)), ETIMEDOUT);
+	CHECK(fgi_readers_leave(entry, &l), "a reader stood there");
+	CHECK_IS(check_join(check_thread(write_it, NULL)), 0);
+}
+
+int main(void)
+{
+	struct timespec late = in_ms(60000);
+
+	check_watchdog(60);
+	for (int i = 0; i < 200; i++)
+		readers_come_and_go(i % 2 ? &late : NULL);
+	a_deadline_ends_the_wait();
+	return 0;
+}
