@@ -33,7 +33,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 6u
+#define FG_ABI_VERSION 7u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -140,7 +140,8 @@ struct fg_reply {
  * word is written by the kernel half: of its own accord, or when the user half runs its beat program. */
 #define FG_CPUS 128u       /* the CPUs that fit on the page; of higher numbers nothing is known */
 #define FG_SWITCH_LINES 8u /* cache lines of process_switch */
-#define FG_OFF_CPU 512u    /* places for the names of critical threads that are off their CPU */
+#define FG_OFF_CPU 256u    /* places for the names of critical threads that are off their CPU */
+#define FG_COUNT_LINES 16u /* cache lines of preemptions */
 
 struct fg_shared {
 	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide: domain 0 polls it */
@@ -151,12 +152,10 @@ struct fg_shared {
 	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; with each beat, every FG_HEARTBEAT_NS; 0: the monitor has ended */
 	fg_u64 pad1[6];
 
-	fg_u64 preempted_holders; /* critical preemptions since load, by kind */
-	fg_u64 preempted_next_waiters;
 	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1: every lock on the machine turns to blocking */
 	fg_u64 missed;           /* critical preemptions that could not be counted (no memory for the record) */
 	fg_u64 tick_ns;          /* period of the scheduler's tick; 0: unknown; with each beat, as magic */
-	fg_u64 pad2[3];
+	fg_u64 pad2[5];
 
 	/* By CPU number: when the scheduler means to look for another thread than the one running there,
 	 * CLOCK_MONOTONIC; 0: unknown. Written whenever the CPU switches to a thread of a process with
@@ -186,7 +185,14 @@ struct fg_shared {
 	fg_u64 blocking_since_ns; /* when num_preempted_cs rose from 0; 0: it has returned to 0 */
 	fg_u64 blocking_ns;       /* time for which it was not 0 */
 
-	/* Critical threads that are off their CPU: at (self % FG_OFF_CPU) the thread block's `self`, with FG_RUNNABLE
+	/* Critical preemptions since load, by kind; CPU c adds to [c % FG_COUNT_LINES]. */
+	struct {
+		fg_u64 holders;
+		fg_u64 next_waiters;
+		fg_u64 pad[6];
+	} preemptions[FG_COUNT_LINES];
+
+	/* Critical threads that are off their CPU: at fg_off_cpu_place(self) the thread block's `self`, with FG_RUNNABLE
 	 * if the thread was preempted, without if it sleeps; from when the thread is switched out until it runs again;
 	 * 0: no thread is known. For a waiter that has read in the lock's word for which thread it waits. Of two
 	 * threads that share a place one is unknown, and in another PID namespace another thread may have the same
@@ -195,6 +201,12 @@ struct fg_shared {
 };
 
 #define FG_RUNNABLE 0x80000000u
+
+/* Threads that were made one after the other do not share a cache line: they run on different CPUs. */
+static inline fg_u32 fg_off_cpu_place(fg_u32 self)
+{
+	return (self % 16 * 16 + self / 16 % 16) % FG_OFF_CPU;
+}
 
 /* ---- domains ---------------------------------------------------------------------------------------------------
  * A program that never gets a CPU in its critical section keeps the counter above 0. So that it harms its own user (or
@@ -251,9 +263,9 @@ FG_ABI_ASSERT(sizeof(struct fg_reply) == 16);
 FG_ABI_AT(fg_shared, num_preempted_cs, 0);
 FG_ABI_AT(fg_shared, magic, 64);
 FG_ABI_AT(fg_shared, heartbeat_ns, 72);
-FG_ABI_AT(fg_shared, preempted_holders, 128);
-FG_ABI_AT(fg_shared, missed, 152);
-FG_ABI_AT(fg_shared, tick_ns, 160);
+FG_ABI_AT(fg_shared, mode_transitions, 128);
+FG_ABI_AT(fg_shared, missed, 136);
+FG_ABI_AT(fg_shared, tick_ns, 144);
 FG_ABI_AT(fg_shared, slice_end_ns, 192);
 FG_ABI_AT(fg_shared, cpu_idle, 1216);
 FG_ABI_AT(fg_shared, process_switch, 1344);
@@ -261,7 +273,8 @@ FG_ABI_ASSERT(sizeof(((struct fg_shared *)0)->process_switch[0]) == FG_CACHE_LIN
 FG_ABI_AT(fg_shared, domain_kind, 2008);
 FG_ABI_AT(fg_shared, any_process, 2016);
 FG_ABI_AT(fg_shared, blocking_ns, 2040);
-FG_ABI_AT(fg_shared, off_cpu, 2048);
+FG_ABI_AT(fg_shared, preemptions, 2048);
+FG_ABI_AT(fg_shared, off_cpu, 3072);
 FG_ABI_ASSERT(sizeof(struct fg_shared) == FG_PAGE);
 FG_ABI_ASSERT(sizeof(struct fg_domain) == FG_CACHE_LINE);
 FG_ABI_AT(fg_domain, key, 8);

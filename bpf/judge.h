@@ -141,20 +141,29 @@ static __always_inline enum fg_kind judge(struct task_struct *task, const struct
 	return in_window(task, process) ? FG_KIND_HOLDER : kind;
 }
 
+/* Its process may have registered, and it runs user code again. */
+static __always_inline bool may_be_judged(struct task_struct *task)
+{
+	if (task->flags & (PF_KTHREAD | PF_EXITING | PF_IO_WORKER | PF_USER_WORKER))
+		return false;
+	return task->group_leader->bpf_storage; /* null is the usual case, for the price of a load instead of a call */
+}
+
+/* The record is of the program that the thread runs. */
+static __always_inline bool judges(const struct fg_process_record *process, struct task_struct *task)
+{
+	return process && process->n_images && process->exec_id == task->group_leader->self_exec_id;
+}
+
 /* What a thread of this process is judged by; null: its process has not registered, or it never runs user code
  * again. */
 static __always_inline struct fg_process_record *judged_process(struct task_struct *task)
 {
-	struct fg_process_record *process;
+	struct fg_process_record *process = 0;
 
-	if (task->flags & (PF_KTHREAD | PF_EXITING | PF_IO_WORKER | PF_USER_WORKER))
-		return 0;
-	if (!task->group_leader->bpf_storage) /* the usual case, for the price of a load instead of a call */
-		return 0;
-	process = bpf_task_storage_get(&processes, task->group_leader, 0, 0);
-	if (!process || !process->n_images || process->exec_id != task->group_leader->self_exec_id)
-		return 0;
-	return process;
+	if (may_be_judged(task))
+		process = bpf_task_storage_get(&processes, task->group_leader, 0, 0);
+	return judges(process, task) ? process : 0;
 }
 
 #endif

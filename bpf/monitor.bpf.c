@@ -102,7 +102,10 @@ static __always_inline struct fg_cpu_counts *cpu_counts(void)
 struct moment {
 	struct fg_shared *page;
 	struct fg_cpu_counts *count;
-	__u64 now; /* 0: the clock, a call that costs as much as two look-ups, was not yet read */
+	__u32 cpu;
+	__u64 now;                  /* 0: the clock, a call that costs as much as two look-ups, was not yet read */
+	struct task_struct *leader; /* whose record `process` is: next's process is often prev's */
+	struct fg_process_record *process;
 };
 
 static __always_inline __u64 time_of(struct moment *at)
@@ -110,6 +113,22 @@ static __always_inline __u64 time_of(struct moment *at)
 	if (!at->now)
 		at->now = bpf_ktime_get_ns();
 	return at->now;
+}
+
+static __always_inline struct fg_process_record *process_of(struct task_struct *task, struct moment *at)
+{
+	struct task_struct *leader = task->group_leader;
+
+	if (at->leader != leader) {
+		at->leader = leader;
+		at->process = bpf_task_storage_get(&processes, leader, 0, 0);
+	}
+	return at->process;
+}
+
+static __always_inline struct fg_process_counts *counts_of(struct fg_process_record *process, const struct moment *at)
+{
+	return &process->counts[at->cpu % FG_PROCESS_LINES];
 }
 
 /* Null: the thread is neither counted nor named. While no thread is, none is looked up; `named` has the aged ones. */
@@ -123,10 +142,10 @@ static __always_inline struct fg_thread_record *tracked(struct task_struct *task
 /* A place that another thread has taken meanwhile is left to it. */
 static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_shared *page)
 {
-	__u32 name = thread->named_as;
+	__u32 name = thread->named_as, place = fg_off_cpu_place(name);
 
-	if (page->off_cpu[name % FG_OFF_CPU] == name)
-		page->off_cpu[name % FG_OFF_CPU] = 0;
+	if (page->off_cpu[place] == name)
+		page->off_cpu[place] = 0;
 	thread->named_as = 0;
 	if (!(name & FG_RUNNABLE))
 		__sync_fetch_and_add(&page->named, -1);
@@ -134,7 +153,7 @@ static __always_inline void forget_name(struct fg_thread_record *thread, struct 
 
 static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_shared *page)
 {
-	page->off_cpu[name % FG_OFF_CPU] = name;
+	page->off_cpu[fg_off_cpu_place(name)] = name;
 	thread->named_as = name;
 	if (!(name & FG_RUNNABLE)) /* the others are counted */
 		__sync_fetch_and_add(&page->named, 1);
@@ -144,7 +163,7 @@ static __always_inline void publish_name(struct fg_thread_record *thread, __u32 
 static __always_inline void note_duration(struct task_struct *task, const struct fg_thread_record *thread,
 					  struct moment *at)
 {
-	struct fg_process_record *process = bpf_task_storage_get(&processes, task->group_leader, 0, 0);
+	struct fg_process_record *process = process_of(task, at);
 	__u64 ns = time_of(at) - thread->since_ns;
 	__u64 bound = FG_SHORTEST_NS;
 	__u32 i;
@@ -155,7 +174,7 @@ static __always_inline void note_duration(struct task_struct *task, const struct
 		at->count->durations[i]++;
 	at->count->preempted_ns += ns;
 	if (process)
-		__sync_fetch_and_add(&process->preempted_ns, ns);
+		__sync_fetch_and_add(&counts_of(process, at)->preempted_ns, ns);
 }
 
 /* Returns the domain whose counter has the thread; it no longer is counted, nor is its name published. */
@@ -188,13 +207,13 @@ static __always_inline __u32 count_as(struct fg_thread_record *thread, struct ta
 		return NOT_COUNTED;
 	}
 	if (kind == FG_KIND_HOLDER) {
-		__sync_fetch_and_add(&page->preempted_holders, 1);
-		__sync_fetch_and_add(&process->preempted_holders, 1);
+		__sync_fetch_and_add(&page->preemptions[at->cpu % FG_COUNT_LINES].holders, 1);
+		__sync_fetch_and_add(&counts_of(process, at)->preempted_holders, 1);
 		if (name)
 			publish_name(thread, name | FG_RUNNABLE, page);
 	} else {
-		__sync_fetch_and_add(&page->preempted_next_waiters, 1);
-		__sync_fetch_and_add(&process->preempted_next_waiters, 1);
+		__sync_fetch_and_add(&page->preemptions[at->cpu % FG_COUNT_LINES].next_waiters, 1);
+		__sync_fetch_and_add(&counts_of(process, at)->preempted_next_waiters, 1);
 	}
 	thread->since_ns = time_of(at);
 	thread->by_tgid = next->tgid;
@@ -236,12 +255,15 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 					  struct task_struct *next, bool preempt, unsigned int prev_state,
 					  struct moment *at)
 {
-	struct fg_process_record *process = judged_process(prev);
+	struct fg_process_record *process;
 	enum fg_kind kind;
 	__u32 name = 0;
 	bool runnable;
 
-	if (!process)
+	if (!may_be_judged(prev))
+		return NOT_COUNTED;
+	process = process_of(prev, at);
+	if (!judges(process, prev))
 		return NOT_COUNTED;
 	kind = judge(prev, process, at->count, &name);
 	runnable = still_runnable(prev, preempt, prev_state);
@@ -258,9 +280,8 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 	return NOT_COUNTED;
 }
 
-static __always_inline void publish_slice(struct task_struct *next, struct fg_shared *page)
+static __always_inline void publish_slice(struct task_struct *next, __u32 cpu, struct fg_shared *page)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
 	struct fg_process_record *process;
 
 	if (cpu >= FG_CPUS || (next->flags & PF_KTHREAD))
@@ -290,7 +311,7 @@ static __always_inline void publish_process_switch(struct task_struct *next, __u
 /* What this CPU does from now on. Its idle thread has the number 0. */
 static __always_inline void publish_cpu(struct task_struct *prev, struct task_struct *next, struct moment *at)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 cpu = at->cpu;
 
 	if (cpu >= FG_CPUS)
 		return;
@@ -306,7 +327,7 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	struct fg_cpu_counts *count = cpu_counts();
 	struct fg_published *all = published();
 	struct fg_shared *page = &all->page;
-	struct moment at = {page, count, 0};
+	struct moment at = {.page = page, .count = count};
 	struct fg_thread_record *thread;
 	__u32 joined, left, left_too;
 
@@ -315,6 +336,7 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	count->switches++;
 	if (!READ_ONCE(page->any_process))
 		return 0;
+	at.cpu = bpf_get_smp_processor_id();
 	left = uncount(next, tracked(next, page), &at);
 	thread = tracked(prev, page);
 	/* prev ran until now: if it is still counted, its switch-in went unseen. */
@@ -326,23 +348,29 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	}
 	publish_cpu(prev, next, &at);
 	if (page->slices_wanted)
-		publish_slice(next, page);
+		publish_slice(next, at.cpu, page);
 	return 0;
 }
 
 /* ---- the life of a registration -------------------------------------------------------------------------------- */
 
+/* Twice: the first try fails if somebody else gives the thread its first storage at this moment. */
 static __always_inline void make_thread_record(struct task_struct *task, struct fg_cpu_counts *count)
 {
-	if (!bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+	if (!bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) &&
+	    !bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		count->lost_records++;
 }
 
 static __always_inline void forget_counts(struct fg_process_record *process)
 {
-	process->preempted_holders = 0;
-	process->preempted_next_waiters = 0;
-	process->preempted_ns = 0;
+	__u32 i;
+
+	for (i = 0; i < FG_PROCESS_LINES; i++) {
+		process->counts[i].preempted_holders = 0;
+		process->counts[i].preempted_next_waiters = 0;
+		process->counts[i].preempted_ns = 0;
+	}
 }
 
 static __always_inline void inherit(struct task_struct *child, struct fg_process_record *parent,
@@ -476,6 +504,7 @@ int fg_list(struct bpf_iter__task *ctx)
 	struct fg_published *all = published();
 	struct fg_listed listed = {};
 	struct fg_domain *domain;
+	__u32 i;
 
 	if (!all || !task || (task->flags & PF_KTHREAD))
 		return 0;
@@ -494,9 +523,11 @@ int fg_list(struct bpf_iter__task *ctx)
 	}
 	if (process && listed.registered) {
 		listed.domain = process->domain;
-		listed.preempted_holders = process->preempted_holders;
-		listed.preempted_next_waiters = process->preempted_next_waiters;
-		listed.preempted_ns = process->preempted_ns;
+		for (i = 0; i < FG_PROCESS_LINES; i++) {
+			listed.preempted_holders += process->counts[i].preempted_holders;
+			listed.preempted_next_waiters += process->counts[i].preempted_next_waiters;
+			listed.preempted_ns += process->counts[i].preempted_ns;
+		}
 	}
 	listed.domain_counter = all->page.num_preempted_cs;
 	domain = domain_at(all, listed.domain);
@@ -520,7 +551,7 @@ int fg_age(struct bpf_iter__task *ctx)
 	struct fg_shared *page = &all->page;
 	struct task_struct *task = ctx->task;
 	struct fg_thread_record *thread;
-	struct moment at = {page, count, 0};
+	struct moment at = {.page = page, .count = count};
 	struct fg_listed aged = {};
 	__u32 kind;
 

@@ -7,7 +7,7 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 5u
+#define FG_RECORDS_VERSION 6u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
@@ -19,6 +19,8 @@ enum fg_kind {
 
 /* Longer than any time slice, and than the 100 ms period of cpu.max. */
 #define FG_AGED_NS 1000000000ull
+
+#define FG_PROCESS_LINES 8u
 
 /* One a process, in the storage of its thread-group leader: all its images together.
  * Writer: the user half on registration, the fork hook for a child. Replaced as a whole; only fg_adopt edits it in
@@ -33,12 +35,16 @@ struct fg_process_record {
 	fg_u64 flags;  /* FG_WANT_*, of all images together */
 	fg_u64 domain; /* given with its first image, and kept; a child has its parent's */
 
-	/* Written by the sched_switch hook, for what shows the monitor's state; a registration may lose a few. */
-	fg_u64 preempted_holders;
-	fg_u64 preempted_next_waiters;
-	fg_u64 preempted_ns; /* time that its threads were off CPU while they were counted */
-
 	struct fg_window windows[FG_MAX_WINDOWS];
+
+	/* Written by the sched_switch hook, for what shows the monitor's state; a registration may lose a few. CPU c
+	 * adds to [c % FG_PROCESS_LINES]: no two of them share a cache line, wherever the record begins. */
+	struct fg_process_counts {
+		fg_u64 preempted_holders;
+		fg_u64 preempted_next_waiters;
+		fg_u64 preempted_ns; /* time that its threads were off CPU while they were counted */
+		fg_u64 pad[13];
+	} counts[FG_PROCESS_LINES];
 };
 
 /* One a thread of a registered process. Writer: the sched_switch hook, on the CPU that switches the thread, so that the
@@ -63,7 +69,7 @@ struct fg_listed {
 	fg_u64 since_ns;
 	fg_u32 by_tgid; /* as in fg_thread_record; of a thread that is counted */
 	fg_u32 by_tid;
-	fg_u64 preempted_holders; /* as in fg_process_record; of a thread that leads a process */
+	fg_u64 preempted_holders; /* as in fg_process_counts; of a thread that leads a process */
 	fg_u64 preempted_next_waiters;
 	fg_u64 preempted_ns;
 	fg_u32 domain;         /* of the process, or of a thread that is counted */

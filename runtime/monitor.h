@@ -27,7 +27,24 @@ static inline bool fgi_owner_sleeps(uint32_t owner)
 {
 	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
 
-	return owner && fg_load_relaxed(&page->off_cpu[owner % FG_OFF_CPU]) == owner;
+	return owner && fg_load_relaxed(&page->off_cpu[fg_off_cpu_place(owner)]) == owner;
+}
+
+/* Critical preemptions on the whole machine since the monitor was loaded, by kind. */
+struct fgi_preemptions {
+	uint64_t holders, next_waiters;
+};
+
+static inline struct fgi_preemptions fgi_preemptions(void)
+{
+	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+	struct fgi_preemptions sum = {0, 0};
+
+	for (uint32_t i = 0; i < FG_COUNT_LINES; i++) {
+		sum.holders += fg_load_relaxed(&page->preemptions[i].holders);
+		sum.next_waiters += fg_load_relaxed(&page->preemptions[i].next_waiters);
+	}
+	return sum;
 }
 
 /* Registers this image once per process: connects to the monitor, sends the windows and where thread blocks are, maps

@@ -107,8 +107,8 @@ static void print_monitor(const struct fgb_mark *begin, const struct fgb_mark *e
 	uint64_t transitions = end->mode_transitions - begin->mode_transitions;
 
 	fgb_json_flag("monitor", active);
-	fgb_json_count("preempted_holders", end->preempted_holders - begin->preempted_holders);
-	fgb_json_count("preempted_next_waiters", end->preempted_next_waiters - begin->preempted_next_waiters);
+	fgb_json_count("preempted_holders", end->preempted.holders - begin->preempted.holders);
+	fgb_json_count("preempted_next_waiters", end->preempted.next_waiters - begin->preempted.next_waiters);
 	fgb_json_count("mode_transitions", transitions);
 	fgb_json_rounded("mode_transitions_per_second", (double)transitions / seconds, 3);
 }

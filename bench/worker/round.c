@@ -73,8 +73,7 @@ static struct fgb_mark mark(void)
 	struct rusage use;
 	struct fgb_mark m = {
 		.at = fgb_now(),
-		.preempted_holders = fg_load_relaxed(&page->preempted_holders),
-		.preempted_next_waiters = fg_load_relaxed(&page->preempted_next_waiters),
+		.preempted = fgi_preemptions(),
 		.mode_transitions = fg_load_relaxed(&page->mode_transitions),
 	};
 

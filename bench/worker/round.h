@@ -14,6 +14,7 @@
 #include "bench/worker/options.h"
 #include "bench/worker/ramp.h"
 #include "bench/worker/trace.h"
+#include "runtime/monitor.h"
 
 struct fgb_round;
 
@@ -34,8 +35,7 @@ struct fgb_mark { /* the state of the world at one end of the measured interval 
 	double cpu_seconds; /* user and system time of the whole process */
 	uint64_t voluntary_switches;
 	uint64_t involuntary_switches;
-	uint64_t preempted_holders;
-	uint64_t preempted_next_waiters;
+	struct fgi_preemptions preempted;
 	uint64_t mode_transitions;
 };
 

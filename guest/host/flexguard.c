@@ -104,7 +104,7 @@ int flexguard_monitored(void)
 
 int flexguard_is_off(unsigned int self)
 {
-	fg_u32 off = *(volatile const fg_u32 *)&page->off_cpu[self % FG_OFF_CPU];
+	fg_u32 off = *(volatile const fg_u32 *)&page->off_cpu[fg_off_cpu_place(self)];
 
 	return (off & ~FG_RUNNABLE) == self;
 }

@@ -36,10 +36,9 @@ struct counts {
 static struct counts counted(void)
 {
 	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+	struct fgi_preemptions preempted = fgi_preemptions();
 
-	return (struct counts){fg_load_relaxed(&page->preempted_holders),
-			       fg_load_relaxed(&page->preempted_next_waiters),
-			       fg_load_relaxed(&page->mode_transitions)};
+	return (struct counts){preempted.holders, preempted.next_waiters, fg_load_relaxed(&page->mode_transitions)};
 }
 
 /* Of the calling thread. */

@@ -64,14 +64,14 @@ int main(int argc, char **argv)
 		fputs("skipped: there is no monitor\n", stderr);
 		return 77;
 	}
-	before = fg_load_relaxed(&fgi_monitor_page->preempted_holders);
+	before = fgi_preemptions().holders;
 	for (int i = 0; i < n; i++)
 		threads[i] = check_thread(worker, NULL);
 	nanosleep(&seconds, NULL);
 	fg_store_relaxed(&stop, 1);
 	for (int i = 0; i < n; i++)
 		check_join(threads[i]);
-	counted = fg_load_relaxed(&fgi_monitor_page->preempted_holders) - before;
+	counted = fgi_preemptions().holders - before;
 	printf("%lu operations, %lu preempted with the lock or a ticket, %.1f for a million operations\n",
 	       (unsigned long)operations, (unsigned long)counted,
 	       operations ? 1e6 * (double)counted / (double)operations : 0.0);

@@ -42,7 +42,7 @@ static inline void hostile_slices(struct fg_shared *page, uint64_t r, uint64_t n
 static inline void hostile_sleepers(struct fg_shared *page, uint32_t first, uint64_t r)
 {
 	for (uint32_t name = first, end = name + 64; name < end; name++, r >>= 1)
-		fg_store_relaxed(&page->off_cpu[name % FG_OFF_CPU], r & 1 ? name | (uint32_t)(r & 2) << 30 : 0);
+		fg_store_relaxed(&page->off_cpu[fg_off_cpu_place(name)], r & 1 ? name | (uint32_t)(r & 2) << 30 : 0);
 }
 
 /* Changes the mode, and returns for how long it lasts: three in four a moment, the fourth no time at all. */

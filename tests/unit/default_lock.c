@@ -165,7 +165,7 @@ static void test_parks_if_told(void)
 {
 	static struct fg_shared sleeps = {.heartbeat_ns = INT64_MAX};
 
-	sleeps.off_cpu[fgi_self() % FG_OFF_CPU] = fgi_self();
+	sleeps.off_cpu[fg_off_cpu_place(fgi_self())] = fgi_self();
 	check_parks_if_told(&sleeps);
 	check_parks_if_told(&preempted);
 }

@@ -38,13 +38,14 @@ fn shared_page() {
     assert_eq!(offset_of!(fg_shared, num_preempted_cs), 0);
     assert_eq!(offset_of!(fg_shared, magic), 64);
     assert_eq!(offset_of!(fg_shared, heartbeat_ns), 72);
-    assert_eq!(offset_of!(fg_shared, preempted_holders), 128);
-    assert_eq!(offset_of!(fg_shared, missed), 152);
-    assert_eq!(offset_of!(fg_shared, tick_ns), 160);
+    assert_eq!(offset_of!(fg_shared, mode_transitions), 128);
+    assert_eq!(offset_of!(fg_shared, missed), 136);
+    assert_eq!(offset_of!(fg_shared, tick_ns), 144);
     assert_eq!(offset_of!(fg_shared, slice_end_ns), 192);
     assert_eq!(offset_of!(fg_shared, cpu_idle), 1216);
     assert_eq!(offset_of!(fg_shared, process_switch), 1344);
-    assert_eq!(offset_of!(fg_shared, off_cpu), 2048);
+    assert_eq!(offset_of!(fg_shared, preemptions), 2048);
+    assert_eq!(offset_of!(fg_shared, off_cpu), 3072);
     assert_eq!(size_of::<fg_shared>(), FG_PAGE as usize);
 }
 

@@ -39,6 +39,8 @@ const HOOKS: [&str; 3] = ["fg_fork", "fg_exec", "fg_sched_switch"];
 /// The maps with the state that outlives a monitor.
 const MAPS: [&str; 4] = ["shared", "processes", "threads", "counts"];
 const KEY_ZERO: [u8; 4] = [0; 4];
+/// A thread's first storage may be given to it by another monitor, or any BPF program, at the same moment: EAGAIN.
+const WRITE_TRIES: u32 = 8;
 
 /// The loaded programs and maps. Dropping it detaches and unloads everything.
 #[derive(Debug)]
@@ -288,9 +290,16 @@ impl Kernel {
         record: &fg_process_record,
         flags: MapFlags,
     ) -> Result<(), Errno> {
-        self.processes
-            .update(&pidfd.as_raw_fd().to_ne_bytes(), record.as_bytes(), flags)
-            .map_err(errno)
+        let key = pidfd.as_raw_fd().to_ne_bytes();
+        let write = || self.processes.update(&key, record.as_bytes(), flags);
+        let mut written = write().map_err(errno);
+        for _ in 1..WRITE_TRIES {
+            if written != Err(Errno::EAGAIN) {
+                break;
+            }
+            written = write().map_err(errno);
+        }
+        written
     }
 
     /// Forgets the process behind `pidfd`.
@@ -493,19 +502,13 @@ pub fn bpf(step: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     }
 }
 
-/// The system's error below libbpf-rs's own, so that its number is not lost.
+/// The system's error below libbpf-rs's own, which keeps its number to itself, but prints it.
 fn io_error(error: libbpf_rs::Error) -> io::Error {
-    let mut cause: Option<&dyn std::error::Error> = Some(&error);
-    while let Some(inner) = cause {
-        if let Some(number) = inner
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::raw_os_error)
-        {
-            return io::Error::from_raw_os_error(number);
-        }
-        cause = inner.source();
-    }
-    io::Error::other(error.to_string())
+    let text = format!("{error:#}");
+    let number = text
+        .rsplit_once("(os error ")
+        .and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
+    number.map_or_else(|| io::Error::other(text), io::Error::from_raw_os_error)
 }
 
 /// libbpf explains a failed load in its log, verifier output included; the error itself is a bare number.
@@ -513,5 +516,19 @@ fn log_libbpf(level: PrintLevel, message: String) {
     match level {
         PrintLevel::Warn => tracing::info!(target: "libbpf", "{}", message.trim_end()),
         _ => tracing::trace!(target: "libbpf", "{}", message.trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libbpf_rs::ErrorExt;
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_number() {
+        let again = || libbpf_rs::Error::from_raw_os_error(libc::EAGAIN);
+        assert_eq!(errno(again()), Errno::EAGAIN);
+        assert_eq!(errno(again().context("why")), Errno::EAGAIN);
     }
 }

@@ -104,8 +104,8 @@ impl Monitor {
         let refused = self.tally.refusals.read();
         Ok(Stats {
             num_preempted_cs: page.num_preempted_cs.into(),
-            preempted_holders: page.preempted_holders,
-            preempted_next_waiters: page.preempted_next_waiters,
+            preempted_holders: page.preemptions.iter().map(|on| on.holders).sum(),
+            preempted_next_waiters: page.preemptions.iter().map(|on| on.next_waiters).sum(),
             mode_transitions: page.mode_transitions,
             missed: page.missed,
             lost_records: counts.lost_records,

@@ -52,7 +52,7 @@ fn a_record_that_outlives_its_program_judges_nobody() {
         "if (0)\n\t\tbpf_task_storage_delete",
     );
     const IGNORED: (&str, &str) = (
-        " || process->exec_id != task->group_leader->self_exec_id",
+        " && process->exec_id == task->group_leader->self_exec_id",
         "",
     );
     if start().is_none() {

@@ -45,6 +45,24 @@ fn two_images_and_twice_the_same() {
     assert_eq!(running.stats().registered_processes, 1);
 }
 
+/// Of two that give a thread its first storage at once the kernel turns one away, which has to try again.
+#[test]
+fn two_monitors_take_one_process_at_once() {
+    let (Some(one), Some(other)) = (start(), start()) else {
+        return;
+    };
+    for _ in 0..100 {
+        let mut helper = one.helper(&format!("both {}", other.name));
+        assert_eq!(helper.hear(), "ready");
+        let pid = helper.pid();
+        assert!(is_registered(&one, pid) && is_registered(&other, pid));
+        helper.kill();
+    }
+    for running in [one, other] {
+        assert_eq!(running.stats().lost_records, 0);
+    }
+}
+
 #[test]
 fn fork_inherits() {
     let Some(running) = start() else { return };

@@ -15,7 +15,7 @@ use crate::lifecycle::{map_page, read_page};
 use crate::victim::{block_offset, say, wait_for_go, with_block};
 
 fn is_noted(page: NonNull<fg_shared>, name: u32) -> bool {
-    read_page(page).off_cpu[(name % FG_OFF_CPU) as usize] == name
+    read_page(page).off_cpu.contains(&name)
 }
 
 fn page_of(running: &Running) -> NonNull<fg_shared> {

@@ -7,6 +7,7 @@ use std::env;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Barrier;
 use std::thread;
 
 use flexguard_abi::*;
@@ -135,6 +136,7 @@ fn play(role: &str) {
             be_real_time();
             play(role);
         }
+        ("both", other) => register_with_both([&socket, other]),
         ("thread", _) => spin_in_a_thread(&socket),
         ("old-thread", _) => spin_in_an_old_thread(&socket),
         ("fork", _) => spin_in_a_child(&socket),
@@ -387,6 +389,21 @@ fn spin_as(socket: &str, kind: &str) {
     loop {
         spin(cx, u64::MAX);
     }
+}
+
+/// Registers with two monitors at the same moment.
+fn register_with_both(sockets: [&str; 2]) {
+    let together = Barrier::new(sockets.len());
+    thread::scope(|scope| {
+        for socket in sockets {
+            scope.spawn(|| {
+                together.wait();
+                drop(register(socket, block_offset(), &[]));
+            });
+        }
+    });
+    say("ready");
+    wait_for_go();
 }
 
 /// Another thread than the one that registered holds the lock.

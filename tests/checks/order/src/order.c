@@ -96,7 +96,7 @@ struct fgo *fgo_new(uint32_t n, const struct fgo_setup *setup)
 	*o = (struct fgo){.lock.waiters = setup->hot ? FGI_HOT : 0};
 	*page = (struct fg_shared){.cpu_idle = {setup->idle}};
 	for (uint32_t tid = 1; setup->asleep && tid < 8; tid++)
-		page->off_cpu[tid] = tid;
+		page->off_cpu[fg_off_cpu_place(tid)] = tid;
 	fgo_says.page = setup->monitored ? page : &fgi_no_monitor;
 	fgo_says.real_time = setup->real_time;
 	return o;
