@@ -48,6 +48,10 @@ fn the_paper_leaves_a_report_figures_and_data() {
             "{figure}"
         );
     }
+    let text = stderr(&output);
+    let mut ended = text.lines().filter(|l| l.contains(" is measured: run "));
+    assert!(ended.next().is_some_and(|l| l.contains(": shm ")), "{text}");
+    assert_eq!(ended.count(), 2, "{text}");
     let page = fs::read_to_string(dir.join("report.html")).unwrap();
     assert!(page.contains("Fig. 5a") && page.contains("How to reproduce"));
     assert!(

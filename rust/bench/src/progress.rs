@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! One line on the terminal: what runs, how far the benchmark is, how long it will take. Nothing if stderr is no terminal.
+//! One line on the terminal: what runs, how far the benchmark is, how long it will take. If stderr is no terminal, a line
+//! for each experiment that has ended.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use flexguard_launch::output;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 /// Counts milliseconds of expected run time, so that a long run advances the bar by more than a short one.
 pub struct Progress {
@@ -56,6 +58,19 @@ impl Progress {
     pub fn more(&self, runs: usize, seconds: f64) {
         self.runs.set(self.runs.get() + runs);
         self.bar.inc_length(milliseconds(seconds));
+    }
+
+    /// One of several experiments has ended.
+    pub fn ended(&self, experiment: &str) {
+        if self.bar.is_hidden() {
+            let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+            let share = all.saturating_sub(done) as f64 / done.max(1) as f64;
+            let left = HumanDuration(self.bar.elapsed().mul_f64(share));
+            let (run, runs) = (self.run.get(), self.runs.get());
+            output::note(&format!(
+                "flexguard: {experiment} is measured: run {run} of {runs}, about {left} left\n"
+            ));
+        }
     }
 
     /// A run that does not take place.

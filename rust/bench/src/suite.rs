@@ -237,6 +237,7 @@ fn measure(
         if interrupted.is_some() {
             return Ok((documents, interrupted));
         }
+        progress.ended(&experiment.id);
     }
     Ok((documents, None))
 }

@@ -99,7 +99,7 @@ pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
 fn usable(known: &[Lock], name: &str) -> bool {
     let demanded = locks::find(known, name).and_then(Lock::demand);
     demanded
-        .map_err(|failure| output::note(&failure.report()))
+        .map_err(|failure| output::note_once(&failure.report()))
         .is_ok()
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! Writing to stdout and stderr without panics, also where the reader has closed them.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -38,6 +40,15 @@ pub fn to_json(value: &impl serde::Serialize) -> Result<String> {
 /// Writes `text` to stderr. A failure has nowhere to be reported.
 pub fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Likewise, but each text once only: for what several experiments of one command meet.
+pub fn note_once(text: &str) {
+    static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if noted.insert(text.to_owned()) {
+        note(text);
+    }
 }
 
 /// Rows in columns below their titles, of which there may be none. The columns `numbers` are aligned right.
