@@ -192,11 +192,11 @@ struct fg_shared {
 		fg_u64 pad[6];
 	} preemptions[FG_COUNT_LINES];
 
-	/* Critical threads that are off their CPU: at fg_off_cpu_place(self) the thread block's `self`, with FG_RUNNABLE
-	 * if the thread was preempted, without if it sleeps; from when the thread is switched out until it runs again;
-	 * 0: no thread is known. For a waiter that has read in the lock's word for which thread it waits. Of two
-	 * threads that share a place one is unknown, and in another PID namespace another thread may have the same
-	 * name: a hint, on which no more than speed may depend. */
+	/* Critical threads that are off their CPU: at fg_off_cpu_place(self) the thread block's `self`, with
+	 * FG_RUNNABLE if the thread was preempted, without if it sleeps; from when the thread is switched out until it
+	 * runs again; 0: no thread is known. For a waiter that has read in the lock's word for which thread it waits.
+	 * Of two threads that share a place one is unknown, and in another PID namespace another thread may have the
+	 * same name: a hint, on which no more than speed may depend. */
 	fg_u32 off_cpu[FG_OFF_CPU];
 };
 

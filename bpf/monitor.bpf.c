@@ -62,6 +62,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "cpus.h"
 #include "domains.h"
 #include "judge.h"
 #include "kernel_types.h"
@@ -291,36 +292,6 @@ static __always_inline void publish_slice(struct task_struct *next, __u32 cpu, s
 		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, page->cpus);
 }
 
-/* `next` begins to run. Kernel threads and idleness do not end a process's stay. The time is that of the CPU's run
- * queue, which the scheduler has just read for `next`: to read a clock is a call, for every bystander. */
-static __always_inline void publish_process_switch(struct task_struct *next, __u32 cpu, struct moment *at)
-{
-	struct fg_cpu_counts *count = at->count;
-	__u32 line = cpu % FG_SWITCH_LINES, place = cpu / FG_SWITCH_LINES;
-	__u64 now = next->se.exec_start, us;
-
-	if (count->process == (__u32)next->tgid || (next->flags & PF_KTHREAD))
-		return;
-	us = (now - count->process_since_ns) / 1000;
-	at->page->process_switch[line][place].stay_us = us < 65535 ? us : 65535;
-	at->page->process_switch[line][place].number++;
-	count->process = (__u32)next->tgid;
-	count->process_since_ns = now;
-}
-
-/* What this CPU does from now on. Its idle thread has the number 0. */
-static __always_inline void publish_cpu(struct task_struct *prev, struct task_struct *next, struct moment *at)
-{
-	__u32 cpu = at->cpu;
-
-	if (cpu >= FG_CPUS)
-		return;
-	if (!prev->pid || !next->pid)
-		at->page->cpu_idle[cpu] = !next->pid;
-	if (next->pid)
-		publish_process_switch(next, cpu, at);
-}
-
 SEC("tp_btf/sched_switch")
 int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
@@ -346,7 +317,7 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 		adjust(&at, (joined != NOT_COUNTED) - (left != NOT_COUNTED) - (left_too != NOT_COUNTED));
 		adjust_domains(all, joined, left, left_too);
 	}
-	publish_cpu(prev, next, &at);
+	publish_cpu(prev, next, at.cpu, page, count);
 	if (page->slices_wanted)
 		publish_slice(next, at.cpu, page);
 	return 0;

@@ -11,7 +11,8 @@ include!("bpf_flags.rs");
 
 /// The monitor's kernel half, and the tracer.
 const SOURCES: [&str; 2] = ["monitor", "trace"];
-const HEADERS: [&str; 7] = [
+const HEADERS: [&str; 8] = [
+    "bpf/cpus.h",
     "bpf/domains.h",
     "bpf/judge.h",
     "bpf/kernel_types.h",

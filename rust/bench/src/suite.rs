@@ -87,7 +87,9 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
         .zip(&begun)
         .filter_map(|(id, d)| Some((id, d.as_ref()?)));
     let known = known.chain(recorded.iter().map(|(id, d)| (id.as_str(), d)));
-    for note in origins::notes(&session::origin(prefix), dir, known) {
+    let notes = origins::notes(&session::origin(prefix), dir, known);
+    all_fit(dir, prefix, &suite.experiments, &begun)?;
+    for note in notes {
         output::note(&format!("flexguard: {note}\n"));
     }
     let (documents, interrupted) = measure(dir, prefix, &suite.experiments, begun)?;
@@ -212,20 +214,29 @@ fn begun(
     }
 }
 
+/// What was begun must fit before hours are spent on the rest.
+fn all_fit(
+    dir: &Path,
+    prefix: &Prefix,
+    experiments: &[Experiment],
+    begun: &[Option<Document>],
+) -> Result<()> {
+    let absent = Attachment::none("not yet");
+    for (e, old) in experiments.iter().zip(begun) {
+        if let Some(old) = old {
+            let new = session::begin(e.workload.as_ref(), &e.plan, prefix, &absent);
+            fits(old, &new, &record(dir, e))?;
+        }
+    }
+    Ok(())
+}
+
 fn measure(
     dir: &Path,
     prefix: &Prefix,
     experiments: &[Experiment],
     begun: Vec<Option<Document>>,
 ) -> Result<(Vec<Document>, Option<i32>)> {
-    // What was begun must fit before hours are spent on the rest.
-    let absent = Attachment::none("not yet");
-    for (e, old) in experiments.iter().zip(&begun) {
-        if let Some(old) = old {
-            let new = session::begin(e.workload.as_ref(), &e.plan, prefix, &absent);
-            fits(old, &new, &record(dir, e))?;
-        }
-    }
     let all = experiments
         .iter()
         .flat_map(|e| Session::steps(e.workload.as_ref(), &e.plan));

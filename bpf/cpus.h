@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* What each CPU does, on the page: whether it idles, and how long a process has kept it. */
+#ifndef FLEXGUARD_CPUS_H
+#define FLEXGUARD_CPUS_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "kernel_types.h"
+#include "monitor.h"
+
+/* `next` begins to run. Kernel threads and idleness do not end a process's stay. The time is that of the CPU's run
+ * queue, which the scheduler has just read for `next`: to read a clock is a call, for every bystander. */
+static __always_inline void publish_process_switch(struct task_struct *next, __u32 cpu, struct fg_shared *page,
+						   struct fg_cpu_counts *count)
+{
+	__u32 line = cpu % FG_SWITCH_LINES, place = cpu / FG_SWITCH_LINES;
+	__u64 now = next->se.exec_start, us;
+
+	if (count->process == (__u32)next->tgid || (next->flags & PF_KTHREAD))
+		return;
+	us = (now - count->process_since_ns) / 1000;
+	page->process_switch[line][place].stay_us = us < 65535 ? us : 65535;
+	page->process_switch[line][place].number++;
+	count->process = (__u32)next->tgid;
+	count->process_since_ns = now;
+}
+
+/* What this CPU does from now on. Its idle thread has the number 0. */
+static __always_inline void publish_cpu(struct task_struct *prev, struct task_struct *next, __u32 cpu,
+					struct fg_shared *page, struct fg_cpu_counts *count)
+{
+	if (cpu >= FG_CPUS)
+		return;
+	if (!prev->pid || !next->pid)
+		page->cpu_idle[cpu] = !next->pid;
+	if (next->pid)
+		publish_process_switch(next, cpu, page, count);
+}
+
+#endif
