@@ -53,6 +53,10 @@ pub struct Contention {
     #[serde(skip)]
     pub demanding: bool,
 
+    /// About how long a run works before it warms up: for the plan.
+    #[serde(skip)]
+    pub preparation: f64,
+
     #[serde(skip)]
     worker: PathBuf,
 
@@ -75,6 +79,7 @@ impl Contention {
             trace_us: 0,
             monitor: MonitorMode::Auto,
             demanding: true,
+            preparation: 0.0,
             worker: PathBuf::new(),
             preloads: BTreeMap::new(),
         }
@@ -149,7 +154,7 @@ impl Contention {
     }
 
     pub fn run_seconds(&self, point: &Point) -> f64 {
-        self.seconds_at(point) + self.warmup + worker::START_SECONDS
+        self.preparation + self.seconds_at(point) + self.warmup + worker::START_SECONDS
     }
 
     /// The options of every round at `point`, then the workload's own; and the seconds that they make.

@@ -121,6 +121,9 @@ struct Scene {
     /// Of the short version, where its seconds are too few for this scene.
     #[serde(rename = "quick-seconds")]
     quick_seconds: Option<f64>,
+    /// Of a workload: seconds that a run works before it warms up. The plan's times count them.
+    #[serde(default)]
+    preparation: f64,
     /// Of a program: seconds after which a run is given up, or ended and counts as so long.
     timeout: Option<f64>,
     longest: Option<f64>,
@@ -426,6 +429,7 @@ fn micro(
     if let Some(seconds) = sizes.seconds {
         contention.seconds = vec![seconds];
     }
+    contention.preparation = s.preparation.max(0.0);
     contention.hogs = whole(of_round("hogs", &s.hogs, 0.0)?);
     contention.trace_us = of_round("trace-us", &s.trace_us, 0.0)?[0] as u64;
     if s.nice.is_some() {

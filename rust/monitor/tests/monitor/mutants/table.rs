@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c, domains.h and judge.h dropped or turned round, and what must notice.
-// Included by mutants.rs and by the oracle's build script (tests/checks/oracle).
+// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c, cpus.h, domains.h and judge.h dropped or
+// turned round, and what must notice. Included by mutants.rs and by the oracle's build script (tests/checks/oracle).
 //
 // Left out are conditions without which the monitor says the same and only costs more: `any_process`, `slices_wanted`,
 // `PF_KTHREAD`, whether a thread has storage at all (`bpf_storage`), the empty record (`n_images`), the range (lo, hi]
-// around all windows, the first line of still_runnable (the run queue says the same) and uncount's shortcut where nobody
-// is counted. What fg_age adds to `named` shows only
-// on an idle machine: without it the time that an aged waiter was off CPU goes untold, if nothing else preempts it.
+// around all windows, the first line of still_runnable (the run queue says the same) and uncount's shortcut where
+// nobody is counted. What fg_age adds to `named` shows only on an idle machine: without it the time that an aged waiter
+// was off CPU goes untold, if nothing else preempts it.
 // edited::a_record_that_outlives_its_program_judges_nobody drops the comparison of exec_id itself.
 // edited::a_switch_in_that_goes_unseen_is_made_good drops the uncounting of prev itself.
 
