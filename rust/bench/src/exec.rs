@@ -289,7 +289,8 @@ impl Workload for Exec {
 
     fn run_seconds(&self, point: &Point) -> Option<f64> {
         let threads = point.get("threads").unwrap_or(Preset::USUAL_THREADS);
-        let of_preset = self.preset.map(|p| p.seconds(self.scale, threads));
+        let hogs = point.get("hogs").unwrap_or(0.0);
+        let of_preset = self.preset.map(|p| p.seconds(self.scale, threads, hogs));
         of_preset.or(self.seconds)
     }
 }

@@ -94,11 +94,11 @@ impl Preset {
     /// How many threads those that do a given work each need 2 seconds with, on two contexts.
     pub const USUAL_THREADS: f64 = 4.0;
 
-    /// About how long a run takes.
-    pub fn seconds(self, scale: f64, threads: f64) -> f64 {
+    /// About how long a run takes. Busy processes take their share of two CPUs from a given work.
+    pub fn seconds(self, scale: f64, threads: f64, hogs: f64) -> f64 {
         match self {
             Self::SysbenchThreads | Self::Memcached => (2.0 * scale).ceil() + 0.5,
-            _ => 2.0 * scale * threads / Self::USUAL_THREADS,
+            _ => 2.0 * scale * threads / Self::USUAL_THREADS * (1.0 + hogs / 2.0),
         }
     }
 
@@ -201,6 +201,13 @@ mod tests {
                 (prepared, missing) => panic!("{preset:?}: {missing:?}, {}", prepared.is_ok()),
             }
         }
+    }
+
+    #[test]
+    fn a_given_work_takes_longer_beside_busy_processes_and_a_given_time_does_not() {
+        let at = |preset: Preset, hogs: f64| preset.seconds(0.25, 16.0, hogs);
+        assert_eq!(at(Preset::Rocksdb, 4.0), 3.0 * at(Preset::Rocksdb, 0.0));
+        assert_eq!(at(Preset::Memcached, 4.0), at(Preset::Memcached, 0.0));
     }
 
     #[test]

@@ -216,7 +216,7 @@ fn the_short_version_has_some_of_the_locks_and_values_and_their_claims() {
     };
     let text = format!(
         "{HEAD}[quick]\nlocks = [\"posix\", \"mcs\"]\nthreads = [2, 16]\nrounds = 3\nseconds = 0.1\n{}{}{}{}",
-        scene("a", "rounds = 5\nquick-seconds = 0.5\n"),
+        scene("a", "rounds = 5\nquick-seconds = 0.5\npreparation = 3\n"),
         scene("b", "full = true\n"),
         claim("mcs", "a"),
         claim("mcs", "b"),
@@ -232,17 +232,17 @@ fn the_short_version_has_some_of_the_locks_and_values_and_their_claims() {
             first.workload.subjects(),
             points.len(),
             first.plan.rounds,
-            (run * 10.0).round() / 10.0,
+            (run * 100.0).round() / 100.0,
         )
     };
     let names = |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
     let all = names(&["posix", "mcs", "futex"]);
-    assert_eq!(of(&Sizes::default()), ((2, 4), all, 3, 5, 1.2));
+    assert_eq!(of(&Sizes::default()), ((2, 4), all, 3, 5, 4.15));
     let quick = Sizes {
         quick: true,
         ..Sizes::default()
     };
-    assert_eq!(of(&quick), ((1, 1), names(&["posix", "mcs"]), 2, 3, 0.7));
+    assert_eq!(of(&quick), ((1, 1), names(&["posix", "mcs"]), 2, 3, 3.65));
     let other = Sizes {
         quick: true,
         rounds: Some(1),
@@ -250,7 +250,7 @@ fn the_short_version_has_some_of_the_locks_and_values_and_their_claims() {
         locks: names(&["posix", "futex"]),
         ..Sizes::default()
     };
-    assert_eq!(of(&other), ((1, 1), names(&["posix", "futex"]), 2, 1, 0.3));
+    assert_eq!(of(&other), ((1, 1), names(&["posix", "futex"]), 2, 1, 3.25));
 }
 
 #[test]
