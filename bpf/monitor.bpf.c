@@ -210,12 +210,12 @@ static __always_inline __u32 count_as(struct fg_thread_record *thread, struct ta
 	if (kind == FG_KIND_HOLDER) {
 		__sync_fetch_and_add(&page->preemptions[at->cpu % FG_COUNT_LINES].holders, 1);
 		__sync_fetch_and_add(&counts_of(process, at)->preempted_holders, 1);
-		if (name)
-			publish_name(thread, name | FG_RUNNABLE, page);
 	} else {
 		__sync_fetch_and_add(&page->preemptions[at->cpu % FG_COUNT_LINES].next_waiters, 1);
 		__sync_fetch_and_add(&counts_of(process, at)->preempted_next_waiters, 1);
 	}
+	if (name)
+		publish_name(thread, name | FG_RUNNABLE, page);
 	thread->since_ns = time_of(at);
 	thread->by_tgid = next->tgid;
 	thread->by_tid = next->pid;

@@ -30,6 +30,14 @@ static inline bool fgi_owner_sleeps(uint32_t owner)
 	return owner && fg_load_relaxed(&page->off_cpu[fg_off_cpu_place(owner)]) == owner;
 }
 
+/* And is it preempted while it holds a lock, or is the next waiter? */
+static inline bool fgi_named_preempted(uint32_t name)
+{
+	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+
+	return name && fg_load_relaxed(&page->off_cpu[fg_off_cpu_place(name)]) == (name | FG_RUNNABLE);
+}
+
 /* Critical preemptions on the whole machine since the monitor was loaded, by kind. */
 struct fgi_preemptions {
 	uint64_t holders, next_waiters;

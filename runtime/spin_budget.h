@@ -41,17 +41,21 @@ bool fgi_spin_budget_look(struct fgi_spin_budget *p);
 bool fgi_spin_bound_look(struct fgi_spin_budget *p, uint64_t ns);
 bool fgi_past_deadline(const struct fgi_spin_budget *p); /* false without a deadline */
 
-/* The waiter has busy-waited for `spins` more. Returns whether it must park now. Asks the monitor. */
-static inline bool fgi_must_park_after(struct fgi_spin_budget *p, uint32_t spins)
+/* The waiter has busy-waited for `spins` more. Returns whether its bound or its deadline has passed. */
+static inline bool fgi_bound_reached_after(struct fgi_spin_budget *p, uint32_t spins)
 {
 	uint32_t before = p->spins;
 
-	if (fgi_preempted_cs())
-		return true;
 	p->spins += spins;
 	if (fg_unlikely(p->spins / FGI_SPINS_PER_LOOK != before / FGI_SPINS_PER_LOOK))
 		return fgi_spin_budget_look(p);
 	return p->out;
+}
+
+/* The same. Returns whether it must park now. Asks the monitor. */
+static inline bool fgi_must_park_after(struct fgi_spin_budget *p, uint32_t spins)
+{
+	return fgi_preempted_cs() || fgi_bound_reached_after(p, spins);
 }
 
 static inline bool fgi_must_park(struct fgi_spin_budget *p)

@@ -31,7 +31,7 @@ struct fgi_load_sampler {
 };
 
 #define FGI_LOAD_UNKNOWN INT_MAX
-#define FGI_LOAD_SAMPLER_PERIOD_NS 100000u
+#define FGI_LOAD_SAMPLER_PERIOD_NS 100000u /* glk's and load control's authors: docs/design/locks.md */
 
 /* Once for each sampler, from a constructor. */
 void fgi_load_sampler_start(struct fgi_load_sampler *s);

@@ -36,7 +36,7 @@ struct fg_lock {
 #define HELD 1u
 #define COHORTS 8u /* ours: NUMA nodes beyond share them; what else is ours: docs/design/locks.md */
 #define LIMIT 100u /* the authors' default, in the later version of the paper (TOPC 2015; docs/design/locks.md) */
-#define SHORTEST_BACK_OFF 4u
+#define SHORTEST_BACK_OFF 4u /* PAUSEs; both ours, as at the head */
 #define LONGEST_BACK_OFF 1024u
 
 struct cohorts {

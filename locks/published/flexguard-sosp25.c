@@ -26,13 +26,8 @@
  * - A waiter blocks after FGI_SPIN_SLICE_NS although the monitor lives and counts nothing, and after
  *   FGI_SPIN_UNMONITORED_NS without a monitor (runtime/spin_budget.h): no lock may depend on the monitor for progress.
  * - A waiter blocks if no queue node is to be had.
- * bench/variants/flexguard-sosp25-listing.c has the listing's values: one PAUSE and no bound.
- *
- * A counter for each lock, which section 3.2.2 reports to perform worse, is not built. The monitor would have to know
- * the lock of a preempted thread: a thread block counts the sections that its thread is in and does not name their
- * locks, and val names no owner. The poster's form, in which the kernel writes into the lock, would let the monitor
- * write to other processes' memory. The shared page tells whether a given thread is preempted (off_cpu), which serves
- * locks whose word names the owner; of the next waiter no lock word tells. */
+ * bench/variants/flexguard-sosp25-listing.c has the listing's values: one PAUSE and no bound. flexguard-sosp25-counter.c
+ * beside it has a counter for each lock, which section 3.2.2 reports to perform worse. */
 #include "locks/parts/mcs_queue.h"
 
 struct fg_lock {

@@ -54,6 +54,7 @@ _Static_assert(sizeof(struct lock_slice) <= FGI_EXTENDED_SMALL_BYTES, "must fit"
 
 /* ---- the account of a thread with a lock ---- */
 
+/* Ours: 64 accounts, 2.5 KiB of each thread, are more than contended locks that one thread uses at a time. */
 #define SETS 16u
 #define WAYS 4u
 

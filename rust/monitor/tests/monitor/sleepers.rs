@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! A thread that sleeps with a lock is named on the page until it runs again, and no other thread is.
+//! Who is named on the page until it runs again: a thread that sleeps with a lock, and one that is preempted while it
+//! holds one or is the next waiter.
 
 use std::fs;
 use std::ptr::NonNull;
@@ -76,6 +77,43 @@ fn who_sleeps_without_a_lock_is_not() {
         idle.go();
     }
     idle.kill();
+}
+
+#[test]
+fn who_is_preempted_is_named_until_it_runs() {
+    let Some(running) = start() else { return };
+    let page = page_of(&running);
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    for kind in ["held", "granted"] {
+        let mut victim = running.helper(&format!("named {kind}"));
+        assert_eq!(victim.hear(), "ready");
+        let name = victim.pid() as u32 | FG_RUNNABLE;
+        for _ in 0..10 {
+            wait_until("it is preempted", || is_noted(page, name));
+            wait_until("it runs", || !is_noted(page, name));
+        }
+        victim.kill();
+        assert!(!is_noted(page, name), "it is dead");
+    }
+}
+
+#[test]
+fn who_is_preempted_without_a_lock_is_not_named() {
+    let Some(running) = start() else { return };
+    let page = page_of(&running);
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    let mut victim = running.helper("named waiting");
+    assert_eq!(victim.hear(), "ready");
+    let name = victim.pid() as u32;
+    let first = running.stats().registered_preemptions;
+    let mut preemptions = first;
+    while preemptions < first + 30 {
+        assert!(!is_noted(page, name | FG_RUNNABLE) && !is_noted(page, name));
+        preemptions = running.stats().registered_preemptions;
+    }
+    victim.kill();
 }
 
 /// The helper's side: with so many locks, says what the page says of it, and sleeps, again and again.

@@ -129,6 +129,10 @@ fn play(role: &str) {
             spin_as(&socket, kind);
         }
         ("spin", kind) => spin_as(&socket, kind),
+        ("named", kind) => {
+            with_block(|block| block.self_ = gettid().as_raw() as u32);
+            spin_as(&socket, kind);
+        }
         ("stand", place) => stand(&socket, place),
         ("yield", held) => yield_in_turn(&socket, held.parse().unwrap(), 0),
         ("hold-in-turn", us) => yield_in_turn(&socket, 1, us.parse().unwrap()),

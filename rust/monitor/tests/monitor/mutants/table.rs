@@ -131,6 +131,12 @@ pub const MUTANTS: &[Mutant] = &[
         "",
     ),
     mutant(
+        "preempted-not-named",
+        "sleepers::who_is_preempted_is_named_until_it_runs",
+        "\tif (name)\n\t\tpublish_name(thread, name | FG_RUNNABLE, page);",
+        "",
+    ),
+    mutant(
         "every-sleep-noted",
         "sleepers::who_sleeps_without_a_lock_is_not",
         "if (kind == FG_KIND_NONE || (!runnable && kind != FG_KIND_HOLDER))",
