@@ -132,6 +132,23 @@ struct fg_reply {
 	fg_u32 number; /* to a registration: the domain; to a request for statistics: how many fg_u64 follow */
 };
 
+/* A request for statistics, from anybody, on a connection of its own. The answer is an fg_reply, `number` times fg_u64
+ * (rust/monitor/src/stats.rs says which; new ones come at the end), and for FG_STATUS_LIST a descriptor of a sealed file
+ * of struct fg_listed (bpf/monitor.h). */
+struct fg_status_request {
+	fg_u32 magic; /* FG_STATUS_MAGIC */
+	fg_u32 version;
+	fg_u32 size; /* of this struct */
+	fg_u32 what; /* enum fg_status_what */
+};
+
+#define FG_STATUS_MAGIC 0x53474c46u /* "FLGS" */
+
+enum fg_status_what {
+	FG_STATUS_TOTALS = 0,
+	FG_STATUS_LIST = 1, /* and who is registered, and who is counted now */
+};
+
 #define FG_SOCKET_DEFAULT "/run/flexguard/monitor.sock"
 #define FG_SOCKET_ENV "FLEXGUARD_SOCKET" /* a path, or @name for the abstract namespace */
 
@@ -260,6 +277,7 @@ FG_ABI_ASSERT(sizeof(struct fg_registration) == 32);
 FG_ABI_AT(fg_registration, block_offset, 16);
 FG_ABI_AT(fg_registration, flags, 24);
 FG_ABI_ASSERT(sizeof(struct fg_reply) == 16);
+FG_ABI_ASSERT(sizeof(struct fg_status_request) == 16);
 FG_ABI_AT(fg_shared, num_preempted_cs, 0);
 FG_ABI_AT(fg_shared, magic, 64);
 FG_ABI_AT(fg_shared, heartbeat_ns, 72);

@@ -11,38 +11,28 @@
 #include "runtime/futex.h"
 #include "runtime/policy.h"
 #include "runtime/thread.h"
+#include "sync/bucket.h"
 
-/* A static lock and the lists that it guards, one for each condition variable with waiters. `word`: 0 free, 1 held,
- * 2 held and perhaps waited for.
- *
- * A futex lock of its own, not the interposed one: it is held for some ten instructions and must do nothing else; and
- * a thread that holds it is in no critical section of the program's, which is all the monitor wants to know. */
+/* A lock (sync/bucket.h) and the lists that it guards, one for each condition variable with waiters. */
 struct bucket {
 	uint32_t word;
 	struct fgi_waiter *lists; /* the first waiter of the first list; the others by `sibling` */
 	uint64_t numbered;        /* lists so far */
 } __attribute__((aligned(FG_CACHE_LINE)));
 
-/* 16 KiB. Two condition variables in one bucket share a lock that is held for moments, nothing else: not a number that
- * needs tuning. */
-#define BUCKET_BITS 8
-static struct bucket buckets[1 << BUCKET_BITS];
+static struct bucket buckets[FGI_BUCKETS];
 
 static struct bucket *lock(const void *cond)
 {
-	/* Fibonacci hashing: neighbouring objects spread evenly. */
-	struct bucket *b = &buckets[(uint64_t)(uintptr_t)cond * 0x9e3779b97f4a7c15ull >> (64 - BUCKET_BITS)];
+	struct bucket *b = &buckets[fgi_bucket_of(cond)];
 
-	if (fg_unlikely(fg_cas_acquire(&b->word, 0, 1) != 0))
-		while (fg_xchg_acquire(&b->word, 2) != 0)
-			fgi_futex_wait(&b->word, 2, CLOCK_MONOTONIC, NULL);
+	fgi_bucket_lock(&b->word);
 	return b;
 }
 
 static void unlock(struct bucket *b)
 {
-	if (fg_unlikely(fg_xchg_release(&b->word, 0) == 2)) /* pairs with the acquires in lock */
-		fgi_futex_wake(&b->word, 1);
+	fgi_bucket_unlock(&b->word);
 }
 
 /* From here to the grants: with the bucket locked. */

@@ -97,7 +97,7 @@ static inline void fgi_unlock(struct fg_lock *l);
 static inline int fgi_poll(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
 {
 	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
-	uint32_t nap_ns = 20000;
+	uint32_t nap_ns = 20000; /* ours: less than the timer slack, up to a fraction of a time slice */
 
 	while (!fgi_trylock(l)) {
 		uint64_t left_ns = fgi_remaining_ns(&p);

@@ -7,32 +7,26 @@
 
 #include "abi/flexguard_abi.h"
 #include "runtime/futex.h"
+#include "sync/bucket.h"
 
-/* `word`: 0 free, 1 held, 2 held and perhaps waited for. It is held for moments, by threads that wait or wake. */
 struct fgi_parked_list {
-	uint32_t word;
+	uint32_t word; /* sync/bucket.h */
 	struct fgi_parked *first, *last;
 } __attribute__((aligned(FG_CACHE_LINE)));
 
-/* 16 KiB. Locks that share a list share moments only, so the number needs no tuning. */
-#define LIST_BITS 8
-static struct fgi_parked_list lists[1 << LIST_BITS];
+static struct fgi_parked_list lists[FGI_BUCKETS];
 
 struct fgi_parked_list *fgi_parked_lock(const void *lock)
 {
-	/* Fibonacci hashing: neighbouring objects spread evenly. */
-	struct fgi_parked_list *list = &lists[(uint64_t)(uintptr_t)lock * 0x9e3779b97f4a7c15ull >> (64 - LIST_BITS)];
+	struct fgi_parked_list *list = &lists[fgi_bucket_of(lock)];
 
-	if (fg_unlikely(fg_cas_acquire(&list->word, 0, 1) != 0))
-		while (fg_xchg_acquire(&list->word, 2) != 0)
-			fgi_futex_wait(&list->word, 2, CLOCK_MONOTONIC, NULL);
+	fgi_bucket_lock(&list->word);
 	return list;
 }
 
 void fgi_parked_unlock(struct fgi_parked_list *list)
 {
-	if (fg_unlikely(fg_xchg_release(&list->word, 0) == 2)) /* pairs with the acquires in fgi_parked_lock */
-		fgi_futex_wake(&list->word, 1);
+	fgi_bucket_unlock(&list->word);
 }
 
 void fgi_parked_add(struct fgi_parked_list *list, struct fgi_parked *p, bool first)

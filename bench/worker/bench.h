@@ -89,15 +89,13 @@ struct fgb_carried {
 
 struct fgb_lock {
 	const char *name;
-	const struct fgb_carried *carried; /* an alias shares it with the lock that it stands for */
-	bool own;                          /* one of locks/: its memory comes from our pools */
+	const struct fgb_carried *carried;
+	bool own; /* one of locks/: its memory comes from our pools */
 };
 
-extern const struct fgb_carried fgb_carried; /* the lock that this worker carries */
-
-/* The names of the lock that this worker carries; one without a name ends them. CMake generates the table. */
-extern const struct fgb_lock fgb_locks[];
-const struct fgb_lock *fgb_find_lock(const char *name);
+/* The lock that this worker carries; CMake generates them. */
+extern const struct fgb_carried fgb_carried;
+extern const struct fgb_lock fgb_worker_lock;
 
 /* Zeroed memory, touched (so that no page is missing later), aligned to FGB_ALONE. NULL after a message. */
 void *fgb_allocate(uint64_t count, uint64_t size);

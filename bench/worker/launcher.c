@@ -66,8 +66,8 @@ static void help(void)
 	fputs(usage, stdout);
 	for (const char *const *w = fgb_workload_names; *w; w++)
 		printf(" %s", *w);
-	fputs("\n  With condition variables, for --lock posix and an interposer in LD_PRELOAD:", stdout);
-	for (const char *const *w = fgb_cond_workload_names; *w; w++)
+	fputs("\n  By calls of pthread functions, for --lock posix and an interposer in LD_PRELOAD:", stdout);
+	for (const char *const *w = fgb_pthread_workload_names; *w; w++)
 		printf(" %s", *w);
 	puts("");
 }
@@ -139,9 +139,9 @@ static int run(int argc, char **argv)
 		fprintf(stderr, "fg-bench: %s needs --lock NAME (see fg-bench --list)\n", argv[1]);
 		return FGB_USAGE;
 	}
-	if (is_in(fgb_cond_workload_names, argv[1]) && strcmp(lock, "posix") != 0) {
+	if (is_in(fgb_pthread_workload_names, argv[1]) && strcmp(lock, "posix") != 0) {
 		fprintf(stderr,
-			"fg-bench: %s waits on condition variables, which lock '%s' has only as an interposer: "
+			"fg-bench: %s calls pthread functions, which lock '%s' answers only as an interposer: "
 			"use --lock posix with LD_PRELOAD=.../flexguard/%s.so\n",
 			argv[1], lock, lock);
 		return FGB_USAGE;
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 
-	if (is_in(fgb_workload_names, command) || is_in(fgb_cond_workload_names, command) ||
+	if (is_in(fgb_workload_names, command) || is_in(fgb_pthread_workload_names, command) ||
 	    strcmp(command, "uncontended") == 0)
 		return run(argc, argv);
 	if (strcmp(command, "pthread-uncontended") == 0)

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker of fg-bench: carries one lock, under one or more names. bench/worker/launcher.c starts it. */
+/* A worker of fg-bench: carries one lock. bench/worker/launcher.c starts it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/worker/bench.h"
-
-const struct fgb_lock *fgb_find_lock(const char *name)
-{
-	for (const struct fgb_lock *l = fgb_locks; l->name; l++)
-		if (strcmp(l->name, name) == 0)
-			return l;
-	return NULL;
-}
 
 bool fgb_available(const struct fgb_lock *lock)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A hash table with a lock for each of its buckets (section 5.2, figure 3 a-d). Keys are drawn from a Zipf distribution
- * that is moved to another place of the key range at intervals, so that other locks become hot.
+/* A hash table with a lock for each of its buckets, in the manner of figure 3 a-d (section 5.2); the authors' own is
+ * bench/workloads/hotlock.h. Keys are drawn from a Zipf distribution that is moved to another place of the key range at
+ * intervals, so that other locks become hot.
  *
  * An operation looks a key up, inserts it or removes it, in a chain that it walks under the bucket's lock. Half of the
  * keys are in the table, at the start and on average. A key has one entry for ever, in or out of its chain: nothing is

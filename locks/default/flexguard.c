@@ -11,8 +11,8 @@
  *                   lease of a hot lock                                   or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
  *                   one if that is useful                                 watcher, or the release that wakes one
- *   ... | NEEDY     waiters without clocks may be parked: the release     the release that wakes one, or the next
- *                   wakes one                                             owner that finds none counted
+ *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
+ *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
  *
  * fgi_lock takes a word that is 0, and fgi_trylock any free word; it leaves the flags. In `slow` a thread takes a free
@@ -70,13 +70,14 @@ struct fg_lock {
 	uint16_t turn;    /* and when the last turn of a parked or head waiter began, in LONG_WAITs / 16 */
 };
 
-#define NEEDY 0x80000000u /* only a release wakes this waiter; the highest bit: fgi_asymmetric_release reports it */
+#define NEEDY 0x80000000u /* a release has to wake this waiter; the highest bit: fgi_asymmetric_release reports it */
 #define DEMAND 0x40000000u
 #define PARKED 0x20000000u
 #define FLAGS (NEEDY | DEMAND | PARKED)
 _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
-/* docs/results/default-lock.md has what was measured with them.
+/* All ours. docs/results/default-lock.md has what was measured at these values, not at others; FGI_HOT_NS (pace.h)
+ * changed nothing at four times its value (sysbench, 16 threads at one mutex).
  * LONG_WAIT, 1 ms: the unit of fairness. A waiter that others have passed for so long becomes the head waiter; if the
  * lock has not moved for so long, it is worth a sleep without a clock. */
 #ifndef FGI_LONG_WAIT_NS
@@ -150,20 +151,20 @@ static inline bool is_hot(const struct fg_lock *l)
 
 struct wait {
 	const struct fgi_spin_budget *deadline;
-	uint64_t began, now, moved; /* when it began to wait; the last look at the clock; when the lock last moved */
-	uint64_t awake;             /* since when it has been awake */
-	uint32_t ops;               /* the lock's count at the last look */
-	uint32_t pauses;            /* before the next look, */
-	uint32_t spun;              /* and since the last look at the clock */
-	uint32_t yields;            /* since the preempted thread was first seen */
-	uint32_t stood_back;        /* looks that found the lock free and unmoved */
-	uint32_t watching;          /* what fgi_join returned; 0: it does not watch */
-	bool looked;                /* this is not its first look */
-	bool hot;                   /* the lock */
-	bool head;                  /* the head waiter */
-	bool due;                   /* takes the lock between two sections of its owner, unless the lock is hot */
-	bool turn;                  /* it was parked: its turn has come */
-	bool stuck;                 /* nothing has moved while it slept */
+	uint64_t began, now, moved_at; /* when it began to wait; the last look at the clock; when the lock last moved */
+	uint64_t awake;                /* since when it has been awake */
+	uint32_t ops;                  /* the lock's count at the last look */
+	uint32_t pauses;               /* before the next look, */
+	uint32_t spun;                 /* and since the last look at the clock */
+	uint32_t yields;               /* since it last slept, while a critical thread was preempted */
+	uint32_t stood_back;           /* looks that found the lock free and unmoved */
+	uint32_t watching;             /* what fgi_join returned; 0: it does not watch */
+	bool looked;                   /* this is not its first look */
+	bool hot;                      /* the lock is, at the last look */
+	bool head;                     /* the head waiter */
+	bool due;                      /* takes the lock between two sections of its owner, unless the lock is hot */
+	bool woken;                    /* it was parked, and its turn has come */
+	bool stuck;                    /* nothing has moved while it slept */
 	bool real_time;
 };
 
@@ -173,9 +174,10 @@ static void stop_watching(struct fg_lock *l, struct wait *w)
 	w->watching = 0;
 }
 
-/* Sleeps until a wake-up or its clock (I2). A clock costs a waiter its place in the futex queue: one with a real-time
- * policy has none. Beside a watcher the word changes all the time, and may be free. If that watcher is queued behind
- * the owner, and this waiter leaves a CPU idle, the owner is to see it: so it makes sure of PARKED. */
+/* Sleeps until a wake-up or its clock (I2). When its clock ends its sleep, a waiter loses its place in the futex queue,
+ * so one with a real-time policy sleeps without a clock. Beside a watcher the word changes all the time, and may be
+ * free. If that watcher is queued behind the owner, and this waiter leaves a CPU idle, the owner is to see it: so it
+ * makes sure of PARKED. */
 static void park(struct fg_lock *l, const struct wait *w, bool needy)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
@@ -183,18 +185,18 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
 	uint64_t until =
 		fgi_now_ns(CLOCK_MONOTONIC) + FGI_LONG_WAIT_NS * (uint64_t)(others < CLOCKS ? others + 1 : CLOCKS);
-	bool beside = flag == PARKED && w->hot && fgi_watchers(waiters);
+	bool beside_watcher = flag == PARKED && w->hot && fgi_watchers(waiters);
 
 	for (int tries = 0; tries < 16; tries++) {
 		uint32_t word = fg_load_relaxed(&l->word);
 
-		if (is_free(word) && !beside)
+		if (is_free(word) && !beside_watcher)
 			break;
 		/* release: pairs with the acquire in `slow`. Also where the flag is set: this waiter's count is new. */
-		if (!(beside && (word & PARKED)) && fg_cas_release(&l->word, word, word | flag) != word)
+		if (!(beside_watcher && (word & PARKED)) && fg_cas_release(&l->word, word, word | flag) != word)
 			continue;
 		word |= flag;
-		if (beside) {
+		if (beside_watcher) {
 			fgi_spin_times(FIRST_PAUSES * 2);
 			word = fg_load_relaxed(&l->word);
 			if (!(word & PARKED))
@@ -203,7 +205,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
 			until += LONGEST_SLEEP_NS;
 		fg_thread.parks++;
-		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside)
+		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside_watcher)
 			break;
 	}
 	fgi_leave(&l->waiters, joined);
@@ -226,11 +228,11 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->now = fgi_now_ns(CLOCK_MONOTONIC);
 	w->stuck = !skip_moves(l, w);
 	if (!w->stuck)
-		w->moved = w->now;
+		w->moved_at = w->now;
 	w->awake = w->now;
 	w->yields = 0;
 	w->pauses = FIRST_PAUSES;
-	w->due = w->turn = true;
+	w->due = w->woken = true;
 	if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters))) /* a CPU may idle for the next one, too */
 		fg_fetch_or_relaxed(&l->word, PARKED);
 	if (w->hot)
@@ -245,7 +247,7 @@ static bool watch(struct fg_lock *l, struct wait *w)
 
 	if (!w->watching && !fgi_watchers(waiters))
 		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
-	if (!w->watching || (!w->turn && fgi_watchers(waiters) > 1))
+	if (!w->watching || (!w->woken && fgi_watchers(waiters) > 1))
 		return false;
 	if (fgi_clocked(waiters) && fgi_watchers(waiters) == 1 && turn_is_over(l, w->now)) {
 		begin_turn(l, w->now);
@@ -256,7 +258,7 @@ static bool watch(struct fg_lock *l, struct wait *w)
 
 static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
-	uint64_t still = w->now - w->moved;
+	uint64_t still = w->now - w->moved_at;
 
 	if (w->real_time || still > FGI_LONG_WAIT_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
 		return true;
@@ -272,7 +274,7 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 static bool has_spun(const struct wait *w)
 {
 	const struct fgi_pace *p = fgi_pace();
-	uint64_t still = w->now - (w->moved > w->awake ? w->moved : w->awake);
+	uint64_t still = w->now - (w->moved_at > w->awake ? w->moved_at : w->awake);
 
 	return w->now - w->awake >= FGI_SPIN_UNMONITORED_NS || (p->period[p->hot] && still > 2u * p->period[p->hot]);
 }
@@ -342,10 +344,10 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 {
 	w->now = fgi_now_ns(CLOCK_MONOTONIC);
 	if (!w->began) {
-		w->began = w->moved = w->awake = w->now;
+		w->began = w->moved_at = w->awake = w->now;
 		w->real_time = fgi_real_time();
 	} else if (moved) {
-		w->moved = w->now;
+		w->moved_at = w->now;
 	}
 	w->due = lease_is_over(l, w->now);
 	w->hot = is_hot(l);
@@ -423,7 +425,7 @@ static bool take_reserved(struct fg_lock *l)
 	return true;
 }
 
-/* It was not free. */
+/* It was not free. Called, as `wake` is, by runtime/api/mutex.c, too, whose fast path programs compile in. */
 __attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_spin_budget *deadline)
 {
 	struct fgi_pace *pace = fgi_pace();

@@ -60,8 +60,9 @@ static uint32_t fgi_pace_mean(uint32_t before, uint32_t period)
 	return before + (period < 2 * before ? period - before : before) / 4;
 }
 
-/* One measurement of `ns` in which the lock was acquired `ops` times. Returns whether the lock should be hot. What is
- * not known is tried: because it is time to, or if it has paid for other locks. */
+/* One measurement of `ns` in which the lock was acquired `ops` times. Returns whether the lock should be hot. While the
+ * other kind's time is not known, a lock becomes hot unless hot locks have lost lately, and stays hot only if they have
+ * paid; and the other kind is tried when it is time to. */
 static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool hot, uint64_t now)
 {
 	uint32_t period = ns / ops < UINT16_MAX ? ns / ops + 1 : UINT16_MAX, other;

@@ -71,22 +71,28 @@ static inline bool is_stalled(const struct fg_lock *l)
 
 	if (!INFORMED_STALL_SPINS)
 		return false;
-	serving = fg_load_relaxed(&l->serving);
+	serving = fg_load_acquire(&l->serving); /* acquire: before the others, which would else seem to lie before it */
 	return fg_load_relaxed(&l->stalled) - serving - 1 < fg_load_relaxed(&l->next) - serving;
+}
+
+static inline uint32_t drawn_and_not_served(const struct fg_lock *l)
+{
+	uint32_t serving = fg_load_acquire(&l->serving); /* likewise */
+
+	return fg_load_relaxed(&l->next) - serving;
 }
 
 /* Lines 15 to 24: 0 if this thread is capable, otherwise the end of the slice that is too short. */
 static inline uint64_t incapable_until(const struct fg_lock *l, uint64_t published)
 {
-	uint64_t now, end;
-	uint32_t before; /* tickets drawn and not yet served */
+	uint64_t now, end, before;
 
 	if (!published)
 		return 0;
 	now = fgi_now_ns(CLOCK_MONOTONIC);
 	end = fgi_slice_end(published, now);
-	before = fg_load_relaxed(&l->next) - fg_load_relaxed(&l->serving);
-	return end && (is_stalled(l) || end < now + (uint64_t)(before + 1) * CSD_NS) ? end : 0;
+	before = drawn_and_not_served(l);
+	return end && (is_stalled(l) || end < now + (before + 1) * CSD_NS) ? end : 0;
 }
 
 /* A waiter with a ticket and without a forecast, because there is no monitor or it has died, must not burn its slice
@@ -139,9 +145,12 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 
 	for (;;) {
 		uint64_t published = fgi_slice_published(), end = incapable_until(l, published);
+		uint64_t left = fg_unlikely(end) ? fgi_remaining_ns(&p) : 0, deadline;
 
-		if (fg_unlikely(end))
-			await_next_slice(published, end);
+		if (left) {
+			deadline = fgi_now_ns(CLOCK_MONOTONIC) + left;
+			await_next_slice(published, end < deadline ? end : deadline);
+		}
 		if (fgi_trylock(l))
 			return 0;
 		if (fgi_deadline_reached(&p))

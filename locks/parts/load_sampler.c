@@ -19,6 +19,7 @@
 static struct fgi_load_sampler *samplers;
 
 #define TICKS_PER_SECOND 10000u
+_Static_assert((uint64_t)TICKS_PER_SECOND *FGI_LOAD_SAMPLER_PERIOD_NS == 1000000000u, "a tick is a period");
 #define STACK_BYTES (128u * 1024)
 
 static uint32_t count_contexts(void)

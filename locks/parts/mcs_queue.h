@@ -135,17 +135,18 @@ __attribute__((noinline)) static void fgi_queue_pass(uint64_t *tail, struct fg_q
 	fgi_node_put(mine);
 }
 
-/* Leaves the queue from whatever place in it. */
-static inline void fgi_queue_leave(uint64_t *tail, struct fg_queue_node *node)
+/* Leaves the queue from whatever place in it. Returns whether that was its head. */
+static inline bool fgi_queue_leave(uint64_t *tail, struct fg_queue_node *node)
 {
 	if (fg_cas_acq_rel(&node->state, FG_NODE_WAITING, FG_NODE_LEFT) == FG_NODE_WAITING) {
 		fgi_publish_node(NULL);
 		fgi_node_set_aside(node);
-		return;
+		return false;
 	}
 	fgi_held_raise(); /* from here on `held` says that the head is critical, no longer the node's state */
 	fgi_publish_node(NULL);
 	fgi_queue_pass(tail, node);
+	return true;
 }
 
 #endif

@@ -37,21 +37,22 @@ static inline void check_fork(struct fg_lock *l)
 		fgi_tickets_repair(&l->forks, &l->num_request, &l->num_grant, l->lock != 0);
 }
 
-/* Lines 5 to 27: draws a ticket and waits until the lock word may be tried. */
-static inline void draw_and_wait(struct fg_lock *l)
+/* Lines 5 to 27: draws a ticket and waits until the lock word may be tried, or the deadline has passed. */
+static inline void draw_and_wait(struct fg_lock *l, struct fgi_spin_budget *p)
 {
-	uint32_t ticket, grant, now, timeout;
+	uint32_t ticket, grant, now;
+	uint64_t timeout;
 
 	check_fork(l);
 	ticket = fg_fetch_add_relaxed(&l->num_request, 1);
 	grant = fg_load_relaxed(&l->num_grant);
-	timeout = TAU_SPINS * (ticket - grant);
+	timeout = (uint64_t)TAU_SPINS * (ticket - grant);
 	while ((int32_t)(ticket - (now = fg_load_relaxed(&l->num_grant))) > 0) {
 		if (now != grant) {
 			grant = now;
-			timeout = TAU_SPINS * (ticket - grant);
+			timeout = (uint64_t)TAU_SPINS * (ticket - grant);
 		}
-		if (timeout-- == 0)
+		if (timeout-- == 0 || (p->deadline && fgi_deadline_reached(p)))
 			break;
 		fgi_spin_once();
 	}

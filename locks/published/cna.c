@@ -14,7 +14,8 @@
  * Waiting policy: spin, always, each waiter on its own node, so it collapses as soon as the next waiter is off CPU.
  * I1, I5  as locks/parts/mcs_lock.h. I3  a node is in one of the two queues; only the holder moves it, and only after
  *     its link is written. I4  statistically.
- * Deviations: `holder` spares unlock an argument; the paper's option of shuffle reduction is left out. */
+ * Deviations: `holder` spares unlock an argument; the paper's option of shuffle reduction is left out. (LiTL's
+ * version, which the FlexGuard paper measured, has 1,024 local hand-overs.) */
 #include "locks/parts/mcs_lock.h"
 #include "locks/parts/numa.h"
 #include "locks/parts/random.h"

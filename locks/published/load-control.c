@@ -46,7 +46,8 @@ struct fg_lock {
 
 enum { EMPTY = 0, TAKEN = 1, WOKEN = 2 };
 
-/* Ours; not verified against the paper (docs/design/locks.md). */
+/* Ours; not verified against the paper (docs/design/locks.md). A slot is for a thread that a CPU has no time for, so
+ * 256 are more than are of use; a sleep that no controller ends costs a tenth of a second. */
 #define SLOTS 256u
 #define LONGEST_SLEEP_NS 100000000u
 
@@ -147,7 +148,8 @@ static bool may_sleep(const struct fgi_spin_budget *p)
 }
 
 /* Spins until it has the lock (0), the deadline has passed (ETIMEDOUT) or a slot is to be had (EAGAIN). Without a node
- * to queue with, the thread spins on the word as the head does. */
+ * to queue with, the thread spins on the word as the head does, and takes no slot either. EBUSY: it had become the head
+ * when it left the queue for a slot. */
 static int spin(struct fg_lock *l, const struct fgi_spin_budget *p)
 {
 	struct fg_queue_node *node = fgi_queue_join(&l->queue);
@@ -165,15 +167,15 @@ static int spin(struct fg_lock *l, const struct fgi_spin_budget *p)
 			fgi_spin_once();
 		} else if (fgi_past_deadline(p)) {
 			result = ETIMEDOUT;
-		} else if (!head && has_slot() && may_sleep(p)) {
+		} else if (node && !head && has_slot() && may_sleep(p)) {
 			result = EAGAIN;
 		} else if (slice_over && head) {
 			fgi_word_park(&l->word, p);
 			budget = FGI_NO_DEADLINE;
 		}
 	}
-	if (node)
-		fgi_queue_leave(&l->queue, node);
+	if (node && fgi_queue_leave(&l->queue, node) && result == EAGAIN)
+		result = EBUSY;
 	return result;
 }
 
@@ -181,13 +183,12 @@ __attribute__((noinline)) static int wait_for_lock(struct fg_lock *l, const stru
 {
 	for (;;) {
 		int result = spin(l, p);
-		uint32_t *slot;
+		uint32_t *slot = result == EAGAIN ? take_slot() : NULL;
 
-		if (result != EAGAIN)
-			return result;
-		slot = take_slot();
 		if (slot)
 			sleep_in(slot);
+		else if (result != EAGAIN && result != EBUSY)
+			return result;
 	}
 }
 

@@ -23,11 +23,13 @@ enum { FREE = 0, HELD = 1, HALTED = 2 };
 
 #define HALT_SPINS 2048u /* section 5.2 */
 
-static inline bool spin(struct fg_lock *l)
+static inline bool spin(struct fg_lock *l, struct fgi_spin_budget *p)
 {
 	for (unsigned int spin = 0; spin < HALT_SPINS; spin++) {
 		if (fg_load_relaxed(&l->lock) == FREE && fgi_take_cas32(&l->lock, HELD) == FREE)
 			return true;
+		if (p->deadline && fgi_deadline_reached(p))
+			return false;
 		fgi_spin_once();
 	}
 	return false;
@@ -45,8 +47,8 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 {
 	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
 
-	draw_and_wait(l);
-	while (!spin(l)) {
+	draw_and_wait(l, &p);
+	while (!spin(l, &p)) {
 		if (halt(l, &p) != ETIMEDOUT)
 			continue;
 		grant_one(l);

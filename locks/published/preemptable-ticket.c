@@ -16,7 +16,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 {
 	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
 
-	draw_and_wait(l);
+	draw_and_wait(l, &p);
 	while (fgi_take_xchg32(&l->lock, 1) != 0) { /* lines 29 to 35 */
 		if (abs && fgi_deadline_reached(&p)) {
 			grant_one(l);

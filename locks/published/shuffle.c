@@ -19,8 +19,9 @@
  *     favoured for BATCH hand-overs in a row. I5  Exactly: the owner by intent, the head by its node's state.
  * Memory: 16 bytes; one node (64 bytes) a thread, whatever the number of locks that it holds.
  * Deviations: the published head goes on spinning, here it sleeps after a time slice, since beside a holder that sleeps
- * it would burn its CPU. Only the head shuffles, the published lock passes that role on to a waiter. The authors'
- * spinning lock closes the fast path to arriving threads while threads queue; here stealing is never forbidden
+ * it would burn its CPU. Only the head shuffles, the published lock passes that role on to a waiter. A run within a
+ * NUMA node ends after BATCH hand-overs, in the authors' code at random, once in as many. The authors' spinning lock
+ * closes the fast path to arriving threads while threads queue; here stealing is never forbidden
  * (bench/variants/shuffle-closed.c forbids it). A waiter cannot leave, so a timed wait polls without queueing. */
 #include "locks/parts/numa.h"
 #include "locks/parts/owner_word.h"

@@ -30,7 +30,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fg_load_relaxed(&l->word) == FREE && fgi_take_cas32(&l->word, HELD) == FREE;
 }
 
-static inline bool spin(struct fg_lock *l)
+static inline bool spin(struct fg_lock *l, const struct fgi_spin_budget *p)
 {
 	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + SPIN_NS;
 
@@ -40,7 +40,7 @@ static inline bool spin(struct fg_lock *l)
 				return true;
 			fgi_spin_once();
 		}
-	} while (fgi_now_ns(CLOCK_MONOTONIC) < until);
+	} while (fgi_now_ns(CLOCK_MONOTONIC) < until && !fgi_past_deadline(p));
 	return false;
 }
 
@@ -48,7 +48,7 @@ __attribute__((noinline)) static int spin_then_park(struct fg_lock *l, const str
 {
 	int woken = 0;
 
-	if (spin(l))
+	if (spin(l, p))
 		return 0;
 	while (fgi_take_xchg32(&l->word, CONTENDED) != FREE) {
 		if (woken == ETIMEDOUT)

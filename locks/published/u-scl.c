@@ -20,14 +20,15 @@
  * I1  The word alone: lock slices and bans only decide which threads try. I2  locks/parts/owner_word.h,
  *     locks/parts/spin_then_park.h; every other sleep has an end. I4  The queue is in order of arrival, and a ban ends
  *     when no other thread waits. I5  Exactly: the owner by intent, the head by its node's state.
- * Memory: 16 bytes, 64 more for a lock that was ever contended; a thread has one node and a table of 64 accounts (2.5
+ * Memory: 16 bytes, 64 more for a lock that was ever contended; a thread has one node and a table of 64 accounts (3
  * KiB) for all locks. If the table overflows, the ban that ended first is forgotten; if there is no object for a lock
  * (262,144 contended ones at once), the lock goes without lock slices. So any number of locks may be used.
  * Deviations: the thread is charged for its whole lock slice, used or not, since that is what it withheld from the
  * others; the authors charge the time that it held the lock and end the slice early. A ban runs from when the slice was
  * due, so that the lock does not idle while unequal weights add up. The weights that count are those of the threads
  * that wait, not of all that ever came: nothing is kept per thread and lock beyond the table, and the lock does not
- * wait for absent threads. trylock and timed waits look at the word only. */
+ * wait for absent threads. The authors' first in line spins 20 times and yields; here it spins for about a context
+ * switch. trylock and timed waits look at the word only. */
 #define FGI_LOCK_HAS_DESTROY
 #include <sys/resource.h>
 
@@ -41,25 +42,27 @@ struct fg_lock {
 	uint64_t queue;
 };
 
-/* Only the owner of the word writes it, except `waiting`. */
+/* Only the owner of the word writes it, except `waiting` and `born_ns`. */
 struct lock_slice {
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+	uint64_t born_ns;          /* the first contention: tells this lock from an earlier one at the same address */
+	uint64_t waiting; /* the weights of all threads that want the lock, banned or queued; the process: weights_of */
 	uint32_t owner;
-	uint32_t forks;  /* for which process `waiting` is good: fgi_forks */
-	int64_t waiting; /* the sum of the weights of all threads that want the lock, banned or queued */
 };
 _Static_assert(sizeof(struct lock_slice) <= FGI_EXTENDED_SMALL_BYTES, "must fit");
 
+#define WEIGHT_BITS 48    /* for 12 million threads of nice -20 */
 #define SLICE_NS 2000000u /* the authors' code (docs/design/locks.md) */
 
 /* ---- the account of a thread with a lock ---- */
 
-/* Ours: 64 accounts, 2.5 KiB of each thread, are more than contended locks that one thread uses at a time. */
+/* Ours: 64 accounts, 3 KiB of each thread, are more than contended locks that one thread uses at a time. */
 #define SETS 16u
 #define WAYS 4u
 
 struct account {
 	const struct fg_lock *lock;
+	uint64_t born_ns;
 	uint64_t begin_ns, end_ns; /* a lock slice that it has not been charged for; 0: none */
 	uint64_t due_ns;           /* when that slice was due: the thread had come, and its ban was over */
 	uint64_t banned_until_ns;
@@ -68,27 +71,27 @@ struct account {
 static __thread struct account accounts[SETS][WAYS] __attribute__((tls_model("initial-exec")));
 
 /* This thread's account with the lock. A new one takes the place of the account whose ban ended first. */
-static struct account *account_of(const struct fg_lock *l)
+static struct account *account_of(const struct fg_lock *l, const struct lock_slice *s)
 {
-	uint64_t hash = ((uint64_t)(uintptr_t)l >> 3) * 0x9e3779b97f4a7c15u;
+	uint64_t born = fg_load_relaxed(&s->born_ns), hash = ((uint64_t)(uintptr_t)l >> 3) * 0x9e3779b97f4a7c15u;
 	struct account *set = accounts[hash >> 60], *chosen = set;
 
 	_Static_assert(SETS == 1u << (64 - 60), "the hash's top bits");
 	for (unsigned int i = 0; i < WAYS; i++) {
-		if (set[i].lock == l)
+		if (set[i].lock == l && set[i].born_ns == born)
 			return &set[i];
 		if (set[i].banned_until_ns < chosen->banned_until_ns)
 			chosen = &set[i];
 	}
-	*chosen = (struct account){.lock = l};
+	*chosen = (struct account){.lock = l, .born_ns = born};
 	return chosen;
 }
 
 /* The scheduler's rule: 1024 at nice 0, a fifth less with each step. Read every time, since nice values change. */
-static int64_t my_weight(void)
+static uint64_t my_weight(void)
 {
 	int saved = errno, nice = getpriority(PRIO_PROCESS, 0); /* 0: this thread */
-	int64_t weight = 1024 << 8;
+	uint64_t weight = 1024 << 8;
 
 	errno = saved;
 	for (; nice > 0; nice--)
@@ -101,13 +104,13 @@ static int64_t my_weight(void)
 /* The thread's lock slice is over: charges it, that is, bans the thread for as long as it takes to give each waiter
  * such a slice, by weight. The ban runs from when the slice was due, so that a thread that got it late is not banned
  * longer. */
-static void charge(struct account *a, uint64_t begin_ns, uint64_t end_ns, int64_t others)
+static void charge(struct account *a, uint64_t begin_ns, uint64_t end_ns, uint64_t others)
 {
 	uint64_t used = end_ns - begin_ns, due = a->begin_ns && a->due_ns < begin_ns ? a->due_ns : begin_ns;
 
 	a->begin_ns = 0;
-	if (others > 0)
-		a->banned_until_ns = due + used + used * (uint64_t)others / (uint64_t)my_weight();
+	if (others > 0) /* the product of a long section and many weights has more than 64 bits */
+		a->banned_until_ns = due + used + (uint64_t)((double)used * (double)others / (double)my_weight());
 }
 
 /* ---- the slow path ---- */
@@ -133,13 +136,40 @@ static void sleep_until(uint64_t ns)
 	fgi_futex_wait(&own, 0, CLOCK_MONOTONIC, &end);
 }
 
-/* Sleeps until the ban is over. Looks after each lock slice whether another thread still wants the lock. */
-static void serve_ban(struct fg_lock *l, const struct lock_slice *s, int64_t weight)
+/* The sum of the weights in `waiting`, which names in its upper 16 bits the process that it is good for (fgi_forks):
+ * the threads of the parent do not wait in the child of a fork. */
+static inline uint64_t weights_of(uint64_t waiting)
 {
-	uint64_t until = account_of(l)->banned_until_ns, now;
+	uint64_t of_process = (uint64_t)fg_load_relaxed(&fgi_forks) << WEIGHT_BITS;
+
+	return (waiting ^ of_process) >> WEIGHT_BITS ? 0 : waiting << (64 - WEIGHT_BITS) >> (64 - WEIGHT_BITS);
+}
+
+static inline uint64_t waiting_weights(const struct lock_slice *s)
+{
+	return weights_of(fg_load_relaxed(&s->waiting));
+}
+
+/* A thread that goes takes away what it brought, unless it forked meanwhile, in a signal handler. */
+static void change_weights(struct lock_slice *s, uint64_t comes, uint64_t goes)
+{
+	uint64_t found = fg_load_relaxed(&s->waiting), seen, sum;
+
+	do {
+		seen = found;
+		sum = weights_of(seen) + comes;
+		sum -= goes < sum ? goes : sum;
+		found = fg_cas_relaxed(&s->waiting, seen, (uint64_t)fg_load_relaxed(&fgi_forks) << WEIGHT_BITS | sum);
+	} while (found != seen);
+}
+
+/* Sleeps until the ban is over. Looks after each lock slice whether another thread still wants the lock. */
+static void serve_ban(struct fg_lock *l, const struct lock_slice *s, uint64_t weight)
+{
+	uint64_t until = account_of(l, s)->banned_until_ns, now;
 
 	while ((now = fgi_now_ns(CLOCK_MONOTONIC)) < until) {
-		if (fg_load_relaxed(&s->waiting) <= weight && !reserved(s, now))
+		if (waiting_weights(s) <= weight && !reserved(s, now))
 			return;
 		sleep_until(until - now < SLICE_NS ? until : now + SLICE_NS);
 	}
@@ -167,7 +197,7 @@ static void wait_as_head(struct fg_lock *l, const struct lock_slice *s)
 /* The caller owns the word. */
 static void begin_slice(struct fg_lock *l, struct lock_slice *s)
 {
-	struct account *a = account_of(l);
+	struct account *a = account_of(l, s);
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
 	if (fg_load_relaxed(&s->owner) == fgi_self())
@@ -197,37 +227,28 @@ static void wait_in_queue(struct fg_lock *l, struct lock_slice *s)
 	fgi_node_put(node);
 }
 
-/* The weights of the parent's waiting threads do not count in the child. */
-static void forget_other_process(struct lock_slice *s)
-{
-	uint32_t forks = fg_load_relaxed(&s->forks), now = fg_load_relaxed(&fgi_forks);
-
-	if (forks != now && fg_cas_relaxed(&s->forks, forks, now) == forks)
-		fg_store_relaxed(&s->waiting, 0);
-}
-
 __attribute__((noinline)) static void compete(struct fg_lock *l)
 {
 	struct lock_slice *s = fgi_extended_attach(&l->extended, FGI_EXTENDED_SMALL);
 	struct account *a;
-	int64_t weight;
-	uint64_t now;
+	uint64_t weight, now;
 
 	if (!s) {
 		wait_in_queue(l, NULL);
 		return;
 	}
-	forget_other_process(s);
-	a = account_of(l);
 	now = fgi_now_ns(CLOCK_MONOTONIC);
+	if (fg_unlikely(!fg_load_relaxed(&s->born_ns)))
+		fg_cas_relaxed(&s->born_ns, 0, now);
+	a = account_of(l, s);
 	if (a->begin_ns && a->end_ns <= now)
-		charge(a, a->begin_ns, a->end_ns, fg_load_relaxed(&s->waiting));
+		charge(a, a->begin_ns, a->end_ns, waiting_weights(s));
 	a->due_ns = a->banned_until_ns > now ? a->banned_until_ns : now;
 	weight = my_weight();
-	fg_fetch_add_relaxed(&s->waiting, weight);
+	change_weights(s, weight, 0);
 	serve_ban(l, s, weight);
 	wait_in_queue(l, s);
-	fg_fetch_add_relaxed(&s->waiting, -weight);
+	change_weights(s, 0, weight);
 }
 
 /* The lock has been contended before. */

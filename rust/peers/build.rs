@@ -99,7 +99,7 @@ fn main() -> Result<()> {
 #define FGI_LOCK_FILE \"rust/peers/adapter.h\"
 #include \"bench/worker/loop.h\"
 {workloads}
-const struct fgb_lock fgb_locks[] = {{{{\"{name}\", &fgb_carried, false}}, {{NULL, NULL, false}}}};
+const struct fgb_lock fgb_worker_lock = {{\"{name}\", &fgb_carried, false}};
 "
             ),
         )?;

@@ -215,7 +215,7 @@ fn the_plan_is_shown_and_not_run() {
     let output = fake.bench(&args).output().unwrap();
     let text = stdout(&output);
     assert!(
-        text.contains("Figure 3b") && text.contains("in all about"),
+        text.contains("As figure 3b") && text.contains("in all about"),
         "{text}"
     );
     assert!(!fake.has_run());

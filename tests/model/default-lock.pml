@@ -110,7 +110,7 @@ active [THREADS] proctype thread()
 	byte reserved;     /* in C it is in the thread block */
 	byte kind, sweeps;
 	bit timed, head, watching, stood_back;
-	bit joined, beside, clock, useful, needed;
+	bit joined, beside_watcher, clock, useful, needed;
 
 idle:
 	atomic {
@@ -259,7 +259,7 @@ park:
 	atomic {
 		if
 		:: MONITOR -> kind = CLOCKED_WAITER; clock = 1
-		:: MONITOR && watchers -> kind = CLOCKED_WAITER; clock = 1; beside = 1
+		:: MONITOR && watchers -> kind = CLOCKED_WAITER; clock = 1; beside_watcher = 1
 		:: kind = NEEDY_WAITER; clock = 1
 		:: kind = STUCK_WAITER
 		fi;
@@ -281,20 +281,20 @@ park:
 set_flag:
 	atomic {
 		if
-		:: is_free(word) && !beside -> goto leave
+		:: is_free(word) && !beside_watcher -> goto leave
 #ifdef DEFECT_FLAG_NOT_SET
-		:: !is_free(word) || beside -> found = word
+		:: !is_free(word) || beside_watcher -> found = word
 #else
-		:: !is_free(word) || beside -> word = word | flag; found = word
+		:: !is_free(word) || beside_watcher -> word = word | flag; found = word
 #endif
 		:: goto leave /* after so many tries */
 		fi
 	}
 	atomic {
 		if
-		:: beside && (word & PARKED) -> found = word
-		:: beside && !(word & PARKED) -> found = 0; goto set_flag
-		:: !beside
+		:: beside_watcher && (word & PARKED) -> found = word
+		:: beside_watcher && !(word & PARKED) -> found = 0; goto set_flag
+		:: !beside_watcher
 		fi
 	}
 #if !defined(DEFECT_NO_MEMBARRIER) && !defined(DEFECT_MEMBARRIER_FIRST)
@@ -307,7 +307,7 @@ set_flag:
 	atomic { /* futex wait compares and goes to sleep as one */
 		if
 		:: word == found -> asleep = asleep | ME; found = 0
-		:: word != found -> found = 0; if :: beside -> goto set_flag :: !beside -> goto leave fi
+		:: word != found -> found = 0; if :: beside_watcher -> goto set_flag :: !beside_watcher -> goto leave fi
 		fi
 	}
 	atomic {
@@ -326,7 +326,7 @@ leave:
 		:: joined && kind != CLOCKED_WAITER -> needy--
 		:: !joined
 		fi;
-		joined = 0; kind = 0; clock = 0; beside = 0
+		joined = 0; kind = 0; clock = 0; beside_watcher = 0
 	}
 	/* rise */
 	if

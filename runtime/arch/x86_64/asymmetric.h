@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* x86-64: release without a bus lock, for a word that other threads change only by a compare-and-swap while it is
- * owned.
+/* x86-64: release without a bus lock, for a word that other threads change only by atomic read-modify-writes while
+ * it is owned.
  *
  * One AND removes the owner and leaves the other bits. It is not atomic against other CPUs: a bit that another CPU sets
  * between its load and its store is lost. But it is one instruction, so it is atomic against interrupts. A thread whose

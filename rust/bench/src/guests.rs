@@ -340,10 +340,38 @@ impl Workload for Guests {
             ("seconds".to_owned(), seconds),
             ("cpu_seconds".to_owned(), run.end.cpu_seconds()),
         ]);
-        let mut put = |name: &str, value: f64| values.insert(name.to_owned(), value);
         if get("lost").is_some_and(|lost| lost != 0.0) {
             return Err(with_tail("an update was lost", &run.stdout));
         }
+        values.extend(self.worked(&sums, guests, seconds));
+        if let Some(burned) = get("burned_ns") {
+            let elapsed = run.elapsed.as_secs_f64();
+            values.insert("burned".to_owned(), burned / 1e9 / elapsed.max(1e-9));
+        }
+        if get("taken").is_some() {
+            values.extend(counted(&sums, guests, run.end.cpu_seconds())?);
+        }
+        Ok(Reading {
+            values,
+            detail: Value::Null,
+        })
+    }
+
+    fn run_seconds(&self, point: &Point) -> Option<f64> {
+        let vcpus = point.get("guests")? * point.get("vcpus")?;
+        let crowd = (vcpus / machine::contexts() as f64).max(1.0);
+        Some(1.0 + self.scale * if self.load.is_timed() { 2.0 } else { crowd })
+    }
+}
+
+type Sums = BTreeMap<String, f64>;
+
+impl Guests {
+    /// What the threads of the guests have done, of the sums over the guests.
+    fn worked(&self, sums: &Sums, guests: f64, seconds: f64) -> Sums {
+        let get = |name: &str| sums.get(name).copied();
+        let mut values = Sums::new();
+        let mut put = |name: &str, value: f64| values.insert(name.to_owned(), value);
         if let Some(updates) = get("updates") {
             put("throughput", updates / seconds / 1e3);
         }
@@ -362,63 +390,53 @@ impl Workload for Guests {
             put("thread_ms", mean / guests / 1e6);
             put("deviation", deviation / mean.max(1.0));
         }
-        if let Some(burned) = get("burned_ns") {
-            let elapsed = run.elapsed.as_secs_f64();
-            put("burned", burned / 1e9 / elapsed.max(1e-9));
-        }
-        if let Some(taken) = get("taken") {
-            let of = |name: &str| get(name).unwrap_or(0.0);
-            for name in [
-                "taken",
-                "stalls_holder",
-                "stalls_waiter",
-                "overtaken",
-                "halts",
-                "kicks",
-                "yields",
-                "incapable",
-            ] {
-                put(name, of(name));
-            }
-            let (holder, waiter) = (of("stalls_holder"), of("stalls_waiter"));
-            put("stalls", holder + waiter);
-            if holder + waiter > 0.0 {
-                put("waiter_share", waiter / (holder + waiter));
-            }
-            let per_thousand = of("overtaken") / taken.max(1.0) * 1e3;
-            put("overtaken_per_thousand", per_thousand);
-            put("overtaken_most", of("overtaken_most") / guests);
-            put("psp_holder", of("slices_holder"));
-            put("psp_waiter", of("slices_waiter"));
-            let psp = of("slices_holder") + of("slices_waiter");
-            put("psp", psp);
-            put("psp_per_million", psp / taken.max(1.0) * 1e6);
-            put("queue", of("queued") / of("waited").max(1.0));
-            put("queue_most", of("queued_most") / guests);
-            let (Some(spins), Some(spin_ps)) = (get("spins"), get("spin_ps")) else {
-                return Err(
-                    "the kernel counts no spins: build it anew (guest/build --counts)".into(),
-                );
-            };
-            let spun = spins * spin_ps / guests / 1e12;
-            put("spin_share", spun / run.end.cpu_seconds().max(1e-9));
-        }
-        Ok(Reading {
-            values,
-            detail: Value::Null,
-        })
-    }
-
-    fn run_seconds(&self, point: &Point) -> Option<f64> {
-        let vcpus = point.get("guests")? * point.get("vcpus")?;
-        let crowd = (vcpus / machine::contexts() as f64).max(1.0);
-        Some(1.0 + self.scale * if self.load.is_timed() { 2.0 } else { crowd })
+        values
     }
 }
 
+/// What the lock of a kernel with counts has counted, of the sums over the guests.
+fn counted(sums: &Sums, guests: f64, cpu_seconds: f64) -> Result<Sums, String> {
+    let of = |name: &str| sums.get(name).copied().unwrap_or(0.0);
+    let (Some(spins), Some(spin_ps)) = (sums.get("spins"), sums.get("spin_ps")) else {
+        return Err("the kernel counts no spins: build it anew (guest/build --counts)".into());
+    };
+    let taken = of("taken").max(1.0);
+    let stalls = of("stalls_holder") + of("stalls_waiter");
+    let psp = of("slices_holder") + of("slices_waiter");
+    let spun = spins * spin_ps / guests / 1e12;
+    let as_counted = [
+        "taken",
+        "stalls_holder",
+        "stalls_waiter",
+        "overtaken",
+        "halts",
+        "kicks",
+        "yields",
+        "incapable",
+    ];
+    let mut values: Sums = as_counted.map(|name| (name.to_owned(), of(name))).into();
+    let of_them = [
+        ("stalls", stalls),
+        ("overtaken_per_thousand", of("overtaken") / taken * 1e3),
+        ("overtaken_most", of("overtaken_most") / guests),
+        ("psp_holder", of("slices_holder")),
+        ("psp_waiter", of("slices_waiter")),
+        ("psp", psp),
+        ("psp_per_million", psp / taken * 1e6),
+        ("queue", of("queued") / of("waited").max(1.0)),
+        ("queue_most", of("queued_most") / guests),
+        ("spin_share", spun / cpu_seconds.max(1e-9)),
+    ];
+    values.extend(of_them.map(|(name, value)| (name.to_owned(), value)));
+    if stalls > 0.0 {
+        values.insert("waiter_share".to_owned(), of("stalls_waiter") / stalls);
+    }
+    Ok(values)
+}
+
 /// The sums over the guests of what they print as `NUMBER: result NAME VALUE`.
-fn results(output: &str) -> BTreeMap<String, f64> {
-    let mut sums = BTreeMap::new();
+fn results(output: &str) -> Sums {
+    let mut sums = Sums::new();
     for line in output.lines() {
         let mut words = line.split_whitespace().skip(1);
         if words.next() != Some("result") {

@@ -280,10 +280,10 @@ fn hash_table(size: &Size, locks: &[String], table: &catalogue::Workload) -> Exp
     Experiment {
         primary: None,
         id: "hashtable".into(),
-        title: "Figure 3a: hash table, more and more threads".into(),
+        title: "As figure 3a: another hash table, with Zipf's keys; more and more threads".into(),
         figures: vec![spec(
             "fig3a-hashtable",
-            "Fig. 3a: hash table",
+            "As Fig. 3a: hash table, Zipf's keys",
             "throughput_ops_per_ms",
             Shape::Lines,
         )],
@@ -308,10 +308,10 @@ fn hash_table_beside_hogs(
     Experiment {
         primary: None,
         id: "hashtable-hogs".into(),
-        title: "Figure 3b: hash table beside busy processes".into(),
+        title: "As figure 3b: the same hash table beside busy processes".into(),
         figures: vec![spec(
             "fig3b-hogs",
-            "Fig. 3b: hash table beside busy processes",
+            "As Fig. 3b: hash table, Zipf's keys, beside busy processes",
             "throughput_ops_per_ms",
             Shape::Lines,
         )],

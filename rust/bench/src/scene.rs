@@ -273,21 +273,7 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     let sizes = sizes.or(&file.quick);
     for scene in &file.scenes {
         let name = &scene.get_ref().name;
-        let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.get_ref().is_empty() || !name.get_ref().chars().all(letters) {
-            return Err(Wrong::at(
-                name,
-                format!("'{}' cannot name a file", name.get_ref()),
-                "letters, digits, '-', '_' and '.'",
-            ));
-        }
-        if experiments.iter().any(|e| e.id == *name.get_ref()) {
-            return Err(Wrong::at(
-                name,
-                format!("a second scene '{}'", name.get_ref()),
-                "",
-            ));
-        }
+        check_name(name, &experiments)?;
         experiments.push(experiment(scene, catalogue, &Sizes::default())?);
         if sizes.quick && scene.get_ref().full {
             continue;
@@ -301,20 +287,7 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
         let reason = absent(scene.get_ref()).or_else(|| guests::absent(scene.get_ref()));
         missing.extend(reason.map(|reason| (name.get_ref().clone(), reason)));
     }
-    let known: Vec<&str> = experiments.iter().map(|e| e.id.as_str()).collect();
-    let mut claims = Vec::new();
-    for claim in &file.claims {
-        let mut explained = claim.get_ref().clone();
-        explained
-            .explain(file.reasons.iter())
-            .map_err(|what| Wrong::at(claim, what, "the names of this file's [[reason]] tables"))?;
-        for one in explained.each() {
-            let told = || format!("scenes here: {}", known.join(", "));
-            one.check(&experiments)
-                .map_err(|what| Wrong::at(claim, what, told()))?;
-            claims.push(one);
-        }
-    }
+    let claims = claims_of(&file, &experiments)?;
     Ok(Scenes {
         title: file.title,
         claims: claims
@@ -326,17 +299,41 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     })
 }
 
+/// It is the name of a file, too.
+fn check_name(name: &Spanned<String>, experiments: &[Experiment]) -> Checked<()> {
+    let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let text = name.get_ref();
+    if text.is_empty() || !text.chars().all(letters) {
+        let what = format!("'{text}' cannot name a file");
+        return Err(Wrong::at(name, what, "letters, digits, '-', '_' and '.'"));
+    }
+    if experiments.iter().any(|e| e.id == *text) {
+        return Err(Wrong::at(name, format!("a second scene '{text}'"), ""));
+    }
+    Ok(())
+}
+
+fn claims_of(file: &File, experiments: &[Experiment]) -> Checked<Vec<Claim>> {
+    let known: Vec<&str> = experiments.iter().map(|e| e.id.as_str()).collect();
+    let mut claims = Vec::new();
+    for claim in &file.claims {
+        let mut explained = claim.get_ref().clone();
+        explained
+            .explain(file.reasons.iter())
+            .map_err(|what| Wrong::at(claim, what, "the names of this file's [[reason]] tables"))?;
+        for one in explained.each() {
+            let told = || format!("scenes here: {}", known.join(", "));
+            one.check(experiments)
+                .map_err(|what| Wrong::at(claim, what, told()))?;
+            claims.push(one);
+        }
+    }
+    Ok(claims)
+}
+
 fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Experiment> {
     let s = scene.get_ref();
-    let rounds = match &s.rounds {
-        None => 7,
-        Some(n) => u32::try_from(*n.get_ref())
-            .ok()
-            .filter(|n| (1..=1000).contains(n))
-            .ok_or_else(|| {
-                Wrong::at(n, "rounds is out of range", "a whole number from 1 to 1000")
-            })?,
-    };
+    let rounds = rounds_of(s)?;
     let mut subjects: Vec<Subject> = s.locks.iter().map(|l| Subject::of(l)).collect();
     subjects.extend(s.subjects.iter().cloned());
     if subjects.is_empty() {
@@ -361,16 +358,12 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
             ));
         }
     };
-    let primary = s.primary.clone();
-    if let Some(name) = &primary {
+    if let Some(name) = &s.primary {
         let known: Vec<String> = workload.measures().into_iter().map(|m| m.name).collect();
         if !known.contains(name) {
             let what = format!("primary: nothing called '{name}' is measured");
-            return Err(Wrong::at(
-                scene,
-                what,
-                format!("there are: {}", known.join(", ")),
-            ));
+            let allowed = format!("there are: {}", known.join(", "));
+            return Err(Wrong::at(scene, what, allowed));
         }
     }
     let name = s.name.get_ref();
@@ -393,7 +386,21 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
             noise: s.noise,
             tell: None,
         },
-        primary,
+        primary: s.primary.clone(),
+    })
+}
+
+fn rounds_of(scene: &Scene) -> Checked<u32> {
+    let Some(given) = &scene.rounds else {
+        return Ok(7);
+    };
+    let rounds = u32::try_from(*given.get_ref()).ok();
+    rounds.filter(|n| (1..=1000).contains(n)).ok_or_else(|| {
+        Wrong::at(
+            given,
+            "rounds is out of range",
+            "a whole number from 1 to 1000",
+        )
     })
 }
 

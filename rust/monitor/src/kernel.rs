@@ -133,13 +133,7 @@ impl Kernel {
                 .freeze()
                 .map_err(bpf("freezing the shared page"))?;
         }
-        for hook in HOOKS {
-            let link = kernel
-                .program(hook)
-                .attach_trace()
-                .map_err(bpf("attaching it"))?;
-            kernel.links.push(link);
-        }
+        kernel.attach_hooks()?;
         tracing::info!(
             run_time = kernel.run_time.is_some(),
             taken_over = !kept.maps.is_empty(),
@@ -147,6 +141,14 @@ impl Kernel {
         );
         kernel.keep(kept)?;
         Ok(kernel)
+    }
+
+    fn attach_hooks(&mut self) -> Result<(), Error> {
+        for hook in HOOKS {
+            let attached = self.program(hook).attach_trace();
+            self.links.push(attached.map_err(bpf("attaching it"))?);
+        }
+        Ok(())
     }
 
     fn keep(&self, kept: Kept) -> Result<(), Error> {

@@ -35,10 +35,7 @@ pub enum Parsed {
     Invalid(Errno),
 }
 
-/// "FLGS": the first word of a status request, which is this word, the ABI version, its own size and what is asked for:
-/// 0 for the statistics, 1 for the list, too.
-pub const STATUS_MAGIC: u32 = u32::from_le_bytes(*b"FLGS");
-pub const STATUS_REQUEST_BYTES: usize = 16;
+pub const STATUS_REQUEST_BYTES: usize = size_of::<fg_status_request>();
 
 const HEADER_BYTES: usize = size_of::<fg_registration>();
 const WINDOW_BYTES: usize = size_of::<fg_window>();
@@ -65,7 +62,7 @@ fn try_parse(bytes: &[u8]) -> Result<Option<Message>, Errno> {
     let Some(magic) = word(bytes, 0) else {
         return Ok(None);
     };
-    if magic != FG_ABI_MAGIC && magic != STATUS_MAGIC {
+    if magic != FG_ABI_MAGIC && magic != FG_STATUS_MAGIC {
         return Err(Errno::EPROTO);
     }
     let Some(version) = word(bytes, 1) else {
@@ -74,7 +71,7 @@ fn try_parse(bytes: &[u8]) -> Result<Option<Message>, Errno> {
     if version != FG_ABI_VERSION {
         return Err(Errno::EPROTONOSUPPORT);
     }
-    if magic == STATUS_MAGIC {
+    if magic == FG_STATUS_MAGIC {
         parse_status(bytes)
     } else {
         parse_registration(bytes)
@@ -98,16 +95,16 @@ fn parse_status(bytes: &[u8]) -> Result<Option<Message>, Errno> {
 
 /// The valid status requests.
 pub fn status_request(list: bool) -> [u8; STATUS_REQUEST_BYTES] {
-    let words = [
-        STATUS_MAGIC,
-        FG_ABI_VERSION,
-        STATUS_REQUEST_BYTES as u32,
-        list.into(),
-    ];
-    words
+    let request = fg_status_request {
+        magic: FG_STATUS_MAGIC,
+        version: FG_ABI_VERSION,
+        size: STATUS_REQUEST_BYTES as u32,
+        what: if list { FG_STATUS_LIST } else { FG_STATUS_TOTALS },
+    };
+    request
         .as_bytes()
         .try_into()
-        .expect("four words are sixteen bytes")
+        .expect("it has as many bytes as its type")
 }
 
 fn parse_registration(bytes: &[u8]) -> Result<Option<Message>, Errno> {
