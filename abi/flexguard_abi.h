@@ -133,8 +133,8 @@ struct fg_reply {
 };
 
 /* A request for statistics, from anybody, on a connection of its own. The answer is an fg_reply, `number` times fg_u64
- * (rust/monitor/src/stats.rs says which; new ones come at the end), and for FG_STATUS_LIST a descriptor of a sealed file
- * of struct fg_listed (bpf/monitor.h). */
+ * (rust/monitor/src/stats.rs says which; new ones come at the end), and for FG_STATUS_LIST a descriptor of a sealed
+ * file of struct fg_listed (bpf/monitor.h). */
 struct fg_status_request {
 	fg_u32 magic; /* FG_STATUS_MAGIC */
 	fg_u32 version;

@@ -282,15 +282,14 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 /* A section that outlasts its lock slice is charged in full. */
 __attribute__((noinline)) static void end_slice(struct fg_lock *l, struct lock_slice *s)
 {
-	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
-	int64_t others;
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), others;
 
 	if (now < fg_load_relaxed(&s->end_ns))
 		return;
-	others = fg_load_relaxed(&s->waiting);
+	others = waiting_weights(s);
 	if (others > 0) {
 		fg_store_relaxed(&s->owner, 0);
-		charge(account_of(l), fg_load_relaxed(&s->begin_ns), now, others);
+		charge(account_of(l, s), fg_load_relaxed(&s->begin_ns), now, others);
 	} else {
 		begin_slice(l, s);
 	}

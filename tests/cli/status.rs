@@ -54,6 +54,21 @@ fn bad_sockets_are_refused_with_what_to_do() {
     assert_ne!(output.status.code(), Some(0));
 }
 
+fn status_with_a_preempted_holder(socket: &str) -> serde_json::Value {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let shown = status(socket);
+        let preempted = shown["preempted_now"].as_array().unwrap();
+        if preempted.iter().any(|thread| thread["role"] == "holder") {
+            return shown;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "nobody was ever seen preempted: {shown}"
+        );
+    }
+}
+
 #[test]
 fn a_program_and_what_it_holds_are_shown() {
     if !bpf("a_program_and_what_it_holds_are_shown") {
@@ -66,18 +81,7 @@ fn a_program_and_what_it_holds_are_shown() {
     let _busy = busy();
     let worker = daemon.worker("flexguard-sosp25");
     let pid = worker.pid();
-    let deadline = Instant::now() + TIMEOUT;
-    let shown = loop {
-        let shown = status(&socket);
-        let preempted = shown["preempted_now"].as_array().unwrap();
-        if preempted.iter().any(|thread| thread["role"] == "holder") {
-            break shown;
-        }
-        assert!(
-            Instant::now() < deadline,
-            "nobody was ever seen preempted: {shown}"
-        );
-    };
+    let shown = status_with_a_preempted_holder(&socket);
     let program = shown["programs"]
         .as_array()
         .unwrap()

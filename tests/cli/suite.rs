@@ -245,6 +245,43 @@ fn the_real_paper_has_a_plan_on_every_machine() {
 
 const APPLICATIONS: [&str; 5] = ["hotlock", "index", "dedup", "raytrace", "streamcluster"];
 
+/// What was measured of it, alone and beside hogs, is what the locks' workers said. Returns the record of it alone.
+fn application_is_kept(dir: &Path, name: &str) -> Value {
+    let alone = result(&dir.join(format!("{name}.json")));
+    assert_eq!(
+        (&alone["workload"], &alone["complete"]),
+        (&name.into(), &true.into())
+    );
+    assert_eq!(
+        alone["results"].as_array().unwrap().len(),
+        6,
+        "{name}: 2, 4 and 16 threads"
+    );
+    let beside = result(&dir.join(format!("{name}-hogs.json")));
+    assert_eq!(
+        beside["results"].as_array().unwrap().len(),
+        6,
+        "{name}: the same beside 4 hogs"
+    );
+    for entry in alone["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .chain(beside["results"].as_array().unwrap())
+    {
+        let expected = if entry["subject"] == "a" {
+            300.0
+        } else {
+            100.0
+        };
+        assert_eq!(
+            entry["measures"]["throughput_ops_per_ms"]["median"],
+            expected
+        );
+    }
+    alone
+}
+
 /// The applications run at every point of the short version, and their verdicts stand beside the figures. Programs that
 /// are not installed are named, and the rest goes on.
 #[test]
@@ -284,38 +321,7 @@ fn the_papers_applications_are_run_kept_and_shown() {
     }
     let page = fs::read_to_string(dir.join("report.html")).unwrap();
     for name in APPLICATIONS {
-        let alone = result(&dir.join(format!("{name}.json")));
-        assert_eq!(
-            (&alone["workload"], &alone["complete"]),
-            (&name.into(), &true.into())
-        );
-        assert_eq!(
-            alone["results"].as_array().unwrap().len(),
-            6,
-            "{name}: 2, 4 and 16 threads"
-        );
-        let beside = result(&dir.join(format!("{name}-hogs.json")));
-        assert_eq!(
-            beside["results"].as_array().unwrap().len(),
-            6,
-            "{name}: the same beside 4 hogs"
-        );
-        for entry in alone["results"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .chain(beside["results"].as_array().unwrap())
-        {
-            let expected = if entry["subject"] == "a" {
-                300.0
-            } else {
-                100.0
-            };
-            assert_eq!(
-                entry["measures"]["throughput_ops_per_ms"]["median"],
-                expected
-            );
-        }
+        let alone = application_is_kept(&dir, name);
         assert!(page.contains(alone["title"].as_str().unwrap()), "{name}");
         for figure in [
             format!("{name}-throughput"),

@@ -125,6 +125,17 @@ impl Drop for Terminal {
     }
 }
 
+fn a_filter_hides_and_shows(terminal: &Terminal, pid: &str) {
+    terminal.press(&["/", "n", "o", "b", "o", "d", "y"]);
+    let screen = terminal.wait_until_shown(&["show only: nobody_"]);
+    let programs = screen
+        .lines()
+        .filter(|line| line.starts_with(pid) && line.contains("flexguard"));
+    assert_eq!(programs.count(), 0, "{screen}");
+    terminal.press(&["Escape"]);
+    terminal.wait_until_shown(&["q quit", pid]);
+}
+
 #[test]
 fn the_screen_is_right_at_both_sizes_and_follows_the_keys() {
     if !bpf("the_screen_is_right_at_both_sizes_and_follows_the_keys") {
@@ -170,14 +181,7 @@ fn the_screen_is_right_at_both_sizes_and_follows_the_keys() {
     terminal.tmux(&["resize-window", "-x", "80", "-y", "24"]);
     terminal.press(&["s"]);
     terminal.wait_until_shown(&["off CPU ms/s*"]);
-    terminal.press(&["/", "n", "o", "b", "o", "d", "y"]);
-    let screen = terminal.wait_until_shown(&["show only: nobody_"]);
-    let programs = screen
-        .lines()
-        .filter(|line| line.starts_with(&pid) && line.contains("flexguard"));
-    assert_eq!(programs.count(), 0, "{screen}");
-    terminal.press(&["Escape"]);
-    terminal.wait_until_shown(&["q quit", &pid]);
+    a_filter_hides_and_shows(&terminal, &pid);
     terminal.press(&["?"]);
     terminal.wait_until_shown(&[
         "any key closes this",

@@ -429,7 +429,12 @@ fn application(size: &Size, locks: &[String], preset: Preset) -> Experiment {
     let (threads, hogs) = if size.quick {
         (size.threads(&[2.0]), vec![0])
     } else {
-        let hogs = std::iter::once(0).chain(size.threads(&[2.0])).collect();
+        let beside = if preset.yields() {
+            Vec::new()
+        } else {
+            size.threads(&[2.0])
+        };
+        let hogs = std::iter::once(0).chain(beside).collect();
         (size.threads(&[0.0, 1.0, 2.0, 8.0]), hogs)
     };
     let workload = Exec::of(preset, &chosen, threads, hogs, scale);

@@ -194,12 +194,12 @@ impl Session<'_> {
             }
             self.progress.start(&label(step, point, &name));
             match self.measure(point, &name)? {
-                Measured::Interrupted(signal) => return Ok(Done::Interrupted(signal)),
-                Measured::Unavailable(reason) => document.unavailable.push(Unavailable {
+                RunOutcome::Interrupted(signal) => return Ok(Done::Interrupted(signal)),
+                RunOutcome::Unavailable(reason) => document.unavailable.push(Unavailable {
                     subject: name,
                     reason,
                 }),
-                Measured::Failed(reason) => {
+                RunOutcome::Failed(reason) => {
                     given_up.insert(key);
                     document.failures.push(FailedRun {
                         round: step.round.unwrap_or(0),
@@ -208,7 +208,7 @@ impl Session<'_> {
                         reason,
                     });
                 }
-                Measured::Good(reading) => {
+                RunOutcome::Good(reading) => {
                     if let Some(round) = step.round {
                         let sample = Sample {
                             round,
@@ -231,7 +231,7 @@ impl Session<'_> {
         Ok(done)
     }
 
-    fn measure(&self, point: &Point, subject: &str) -> Result<Measured> {
+    fn measure(&self, point: &Point, subject: &str) -> Result<RunOutcome> {
         let Launch {
             mut command,
             capture,
@@ -260,19 +260,19 @@ impl Session<'_> {
             .zip(monitor.stats())
             .map(|(before, after)| Counts { before, after });
         Ok(match outcome {
-            Outcome::Interrupted(signal) => Measured::Interrupted(signal),
+            Outcome::Interrupted(signal) => RunOutcome::Interrupted(signal),
             Outcome::TimedOut(text) => {
                 let killed = format!("killed after {} s", limit.as_secs_f64());
                 self.workload.at_limit(limit).map_or_else(
-                    || Measured::Failed(runner::with_tail(&killed, &text)),
-                    Measured::Good,
+                    || RunOutcome::Failed(runner::with_tail(&killed, &text)),
+                    RunOutcome::Good,
                 )
             }
             Outcome::Ended(run) => self.judge(&run, subject, counts.as_ref()),
         })
     }
 
-    fn judge(&self, run: &Run, subject: &str, counts: Option<&Counts>) -> Measured {
+    fn judge(&self, run: &Run, subject: &str, counts: Option<&Counts>) -> RunOutcome {
         if run.end.status == Status::Exited(UNAVAILABLE) {
             let reason = format!("{}{}", run.stdout, run.stderr);
             let reason = reason
@@ -280,14 +280,14 @@ impl Session<'_> {
                 .lines()
                 .last()
                 .unwrap_or("it does not say why");
-            return Measured::Unavailable(reason.to_owned());
+            return RunOutcome::Unavailable(reason.to_owned());
         }
         match run.defect() {
-            Some(defect) => Measured::Failed(defect),
+            Some(defect) => RunOutcome::Failed(defect),
             None => self
                 .workload
                 .read(run, subject, counts)
-                .map_or_else(Measured::Failed, Measured::Good),
+                .map_or_else(RunOutcome::Failed, RunOutcome::Good),
         }
     }
 }
@@ -301,7 +301,7 @@ enum Done {
 }
 
 /// What became of a run.
-enum Measured {
+enum RunOutcome {
     Good(Reading),
     Failed(String),
     Unavailable(String),

@@ -99,7 +99,11 @@ pub fn status_request(list: bool) -> [u8; STATUS_REQUEST_BYTES] {
         magic: FG_STATUS_MAGIC,
         version: FG_ABI_VERSION,
         size: STATUS_REQUEST_BYTES as u32,
-        what: if list { FG_STATUS_LIST } else { FG_STATUS_TOTALS },
+        what: if list {
+            FG_STATUS_LIST
+        } else {
+            FG_STATUS_TOTALS
+        },
     };
     request
         .as_bytes()

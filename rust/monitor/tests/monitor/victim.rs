@@ -326,6 +326,7 @@ fn queue(state: fg_node_state) {
 }
 
 /// Takes on a state, registers, and stays in that state for ever.
+#[expect(clippy::too_many_lines, reason = "a table of kinds")]
 fn spin_as(socket: &str, kind: &str) {
     let tid = gettid().as_raw() as u32;
     let mut cx = 0;
