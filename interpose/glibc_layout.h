@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kind word of a mutex. */
+/* The kind word of a mutex. It is not looked for: programs have it compiled into their static initializers, with its
+ * place and its values, so that no glibc can move it. */
 #define FGI_GLIBC_NORMAL PTHREAD_MUTEX_TIMED_NP
 #define FGI_GLIBC_RECURSIVE PTHREAD_MUTEX_RECURSIVE_NP
 #define FGI_GLIBC_ERRORCHECK PTHREAD_MUTEX_ERRORCHECK_NP

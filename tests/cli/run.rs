@@ -540,3 +540,45 @@ fn a_lock_that_lacks_what_it_needs_is_refused() {
         .unwrap();
     assert_eq!(stdout(&forced), "glibc.pthread.rseq=0\n");
 }
+
+/// Objects whose layout is not known stay glibc's, which the summary and `doctor` say.
+#[test]
+fn what_is_left_to_glibc_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let tools = dir.path().join("libexec/flexguard");
+    std::fs::create_dir_all(&tools).unwrap();
+    for part in ["bin", "lib", "share"] {
+        std::os::unix::fs::symlink(prefix().join(part), dir.path().join(part)).unwrap();
+    }
+    let probe = tools.join("fg-probe");
+    let says = |text: &str| {
+        std::fs::write(&probe, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&probe, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+    };
+    let run = |args: &[&str]| {
+        let mut command = flexguard();
+        command.env("FLEXGUARD_PREFIX", dir.path()).args(args);
+        command.output().unwrap()
+    };
+    says("echo barriers, spinlocks; exit 1");
+    let told = stderr(&run(&["run", "-m", "off", "--stats", "true"]));
+    assert_eq!(
+        summary(&told)["left-to-glibc"],
+        "barriers, spinlocks",
+        "{told}"
+    );
+    let told = stderr(&run(&[
+        "run", "-m", "off", "--lock", "posix", "--stats", "true",
+    ]));
+    assert!(!told.contains("left-to-glibc"), "{told}");
+    assert!(stdout(&run(&["doctor"])).contains("its barriers, spinlocks are not as known"));
+
+    let told = stderr(&sh(&["-m", "off", "--stats"], "true"));
+    assert!(!told.contains("left-to-glibc"), "{told}");
+    let told = stdout(&flexguard().arg("doctor").output().unwrap());
+    assert!(
+        told.contains("knows its condition variables (flags at byte"),
+        "{told}"
+    );
+}

@@ -74,20 +74,25 @@ fn slice_environment() -> (&'static str, OsString) {
     (TUNABLES_ENV, tunables)
 }
 
-/// Why this machine lacks what a lock `needs`; None: it does not. Asked in a process that is started as under such a lock.
-pub fn lack(probe: &Path, needs: &str) -> io::Result<Option<String>> {
+/// What fg-probe says, in a process that is started as under a lock that needs something: what it has found, or why not.
+pub fn ask(probe: &Path, what: &str) -> io::Result<Result<String, String>> {
     let (name, value) = slice_environment();
     let answer = Command::new(probe)
-        .arg(needs)
+        .arg(what)
         .env(name, value)
         .stdin(Stdio::null())
         .output()?;
-    if answer.status.success() {
-        return Ok(None);
-    }
-    Ok(Some(
-        String::from_utf8_lossy(&answer.stdout).trim().to_string(),
-    ))
+    let said = String::from_utf8_lossy(&answer.stdout).trim().to_string();
+    Ok(if answer.status.success() {
+        Ok(said)
+    } else {
+        Err(said)
+    })
+}
+
+/// Why this machine lacks what a lock `needs`; None: it does not.
+pub fn lack(probe: &Path, needs: &str) -> io::Result<Option<String>> {
+    ask(probe, needs).map(Result::err)
 }
 
 /// posix, then every lock in the order of the index.

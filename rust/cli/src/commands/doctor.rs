@@ -3,6 +3,8 @@
 
 mod libc_facts;
 
+use std::io;
+
 use clap::Args;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
@@ -132,7 +134,7 @@ fn examine(prefix: &Prefix) -> Vec<Check> {
         unprivileged_bpf(),
         daemon,
         interposers(prefix),
-        glibc(),
+        glibc(prefix),
         rseq(),
         slice_extension(prefix),
     ]
@@ -286,8 +288,29 @@ fn interposers(prefix: &Prefix) -> Check {
     .advice("the installation is incomplete: run `make`")
 }
 
-fn glibc() -> Check {
-    Check::new("glibc", State::Ok, libc_facts::glibc_version())
+fn glibc(prefix: &Prefix) -> Check {
+    let (name, version) = ("glibc", libc_facts::glibc_version());
+    match locks::ask(&prefix.probe(), "glibc") {
+        Ok(Ok(objects)) => Check::new(name, State::Ok, format!("{version}; knows its {objects}")),
+        Ok(Err(unknown)) => Check::new(
+            name,
+            State::Absent,
+            format!("{version}; its {unknown} are not as known"),
+        )
+        .means("programs have these from glibc, as without FlexGuard; their mutexes are replaced")
+        .advice("report this version of glibc to the project"),
+        Err(e) => probe_does_not_run(name, &e),
+    }
+}
+
+fn probe_does_not_run(name: &'static str, error: &io::Error) -> Check {
+    Check::new(
+        name,
+        State::Absent,
+        format!("unknown: fg-probe does not run: {error}"),
+    )
+    .means("the installation is incomplete: libexec/flexguard/fg-probe is part of it")
+    .advice("run `make`")
 }
 
 fn rseq() -> Check {
@@ -309,9 +332,7 @@ fn slice_extension(prefix: &Prefix) -> Check {
         Ok(Some(why)) => Check::new(name, State::Absent, format!("not available: {why}"))
             .means("a lock holder cannot ask the scheduler for more time: the locks that need this are refused")
             .advice("boot Linux 7.0 or later, built with CONFIG_RSEQ_SLICE_EXTENSION"),
-        Err(e) => Check::new(name, State::Absent, format!("unknown: fg-probe does not run: {e}"))
-            .means("the installation is incomplete: libexec/flexguard/fg-probe is part of it")
-            .advice("run `make`"),
+        Err(e) => probe_does_not_run(name, &e),
     }
 }
 

@@ -180,7 +180,8 @@ impl Subcommand for Run {
     ];
 
     fn run(self) -> Result<Status> {
-        let preload = Preload::of(&Prefix::find()?, &self.lock)?;
+        let prefix = Prefix::find()?;
+        let preload = Preload::of(&prefix, &self.lock)?;
         if preload.replaces() {
             musl::refuse(&self.program[0])?;
         }
@@ -200,9 +201,18 @@ impl Subcommand for Run {
         let counted = before
             .zip(monitor.stats())
             .and_then(|(before, after)| after.since(&before));
-        summary.write(&Summary::new(&self.lock, &monitor, counted, &end, elapsed))?;
+        let told = Summary::new(&self.lock, &monitor, counted, &end, elapsed);
+        summary.write(&told.with_what_glibc_keeps(left_to_glibc(&prefix, &preload)))?;
         Ok(end.status)
     }
+}
+
+/// The objects of this glibc that the interposers do not know.
+fn left_to_glibc(prefix: &Prefix, preload: &Preload) -> Option<String> {
+    let answer = preload
+        .replaces()
+        .then(|| locks::ask(&prefix.probe(), "glibc"))?;
+    answer.ok()?.err()
 }
 
 /// Without a summary the command stays only if the program's monitor depends on it.

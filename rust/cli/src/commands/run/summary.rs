@@ -59,6 +59,13 @@ impl Summary {
         Self(lines)
     }
 
+    /// `objects`: those that a program has from glibc, whose layout is not known.
+    pub fn with_what_glibc_keeps(mut self, objects: Option<String>) -> Self {
+        self.0
+            .extend(objects.map(|objects| ("left-to-glibc", objects.into())));
+        self
+    }
+
     pub fn render(&self, format: StatsFormat) -> Result<String> {
         match format {
             StatsFormat::Json => output::to_json(self),
