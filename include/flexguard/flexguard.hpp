@@ -65,10 +65,16 @@ bool lock_until(const std::chrono::time_point<Clock, Duration> &time, Lock lock)
 	return error == 0;
 }
 
+/* At most as far as the clock goes: for some programs "for ever" is the longest duration that there is. */
 template <class Rep, class Period>
-auto from_now(const std::chrono::duration<Rep, Period> &duration)
+std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, Period> &duration)
 {
-	return std::chrono::steady_clock::now() + std::chrono::ceil<std::chrono::steady_clock::duration>(duration);
+	using namespace std::chrono;
+	const auto now = steady_clock::now(), last = steady_clock::time_point::max();
+
+	if (duration_cast<std::chrono::duration<double>>(duration) >= std::chrono::duration<double>(last - now))
+		return last;
+	return now + ceil<steady_clock::duration>(duration);
 }
 
 } // namespace detail

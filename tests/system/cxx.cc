@@ -86,7 +86,13 @@ template <class M> static void excludes()
 		CHECK(slow_clock::now() >= slow);
 		CHECK(!std::unique_lock(m, 2ms).owns_lock());
 	}).join();
+	std::thread waiter([&] {
+		CHECK(m.try_lock_for(std::chrono::hours::max()));
+		m.unlock();
+	});
+	std::this_thread::sleep_for(5ms);
 	held.unlock();
+	waiter.join();
 	CHECK(m.try_lock_for(1s));
 	m.unlock();
 }
