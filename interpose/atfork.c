@@ -11,6 +11,7 @@
 #include "locks/parts/load_sampler.h"
 #include "runtime/thread.h"
 #include "sync/parked.h"
+#include "sync/readers.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -22,6 +23,7 @@ static void fork_prepare(void)
 	fgi_carried.forker = fg_thread.self;
 	fgi_carried.by_intent = fg_thread.pending != 0;
 	fgi_carried.locks = fgi_sections();
+	fgi_readers_before_fork();
 }
 
 /* The parent goes on as before. */
@@ -35,6 +37,7 @@ static void fork_child(void)
 	fgi_waitq_after_fork();
 	fgi_bridge_after_fork();
 	fgi_parked_after_fork();
+	fgi_readers_after_fork();
 }
 
 static void register_ours(void)

@@ -135,9 +135,11 @@ EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *restrict rwlock, clockid
 
 EXPORT int pthread_rwlock_init(pthread_rwlock_t *restrict rwlock, const pthread_rwlockattr_t *restrict attr)
 {
+	fgi_readers_forget(&of(rwlock)->lock);
 	return fgi_real()->rwlock_init(rwlock, attr); /* zeroes all but the words that stay glibc's */
 }
 
+/* Leaves the lock as it is, as glibc's does: at the end of a program other threads may still use it. */
 EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *rwlock)
 {
 	return native(rwlock) ? 0 : fgi_real()->rwlock_destroy(rwlock);

@@ -4,12 +4,19 @@
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/futex.h"
 
 uint64_t fgi_readers[FGI_READER_ROWS][FGI_READERS_A_ROW] __attribute__((aligned(FG_CACHE_LINE)));
 _Static_assert(sizeof(fgi_readers[0]) == FG_CACHE_LINE, "a row is one line");
+uint32_t fgi_readers_used;
+
+__thread int32_t fgi_reading __attribute__((tls_model("initial-exec")));
+static __thread uint32_t forker __attribute__((tls_model("initial-exec"))); /* by its tid in the parent */
 
 uint64_t *fgi_readers_find(const void *lock)
 {
@@ -43,4 +50,34 @@ bool fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const
 		return true;
 	fg_thread.parks++;
 	return fgi_futex_wait(futex_of(entry), (uint32_t)marked, clock, abs) != ETIMEDOUT;
+}
+
+uint32_t fgi_readers_forget(const void *lock)
+{
+	uint64_t *entry;
+	uint32_t entries = 0;
+
+	if (!fg_load_relaxed(&fgi_readers_used))
+		return 0;
+	while ((entry = fgi_readers_find(lock)) != NULL)
+		entries += fgi_readers_leave(entry, lock);
+	return entries;
+}
+
+void fgi_readers_before_fork(void)
+{
+	forker = fg_thread.self;
+}
+
+/* The handler that renews fg_thread.self may run after this one, so the kernel is asked. */
+void fgi_readers_after_fork(void)
+{
+	uint64_t own[FGI_READERS_A_ROW];
+
+	if (!fgi_readers_used)
+		return;
+	memcpy(own, fgi_readers[forker % FGI_READER_ROWS], sizeof(own));
+	memset(fgi_readers, 0, sizeof(fgi_readers));
+	if (fgi_reading > 0)
+		memcpy(fgi_readers[(uint32_t)syscall(SYS_gettid) % FGI_READER_ROWS], own, sizeof(own));
 }

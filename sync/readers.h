@@ -18,6 +18,12 @@
 #define FGI_READER_ROWS 128 /* 8 KiB. More threads than that share entries */
 #define FGI_READERS_A_ROW 8
 
+/* For how many read locks this thread has entered, in the table or elsewhere. */
+extern __thread int32_t fgi_reading __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Not 0 once a lock has let readers in here. */
+extern uint32_t fgi_readers_used __attribute__((visibility("hidden")));
+
 /* 0: free; otherwise the lock's address, with bit 0 set if a writer sleeps until the entry is free. */
 extern uint64_t fgi_readers[FGI_READER_ROWS][FGI_READERS_A_ROW] __attribute__((visibility("hidden")));
 
@@ -68,5 +74,14 @@ static inline bool fgi_readers_left(const uint64_t *entry, const void *lock)
 
 /* Sleeps until the entry is no longer the lock's, until the deadline (then it returns false), or for no reason. */
 bool fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs);
+
+/* A new lock begins at the address: the entries there are of a lock that no longer exists, and of threads that have
+ * ended as its readers. Returns their number. */
+uint32_t fgi_readers_forget(const void *lock);
+
+/* In the thread that forks, and in the child, where no other reader exists. Its own entries go to the row of its new
+ * tid. A thread that reads may carry entries of others along: of those that shared its row. */
+void fgi_readers_before_fork(void);
+void fgi_readers_after_fork(void);
 
 #endif

@@ -19,8 +19,6 @@
 #define UNBIASED_TIMES 9u /* the bias rests for so many times as long as ending it took */
 #define HANDED_TIMES 9u   /* and so do hand-overs: a thread that is handed the lock may take long to run */
 
-__thread int32_t fgi_reading __attribute__((tls_model("initial-exec")));
-
 /* ---- a waiter ---------------------------------------------------------------------------------------------------- */
 
 struct wait {
@@ -349,6 +347,7 @@ static uint32_t with_reader(const struct fgi_rwlock *l, uint32_t word, bool crow
 		return next;
 	if (fgi_rw_rests(&l->unbiased_until, fgi_now_ns(CLOCK_MONOTONIC)))
 		return next;
+	fg_store_relaxed(&fgi_readers_used, 1);
 	return next | FGI_RW_BIASED | FGI_RW_ENTRIES;
 }
 
@@ -387,10 +386,8 @@ int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct tim
 	struct wait w;
 	int result;
 
-	if ((fg_load_relaxed(&l->word) & FGI_RW_BIASED) && fgi_rwlock_read_biased(l)) {
-		fgi_rwlock_reads();
+	if ((fg_load_relaxed(&l->word) & FGI_RW_BIASED) && fgi_rwlock_read_biased(l))
 		return 0;
-	}
 	w = wait_at(l, false, clock, abs);
 	result = read_wait(&w);
 	if (!result)
@@ -406,8 +403,9 @@ int fgi_rwlock_try_read(struct fgi_rwlock *l)
 	while (fgi_rw_readable(word = fg_load_relaxed(&l->word), !l->writers_first)) {
 		if ((word & FGI_RW_COUNT) == FGI_RW_COUNT)
 			return EAGAIN;
-		if (((word & FGI_RW_BIASED) && fgi_rwlock_read_biased(l)) ||
-		    fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word) {
+		if ((word & FGI_RW_BIASED) && fgi_rwlock_read_biased(l))
+			return 0;
+		if (fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word) {
 			fgi_rwlock_reads();
 			return 0;
 		}

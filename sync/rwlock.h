@@ -55,9 +55,6 @@ struct fgi_rwlock {
 _Static_assert((FG_OWNER_MASK & FGI_RW_COUNT) == FGI_RW_COUNT, "a writer's tid is the owner");
 _Static_assert(!(FG_OWNER_MASK & (FGI_RW_WOKEN | FGI_RW_RESERVED | FGI_RW_PARKED)), "flags beside a writer");
 
-/* For how many read locks this thread has entered. */
-extern __thread int32_t fgi_reading __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs);
 int fgi_rwlock_write_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs);
 void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted); /* in `held`, which has been lowered */
@@ -75,17 +72,23 @@ static inline void fgi_rwlock_reads(void)
 	fgi_reading++;
 }
 
-/* Enters the table. False, without the lock, if the entry is in use or the lock is no longer biased. */
+/* Takes the lock by entering the table. False, without the lock, if the entry is in use or the lock is no longer
+ * biased. The thread is counted first: where a signal handler forks in between, the child keeps the entry. */
 static inline bool fgi_rwlock_read_biased(struct fgi_rwlock *l)
 {
 	uint64_t *entry = fgi_readers_entry(l);
 
-	if (!fgi_readers_enter(entry, l))
-		return false;
-	if (fg_likely(fg_load_seq_cst(&l->word) & FGI_RW_BIASED))
-		return true;
-	if (!fgi_readers_leave(entry, l)) /* another reader has given up this entry, and its own count is ours */
-		fgi_rwlock_read_unlock_slow(l, false);
+	fgi_reading++;
+	if (fg_likely(fgi_readers_enter(entry, l))) {
+		if (fg_likely(fg_load_seq_cst(&l->word) & FGI_RW_BIASED)) {
+			fgi_held_raise();
+			return true;
+		}
+		/* If another reader has given up this entry, its own count is ours. */
+		if (!fgi_readers_leave(entry, l))
+			fgi_rwlock_read_unlock_slow(l, false);
+	}
+	fgi_reading--;
 	return false;
 }
 

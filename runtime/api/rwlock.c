@@ -56,7 +56,13 @@ void fg_rwlock_unlock(struct fg_rwlock *l)
 	fgi_rwlock_unlock(lock_of(l));
 }
 
+static void after_fork(void)
+{
+	fgi_parked_after_fork();
+	fgi_readers_after_fork();
+}
+
 __attribute__((constructor)) static void rwlock_start(void)
 {
-	(void)pthread_atfork(NULL, NULL, fgi_parked_after_fork);
+	(void)pthread_atfork(fgi_readers_before_fork, NULL, after_fork);
 }
