@@ -11,6 +11,8 @@
 
 #define ASLEEP 1u
 #define PHASE 2u
+#define YIELDS 4u /* before destroy sleeps: a thread that leaves has a few instructions to go */
+#define NAP_NS 50000u
 
 struct wait {
 	const struct fgi_barrier *barrier;
@@ -88,13 +90,20 @@ bool fgi_barrier_wait(struct fgi_barrier *b)
 	return is_last;
 }
 
+/* No thread that leaves knows of this one. It naps, since a yield of a real-time thread lets no ordinary one run. */
 int fgi_barrier_destroy(struct fgi_barrier *b)
 {
 	uint64_t arrived = fg_load_relaxed(&b->arrived);
 
 	if (arrived % b->count)
 		return EBUSY;
-	while (fg_load_acquire(&b->left) != (uint32_t)arrived)
-		fgi_spin_yield();
+	for (uint32_t looks = 0; fg_load_acquire(&b->left) != (uint32_t)arrived; looks++) {
+		if (looks < YIELDS) {
+			fgi_spin_yield();
+			continue;
+		}
+		fg_thread.parks++;
+		fgi_nap(NAP_NS);
+	}
 	return 0;
 }

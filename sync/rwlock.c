@@ -166,12 +166,13 @@ static void act(struct wait *w)
 	struct fgi_parked_list *list = fgi_parked_lock(l);
 	enum fgi_parked_state state = FGI_PARKED_AWAKE;
 	struct fgi_parked *chain = NULL;
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
+	/* Also of one that is about to be told: it goes on sleeping, for the thread that tells it may need its CPU. */
+	w->act_ns = now + (w->node.writer ? FGI_RW_RESERVE_NS : w->pass_ns);
 	if (fgi_parked_state(&w->node) <= FGI_PARKED_ASLEEP && is_listed(w, list)) {
 		bool passes = w->node.writer && w->node.reserved;
-		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
-		w->act_ns = now + (w->node.writer ? FGI_RW_RESERVE_NS : w->pass_ns);
 		if (kept_out_by_nobody(w, list)) {
 			chain = fgi_rw_let_in(l, list, &state);
 		} else if (passes) {
@@ -207,8 +208,15 @@ static enum fgi_parked_state leave_list(struct wait *w)
 	fgi_rw_tell(chain, state);
 	if (listed)
 		return FGI_PARKED_AWAKE;
-	while ((state = fgi_parked_state(&w->node)) <= FGI_PARKED_ASLEEP) /* it is told in a moment */
-		fgi_spin_yield();
+	/* It is told in a moment, perhaps by a thread that needs this CPU. */
+	while ((state = fgi_parked_state(&w->node)) <= FGI_PARKED_ASLEEP) {
+		if (w->node.forks != fgi_forks)
+			return FGI_PARKED_RETRY;
+		if (fg_cas_relaxed(&w->node.state, FGI_PARKED_AWAKE, FGI_PARKED_ASLEEP) > FGI_PARKED_ASLEEP)
+			continue;
+		fg_thread.parks++;
+		fgi_futex_wait(&w->node.state, FGI_PARKED_ASLEEP, CLOCK_MONOTONIC, NULL);
+	}
 	return state;
 }
 

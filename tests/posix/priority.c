@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Of threads that wait the one with the highest priority is served first, and of those with the same priority the one
- * that came first: at a mutex, at a condition variable, and of the writers at a read-write lock.
+ * that came first: at a mutex, at a condition variable, and of the writers at a read-write lock. And a real-time thread
+ * that waits for an ordinary one on its CPU lets it run.
  *
  * All threads share a CPU. The main thread is an ordinary one while the others, with real-time policies, begin to wait:
  * when it runs again they sleep. While it gives them what they wait for it comes before all of them, so none that wakes
@@ -172,6 +173,46 @@ static void test_writers(void)
 	were_served_in_turn("read-write lock");
 }
 
+static pthread_barrier_t barrier;
+
+static void *arrive(void *argument)
+{
+	tell(&tids[0], gettid());
+	pthread_barrier_wait(&barrier);
+	return argument;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The thread that destroys the barrier lets the ordinary one leave it, which needs its CPU. The kernel takes the CPU
+ * from a real-time thread after 950 ms. */
+static void test_barrier(void)
+{
+	pthread_t other;
+	uint64_t began;
+
+	ok(pthread_barrier_init(&barrier, NULL, 2));
+	tell(&tids[0], 0);
+	other = check_thread(arrive, NULL);
+	await(&tids[0], 1);
+	while (!sleeps(tids[0]))
+		sched_yield();
+	set_priority(99);
+	began = cpu_ns();
+	pthread_barrier_wait(&barrier);
+	ok(pthread_barrier_destroy(&barrier));
+	began = cpu_ns() - began;
+	set_priority(0);
+	CHECK(began < 200000000, "%d ms", (int)(began / 1000000));
+	check_join(other);
+}
+
 int main(void)
 {
 	struct sched_param lowest = {.sched_priority = 1}, usual = {0};
@@ -188,6 +229,7 @@ int main(void)
 	test_signals(true);
 	test_broadcast();
 	test_writers();
+	test_barrier();
 	if (mutex_has_futex_order()) {
 		for (useconds_t held_us = 0; held_us <= 8000; held_us += 500)
 			test_mutex(held_us);
