@@ -21,7 +21,6 @@ __thread struct fgi_carried fgi_carried;
 static void fork_prepare(void)
 {
 	fgi_carried.forker = fg_thread.self;
-	fgi_carried.by_intent = fg_thread.pending != 0;
 	fgi_carried.locks = fgi_sections();
 	fgi_readers_before_fork();
 }

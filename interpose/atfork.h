@@ -3,7 +3,6 @@
 #ifndef FGI_INTERPOSE_ATFORK_H
 #define FGI_INTERPOSE_ATFORK_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 void fgi_waitq_after_fork(void);
@@ -13,7 +12,6 @@ void fgi_bridge_after_fork(void);
 struct fgi_carried {
 	int32_t locks;
 	uint32_t forker; /* as a lock word may name it */
-	bool by_intent;  /* its locks name their owner */
 };
 
 extern __thread struct fgi_carried fgi_carried __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -43,6 +43,12 @@ _Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock 
 #define EXPORT __attribute__((visibility("default")))
 #define UNDECIDED (-1)
 
+#ifdef FGI_LOCK_NAMES_OWNER
+#define NAMES_OWNER true
+#else
+#define NAMES_OWNER false
+#endif
+
 /* docs/results/condition-variables.md has what others cost. */
 #define MOST_IN_FLIGHT 2u /* one runs, one wakes meanwhile */
 #define WOKEN_SHIFT 14    /* 16 us; the difference of two times is good for a second */
@@ -306,8 +312,9 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t cl
 }
 
 /* In the child of a fork: a mutex that its thread has held since before is not unlocked but initialised again, as many
- * allocators do. Then it is no longer held. Memory that held no mutex may look as if it had: that makes `held` too
- * small by at most the number of mutexes that were carried, and costs speed only. */
+ * allocators do. Then it is no longer held. Where the lock does not name its owner, any that is not free is taken for
+ * the thread's, and memory that held no mutex may look like one: that makes `held` too small by at most the number of
+ * locks that were carried, and costs speed only. */
 __attribute__((noinline, cold)) static void forget_carried(const struct fgi_mutex *m)
 {
 	uint32_t words[sizeof(m->lock) / sizeof(uint32_t)], any = 0;
@@ -318,7 +325,7 @@ __attribute__((noinline, cold)) static void forget_carried(const struct fgi_mute
 		named |= (words[i] & FG_OWNER_MASK) == fgi_carried.forker;
 		any |= words[i];
 	}
-	if (fg_thread.held <= 0 || !(fgi_carried.by_intent ? named : any != 0))
+	if (fg_thread.held <= 0 || !(NAMES_OWNER ? named : any != 0))
 		return;
 	fgi_carried.locks--;
 	fgi_held_lower();

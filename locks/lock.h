@@ -47,7 +47,8 @@
  *                 windows   fgi_take_xchg32, _cas32 and _cas64 take a word that is 0, fgi_drop_store32, _xchg32, _cas32
  *                           and _cas64 release it, and fgi_enqueue joins a queue (runtime/arch/x86_64/window.h). They
  *                           count the lock in fg_thread.held. Exact: the monitor misses no preemption.
- *                 intent    the word names its owner (locks/parts/owner_word.h, runtime/thread.h). Exact, too.
+ *                 intent    the word names its owner (locks/parts/owner_word.h, runtime/thread.h). Exact, too. The
+ *                           macro FGI_LOCK_NAMES_OWNER, above the #include of this file, says so.
  *                 by hand   the atomics of runtime/atomic.h, then fgi_held_raise(); fgi_held_lower(), then the release.
  *                           A preemption just in between is missed.
  *               A thread that is in a queue publishes its node (fgi_publish_node): the head counts as critical.

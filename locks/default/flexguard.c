@@ -52,6 +52,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#define FGI_LOCK_NAMES_OWNER
 #include "locks/default/pace.h"
 #include "locks/default/scheduler.h"
 #include "locks/default/waiters.h"

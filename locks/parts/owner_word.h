@@ -13,6 +13,7 @@
 #ifndef FGI_PARTS_OWNER_WORD_H
 #define FGI_PARTS_OWNER_WORD_H
 
+#define FGI_LOCK_NAMES_OWNER
 #include "locks/lock.h"
 
 #define FGI_WORD_SLEEPERS 0x80000000u

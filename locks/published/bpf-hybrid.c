@@ -25,6 +25,7 @@
  * next waiter on the machine changes the type, seen in one count; the poster's kernel half writes into the lock whose
  * own holder was preempted, and here the shared page is read-only for every process. When the lock goes back to MCS the
  * poster leaves open. The poster's switching condition variable is not part of a lock file (interpose/). */
+#define FGI_LOCK_NAMES_OWNER
 #include "locks/parts/mcs_queue.h"
 
 struct fg_lock {

@@ -222,19 +222,29 @@ static void waited_for(void)
 #define MANY 20
 static pthread_mutex_t many[MANY], others[MANY];
 
-static void holds_nothing(void)
+static void holds(int locks)
 {
 	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
 
 	if (block)
-		CHECK_IS(block->held + (block->pending != 0), 0);
+		CHECK_IS(block->held + (block->pending != 0), locks);
+}
+
+static void holds_nothing(void)
+{
+	holds(0);
+}
+
+static bool words_name_the_owner(void)
+{
+	const char *lock = getenv("FG_TEST_LOCK");
+
+	return lock && (strcmp(lock, "flexguard") == 0 || strcmp(lock, "futex") == 0);
 }
 
 static void init_again(void)
 {
-	const char *lock = getenv("FG_TEST_LOCK");
-
-	if (lock && (strcmp(lock, "flexguard") == 0 || strcmp(lock, "futex") == 0)) /* whose words name the owner */
+	if (words_name_the_owner())
 		for (int i = 0; i < MANY; i++)
 			ok(pthread_mutex_init(&others[i], NULL)); /* used before, not held: makes no difference */
 	for (int i = 0; i < MANY; i++)
@@ -263,6 +273,45 @@ static void initialised_again(void)
 	for (int i = 0; i < MANY; i++)
 		ok(pthread_mutex_unlock(&many[i]));
 	holds_nothing();
+}
+
+/* A mutex that another thread of the parent holds was not carried, and its end changes nothing. The thread that forks
+ * has unlocked its last mutex, and still holds the one before. */
+static int locked, stays_locked;
+
+static void *lock_another(void *arg)
+{
+	ok(pthread_mutex_lock(&others[0]));
+	tell(&locked, 1);
+	await(&stays_locked, 0);
+	ok(pthread_mutex_unlock(&others[0]));
+	return arg;
+}
+
+static void init_the_others(void)
+{
+	if (words_name_the_owner())
+		ok(pthread_mutex_init(&others[0], NULL));
+	holds(1);
+	ok(pthread_mutex_init(&many[0], NULL));
+	holds_nothing();
+}
+
+static void not_carried(void)
+{
+	pthread_t other;
+
+	locked = 0;
+	stays_locked = -1;
+	other = check_thread(lock_another, NULL);
+	await(&locked, 1);
+	ok(pthread_mutex_lock(&many[0]));
+	ok(pthread_mutex_lock(&many[1]));
+	ok(pthread_mutex_unlock(&many[1]));
+	reap(fork_off(init_the_others));
+	ok(pthread_mutex_unlock(&many[0]));
+	tell(&stays_locked, 0);
+	check_join(other);
 }
 
 /* A fork without handlers: in the child locks and lists are as after any other. */
@@ -307,6 +356,7 @@ int main(void)
 {
 	held();
 	initialised_again();
+	not_carried();
 	owned();
 	waited_for();
 	bare();
