@@ -22,6 +22,7 @@ static void fork_prepare(void)
 {
 	fgi_carried.forker = fg_thread.self;
 	fgi_carried.locks = fgi_sections();
+	fgi_carried.reads = fgi_reading;
 	fgi_readers_before_fork();
 }
 

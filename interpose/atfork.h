@@ -10,7 +10,8 @@ void fgi_bridge_after_fork(void);
 
 /* Of the thread that forked, in the child: the locks that it held then and has not initialised again. */
 struct fgi_carried {
-	int32_t locks;
+	int32_t locks;   /* of all kinds */
+	int32_t reads;   /* those for reading */
 	uint32_t forker; /* as a lock word may name it */
 };
 

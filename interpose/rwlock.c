@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "interpose/atfork.h"
 #include "interpose/deadline.h"
 #include "interpose/glibc_layout.h"
 #include "interpose/real.h"
@@ -133,9 +134,32 @@ EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *restrict rwlock, clockid
 	return write_until(rwlock, clock, abs);
 }
 
+/* In the child of a fork: a lock that its thread has held since before is initialised again. Then it is no longer held.
+ * The reads of threads that stayed in the parent are taken for its own: that makes `held` and fgi_reading too small by
+ * at most the reads that were carried, until those are unlocked, and costs speed only. */
+__attribute__((noinline, cold)) static void forget_carried(const struct fgi_rwlock *l, uint32_t entries)
+{
+	uint32_t word = fg_load_relaxed(&l->word);
+	uint32_t reads = entries + (word & FGI_RW_READ ? word & FGI_RW_COUNT : 0);
+
+	if (fgi_rw_written(word) && (word & FG_OWNER_MASK) == fgi_carried.forker && fg_thread.held > 0) {
+		fgi_carried.locks--;
+		fgi_held_lower();
+	}
+	for (; reads && fgi_carried.reads > 0 && fgi_reading > 0; reads--) {
+		fgi_carried.reads--;
+		fgi_carried.locks--;
+		fgi_reading--;
+		fgi_held_lower();
+	}
+}
+
 EXPORT int pthread_rwlock_init(pthread_rwlock_t *restrict rwlock, const pthread_rwlockattr_t *restrict attr)
 {
-	fgi_readers_forget(&of(rwlock)->lock);
+	uint32_t entries = fgi_readers_forget(&of(rwlock)->lock);
+
+	if (fg_unlikely(fgi_carried.locks > 0))
+		forget_carried(&of(rwlock)->lock, entries);
 	return fgi_real()->rwlock_init(rwlock, attr); /* zeroes all but the words that stay glibc's */
 }
 
