@@ -30,6 +30,12 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// The BPF program that counts was detached while the monitor served.
+    #[error(
+        "the kernel no longer runs the monitor's BPF program at context switches: something has detached it"
+    )]
+    Detached,
+
     /// Another monitor is alive at this address.
     #[error("a monitor already listens on {0}")]
     AlreadyListening(SocketName),
@@ -106,6 +112,10 @@ impl Error {
                 "run as root, or grant the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep FILE)".into()
             }
             Error::Bpf { source, .. } => probe::advice_for_errno(source.raw_os_error()?)?.into(),
+            Error::Detached => {
+                "find out what detaches BPF programs here (`bpftool link` lists what is attached), and start the monitor \
+                 again".into()
+            }
             Error::AlreadyListening(name) => format!("use that monitor, or choose another socket than {name}"),
             Error::NotListening(_) => "start one with `flexguard monitor`".into(),
             Error::BadSocketName(..) => "give an absolute path shorter than 108 bytes, or @name".into(),

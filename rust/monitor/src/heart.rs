@@ -5,7 +5,7 @@
 use std::os::fd::AsFd;
 use std::thread;
 
-use flexguard_abi::FG_HEARTBEAT_NS;
+use flexguard_abi::{FG_HEARTBEAT_NS, fg_shared};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -47,24 +47,72 @@ impl Drop for StopAtEnd<'_> {
 
 fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
     let period = PollTimeout::from((FG_HEARTBEAT_NS / 1_000_000) as u16);
+    let mut switches = Switches::default();
+    let mut aging = Aging::default();
     loop {
         kernel.beat(true)?;
-        age(kernel)?;
+        if aging.is_due(&kernel.shared_page()?) {
+            age(kernel);
+        }
         let mut fds = stops.map(|stop| PollFd::new(stop.as_fd(), PollFlags::POLLIN));
-        match poll(&mut fds, period) {
-            Ok(0) | Err(Errno::EINTR) => {}
+        let has_slept = match poll(&mut fds, period) {
+            Ok(0) => true,
+            Err(Errno::EINTR) => false,
             Ok(_) => return Ok(()),
             Err(errno) => return Err(os("waiting for the next heartbeat")(errno)),
+        };
+        if has_slept && switches.stand_still(kernel.cpu_counts()?.switches) {
+            kernel.beat(false)?; // nobody may trust a counter that nothing moves
+            return Err(Error::Detached);
         }
     }
 }
 
-/// Forgets the threads that are preempted for too long, and says which.
-fn age(kernel: &Kernel) -> Result<(), Error> {
-    // While the counter falls to 0 now and then there may be old threads, too; but they do little harm.
-    if blocking_for_ns(&kernel.shared_page()?) < u64::from(FG_AGED_NS) {
-        return Ok(());
+/// The context switches that the kernel half has seen. The heart's own sleep makes some; so if there are none, the
+/// kernel half is not attached any more. The kernel may run no tracer at a single switch (monitor.bpf.c), so one sleep
+/// is no proof.
+#[derive(Debug, Default)]
+struct Switches {
+    seen: u64,
+    sleeps_without: u32,
+}
+
+impl Switches {
+    /// After a sleep: `seen` are all so far. True if neither this sleep nor the one before has made any.
+    fn stand_still(&mut self, seen: u64) -> bool {
+        if seen == self.seen {
+            self.sleeps_without += 1;
+        } else {
+            self.sleeps_without = 0;
+        }
+        self.seen = seen;
+        self.sleeps_without >= 2
     }
+}
+
+/// Whether there may be threads that are preempted for too long.
+#[derive(Debug, Default)]
+struct Aging {
+    was_above_zero: bool,
+}
+
+impl Aging {
+    /// At a beat. While the counter falls to 0 now and then there may be old threads, too; but they do little harm.
+    ///
+    /// Two CPUs that move the counter at once may leave it above 0 without a time since when. Where it is so at two
+    /// beats in a row, only a look at the threads can tell.
+    fn is_due(&mut self, page: &fg_shared) -> bool {
+        let above_zero = page.num_preempted_cs != 0;
+        let was_above_zero = std::mem::replace(&mut self.was_above_zero, above_zero);
+        if page.blocking_since_ns == 0 {
+            return above_zero && was_above_zero;
+        }
+        blocking_for_ns(page) >= u64::from(FG_AGED_NS)
+    }
+}
+
+/// Forgets the threads that are preempted for too long, and says which.
+fn age(kernel: &Kernel) {
     // The kernel may be out of memory for the iterator: then the next beat tries again.
     let aged = kernel.age().inspect_err(
         |errno| tracing::warn!(%errno, "cannot look for threads that are preempted for too long"),
@@ -77,27 +125,86 @@ fn age(kernel: &Kernel) -> Result<(), Error> {
             "a thread with a lock has not had a CPU for a second: it is no longer counted"
         );
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use zerocopy::FromZeros;
+
     use super::*;
+
+    fn load() -> Option<Kernel> {
+        // Where there is no BPF, the monitor's other tests say so.
+        let (keeper, domains) = (crate::Keeper::Nobody, crate::DomainKind::Machine);
+        Kernel::load(crate::kernel::OBJECT, false, keeper, domains).ok()
+    }
 
     #[test]
     fn the_heart_stops_where_the_server_panics() {
-        let Ok(kernel) = Kernel::load(
-            crate::kernel::OBJECT,
-            false,
-            crate::Keeper::Nobody,
-            crate::DomainKind::Machine,
-        ) else {
-            return; // no BPF here; the monitor's other tests say so
-        };
+        let Some(kernel) = load() else { return };
         let stop = Stop::new().unwrap();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _ = beat_while(&kernel, &stop, |_| panic!("as a server would"));
         }));
         assert!(panicked.is_err()); // and does not wait for ever
+    }
+
+    fn wait_for(stop: &Stop) -> bool {
+        let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::from(10_000u16)).unwrap() == 1
+    }
+
+    #[test]
+    fn a_kernel_half_that_is_detached_ends_the_monitor_and_the_page_says_so() {
+        let Some(mut kernel) = load() else { return };
+        kernel.detach_switch_hook();
+        let stop = Stop::new().unwrap();
+        let result = beat_while(&kernel, &stop, |ended| {
+            assert!(wait_for(ended), "the heart goes on");
+            Ok(())
+        });
+        assert!(matches!(result, Err(Error::Detached)), "{result:?}");
+        assert_eq!(kernel.shared_page().unwrap().heartbeat_ns, 0);
+    }
+
+    #[test]
+    fn one_sleep_without_a_switch_is_no_proof() {
+        let mut switches = Switches::default();
+        let seen = [5, 5, 6, 6, 6];
+        let still = seen.map(|seen| switches.stand_still(seen));
+        assert_eq!(still, [false, false, false, false, true]);
+    }
+
+    fn page(num_preempted_cs: u32, blocking_since_ns: u64) -> fg_shared {
+        fg_shared {
+            num_preempted_cs,
+            blocking_since_ns,
+            ..fg_shared::new_zeroed()
+        }
+    }
+
+    #[test]
+    fn a_counter_above_zero_since_nobody_knows_when_is_looked_at_from_the_second_beat() {
+        let mut aging = Aging::default();
+        let pages = [page(1, 0), page(1, 0), page(2, 0), page(0, 0), page(1, 0)];
+        let due = pages.map(|page| aging.is_due(&page));
+        assert_eq!(due, [false, true, true, false, false]);
+    }
+
+    #[test]
+    fn a_counter_above_zero_for_a_second_is_looked_at_and_zero_is_not() {
+        let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+        let now = std::time::Duration::from(now).as_nanos() as u64;
+        let long_ago = now - u64::from(FG_AGED_NS);
+        for (page, due) in [
+            (page(1, long_ago), true),
+            (page(1, now), false),
+            (page(0, long_ago), false), // the time that a race has left behind
+        ] {
+            let mut aging = Aging {
+                was_above_zero: true,
+            };
+            assert_eq!(aging.is_due(&page), due);
+        }
     }
 }

@@ -151,6 +151,14 @@ impl Kernel {
         Ok(())
     }
 
+    /// As if another program had detached it.
+    #[cfg(test)]
+    pub fn detach_switch_hook(&mut self) {
+        let last = self.links.pop();
+        assert_eq!(HOOKS.last(), Some(&"fg_sched_switch"));
+        drop(last.expect("it is attached"));
+    }
+
     fn keep(&self, kept: Kept) -> Result<(), Error> {
         let maps = [&self.shared, &self.processes, &self.threads, &self.counts];
         let maps = MAPS.into_iter().zip(maps.map(|map| map.as_fd()));

@@ -167,10 +167,10 @@ fn blocking_ns(page: &fg_shared) -> u64 {
 
 /// Since the counter last rose from 0; 0 while it is 0.
 pub(crate) fn blocking_for_ns(page: &fg_shared) -> u64 {
-    let since = match page.blocking_since_ns {
-        0 => return 0,
-        since => since,
-    };
+    let since = page.blocking_since_ns;
+    if since == 0 || page.num_preempted_cs == 0 {
+        return 0;
+    }
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(since, |now| Duration::from(now).as_nanos() as u64);
     now.saturating_sub(since)
