@@ -12,7 +12,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process;
 
 use flexguard_abi::FG_ABI_VERSION;
 use sd_notify::NotifyState;
@@ -39,7 +38,9 @@ pub enum Keeper {
 pub(crate) struct Kept {
     /// The maps that this monitor can go on with, by their names in the object.
     pub maps: Vec<(String, OwnedFd)>,
-    /// Everything else: links, and maps of another layout. To be dropped once our own programs are attached.
+    /// Some of them, but not all: a predecessor was killed while it kept them or let them go.
+    incomplete: Vec<(String, OwnedFd)>,
+    /// Links, and maps of another layout. To be dropped once our own programs are attached.
     stale: Vec<(String, OwnedFd)>,
     /// What was made to keep it in.
     made: MadeDirectories,
@@ -106,37 +107,36 @@ impl Keeper {
             .into_iter()
             .map(|(name, fd)| (name[prefix.len()..].to_owned(), fd))
             .collect();
-        if wanted
-            .iter()
-            .all(|name| maps.iter().any(|(m, _)| m == name))
-        {
-            return Ok(Kept { maps, stale, made });
-        }
-        let incomplete = maps
-            .into_iter()
-            .map(|(name, fd)| (prefix.clone() + &name, fd));
-        let stale = stale.into_iter().chain(incomplete).collect();
+        let is_there = |wanted| maps.iter().any(|(name, _)| name == wanted);
+        let (maps, incomplete) = if wanted.iter().all(is_there) {
+            (maps, Vec::new())
+        } else {
+            (Vec::new(), maps)
+        };
         Ok(Kept {
-            maps: Vec::new(),
+            maps,
+            incomplete,
             stale,
             made,
         })
     }
 
     /// Has `links`, and the maps unless they were kept already, kept from now on, and the predecessor's links no longer.
+    /// The predecessor's links have other names: both are there for a moment.
     pub(crate) fn put<'a>(
         &self,
         mut kept: Kept,
         maps: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,
-        links: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,
+        links: impl Iterator<Item = (String, BorrowedFd<'a>)>,
     ) -> Result<(), Error> {
-        let maps = maps.map(|(name, fd)| (map_prefix() + name, name, fd));
-        let maps = maps.filter(|(_, name, _)| kept.map(name).is_none());
-        // The predecessor's links have other names: both are there for a moment.
-        let links =
-            links.map(|(name, fd)| (format!("{PREFIX}link-{name}-{}", process::id()), name, fd));
+        for (name, _) in &kept.incomplete {
+            self.forget(&(map_prefix() + name))?; // first: what is put has the same names
+        }
+        let maps = maps.filter(|(name, _)| kept.map(name).is_none());
+        let maps = maps.map(|(name, fd)| (map_prefix() + name, fd));
+        let links = links.map(|(name, fd)| (format!("{PREFIX}link-{name}"), fd));
         let mut put: Vec<String> = Vec::new();
-        for (name, _, fd) in maps.chain(links) {
+        for (name, fd) in maps.chain(links) {
             if let Err(error) = self.put_one(&name, fd) {
                 put.iter().for_each(|name| drop(self.forget(name))); // the error says what failed first
                 return Err(error);

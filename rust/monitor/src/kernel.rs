@@ -162,10 +162,13 @@ impl Kernel {
     fn keep(&self, kept: Kept) -> Result<(), Error> {
         let maps = [&self.shared, &self.processes, &self.threads, &self.counts];
         let maps = MAPS.into_iter().zip(maps.map(|map| map.as_fd()));
-        let links = HOOKS
-            .into_iter()
-            .zip(self.links.iter().map(|link| link.as_fd()));
-        self.keeper.put(kept, maps, links)
+        let mut links = Vec::new();
+        for (hook, link) in HOOKS.into_iter().zip(&self.links) {
+            // The kernel's number of the link: no other link that exists has it.
+            let id = link.info().map_err(bpf("asking for its links"))?.id;
+            links.push((format!("{hook}-{id}"), link.as_fd()));
+        }
+        self.keeper.put(kept, maps, links.into_iter())
     }
 
     /// Nothing outlives this monitor, as far as it is for us to say.

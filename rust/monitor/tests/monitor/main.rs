@@ -10,6 +10,7 @@ mod edited;
 mod fuzz;
 mod harness;
 mod hostile;
+mod keeping;
 mod lifecycle;
 mod logged;
 mod mutants;
