@@ -24,7 +24,7 @@ pub fn pidfd(stream: &UnixStream, accepted: Ticks) -> Result<OwnedFd, Errno> {
 }
 
 /// No process that registers has more threads: its record is not there before each of them has one, too.
-const MAX_THREADS: u64 = 4096;
+const MAX_THREADS: u32 = 4096;
 
 /// May the process that speaks on `stream` register the process behind `pidfd`? To be asked once the process's record is tied to
 /// the program that it runs.
@@ -37,22 +37,37 @@ const MAX_THREADS: u64 = 4096;
 pub fn check(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
     let connected = getsockopt(stream, sockopt::PeerCredentials)?;
     let pid = pid_of(pidfd)?;
-    let status = process(pid)?.status().map_err(|_| Errno::ESRCH)?;
+    let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Errno::ESRCH)?;
     // Not the owner of /proc/PID itself, which stays the user's.
     let owner = fs::metadata(format!("/proc/{pid}/status"))
         .map_err(|_| Errno::ESRCH)?
         .uid();
-    let uids = [status.ruid, status.euid, status.suid, status.fuid, owner];
-    let gids = [status.rgid, status.egid, status.sgid, status.fgid];
+    // Real, effective, saved, and that of the file system.
+    let uids: [u32; 4] = numbers(&status, "Uid:")?;
+    let gids: [u32; 4] = numbers(&status, "Gid:")?;
+    let [threads] = numbers(&status, "Threads:")?;
     if uids.iter().any(|&uid| uid != connected.uid())
         || gids.iter().any(|&gid| gid != connected.gid())
+        || owner != connected.uid()
     {
         return Err(Errno::EPERM);
     }
-    if status.threads > MAX_THREADS {
+    if threads > MAX_THREADS {
         return Err(Errno::E2BIG);
     }
     Ok(())
+}
+
+/// The numbers in that line of /proc/PID/status. As a whole the file may be no text: a process gives itself any name.
+fn numbers<const N: usize>(status: &[u8], key: &str) -> Result<[u32; N], Errno> {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(key.as_bytes()));
+    let words = line.and_then(|line| str::from_utf8(line).ok());
+    let numbers: Option<Vec<u32>> =
+        words.and_then(|words| words.split_whitespace().map(|w| w.parse().ok()).collect());
+    numbers
+        .and_then(|numbers| numbers.try_into().ok())
+        .ok_or(Errno::ESRCH)
 }
 
 fn process(pid: i32) -> Result<Process, Errno> {
@@ -128,6 +143,15 @@ mod tests {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let me = pidfd(&ours, Ticks::now().unwrap()).unwrap();
         assert_eq!(check(&ours, me.as_fd()), Ok(()));
+    }
+
+    #[test]
+    fn the_numbers_of_a_process_are_read_whatever_it_calls_itself() {
+        let status = b"Name:\t\xff\\nUid:\t7\nUid:\t0\t1\t2\t3\nThreads:\t5\n";
+        assert_eq!(numbers(status, "Uid:"), Ok([0, 1, 2, 3]));
+        assert_eq!(numbers(status, "Threads:"), Ok([5]));
+        assert_eq!(numbers::<4>(status, "Gid:"), Err(Errno::ESRCH));
+        assert_eq!(numbers::<3>(status, "Uid:"), Err(Errno::ESRCH));
     }
 
     #[test]

@@ -45,6 +45,13 @@ fn two_images_and_twice_the_same() {
     assert_eq!(running.stats().registered_processes, 1);
 }
 
+#[test]
+fn a_process_may_call_itself_whatever_it_likes() {
+    let Some(running) = start() else { return };
+    assert_eq!(running.helper("odd-name").hear(), "registered");
+    assert_eq!(running.stats().registered_processes, 1);
+}
+
 /// Of two that give a thread its first storage at once the kernel turns one away, which has to try again.
 #[test]
 fn two_monitors_take_one_process_at_once() {

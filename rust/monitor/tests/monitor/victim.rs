@@ -140,6 +140,7 @@ fn play(role: &str) {
             be_real_time();
             play(role);
         }
+        ("odd-name", _) => register_with_an_odd_name(&socket),
         ("both", other) => register_with_both([&socket, other]),
         ("thread", _) => spin_in_a_thread(&socket),
         ("old-thread", _) => spin_in_an_old_thread(&socket),
@@ -394,6 +395,13 @@ fn spin_as(socket: &str, kind: &str) {
     loop {
         spin(cx, u64::MAX);
     }
+}
+
+/// Its name is not UTF-8, as is a file's name that was cut in the middle of a character.
+fn register_with_an_odd_name(socket: &str) {
+    nix::sys::prctl::set_name(c"caf\xc3").unwrap();
+    drop(register(socket, block_offset(), &[]));
+    say("registered");
 }
 
 /// Registers with two monitors at the same moment.
