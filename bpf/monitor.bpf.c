@@ -51,8 +51,7 @@
  *
  * What it costs a bystander: a per-CPU increment; if any process ever registered, a few loads from the two threads,
  * and what is on the page by CPU; no call of the kernel's. Only where some other program keeps storage for the thread,
- * it is looked up in ours in vain. If any process ever asked for the ends of its slices (slice.h), there is one look-up
- * for next.
+ * it is looked up in ours in vain, and once more if any process ever asked for the ends of its slices (slice.h).
  */
 #include <stdbool.h>
 
@@ -283,11 +282,12 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 
 static __always_inline void publish_slice(struct task_struct *next, __u32 cpu, struct fg_shared *page)
 {
+	struct task_struct *leader = next->group_leader;
 	struct fg_process_record *process;
 
-	if (cpu >= FG_CPUS || (next->flags & PF_KTHREAD))
+	if (cpu >= FG_CPUS || (next->flags & PF_KTHREAD) || !leader->bpf_storage)
 		return;
-	process = bpf_task_storage_get(&processes, next->group_leader, 0, 0);
+	process = bpf_task_storage_get(&processes, leader, 0, 0);
 	if (process && (process->flags & FG_WANT_SLICE_FORECAST))
 		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, page->cpus);
 }
@@ -511,6 +511,11 @@ int fg_list(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+static __always_inline bool waits_too_long(const struct fg_thread_record *thread)
+{
+	return (__s64)(bpf_ktime_get_ns() - READ_ONCE(thread->since_ns)) >= (__s64)FG_AGED_NS;
+}
+
 /* Run by the user half over all threads of the machine while the counter stays above 0. A thread that does not get a
  * CPU for so long (a control group that is throttled, a priority that is starved) stalls its own lock's users. All
  * other locks must not wait for it as well, so the counter forgets it. Its name stays published. */
@@ -532,11 +537,17 @@ int fg_age(struct bpf_iter__task *ctx)
 	if (!thread)
 		return 0;
 	kind = READ_ONCE(thread->counted_as) & ~FG_AGED;
-	if (kind == FG_KIND_NONE || (__s64)(bpf_ktime_get_ns() - READ_ONCE(thread->since_ns)) < (__s64)FG_AGED_NS)
+	if (kind == FG_KIND_NONE || !waits_too_long(thread))
 		return 0;
 	__sync_fetch_and_add(&page->named, 1);
 	if (__sync_val_compare_and_swap(&thread->counted_as, kind, kind | FG_AGED) != kind) {
 		__sync_fetch_and_add(&page->named, -1); /* it is aged, or was switched in meanwhile */
+		return 0;
+	}
+	/* It may have run meanwhile, and been counted anew. If it runs now, it is uncounted as an aged one. */
+	if (!waits_too_long(thread) &&
+	    __sync_val_compare_and_swap(&thread->counted_as, kind | FG_AGED, kind) == (kind | FG_AGED)) {
+		__sync_fetch_and_add(&page->named, -1);
 		return 0;
 	}
 	adjust(&at, -1);

@@ -6,8 +6,10 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use flexguard_abi::FG_WANT_SLICE_FORECAST;
+
 use crate::counting::PREEMPTIONS;
-use crate::harness::start;
+use crate::harness::{is_root, start};
 use crate::mutants::serve_edited;
 
 /// A switch-in can go unseen (monitor.bpf.c). Here the kernel half leaves some out itself, and a thread that was counted
@@ -80,4 +82,64 @@ fn preempted_after_exec(edits: &[(&str, &str)]) -> u64 {
         thread::sleep(Duration::from_millis(10));
     }
     running.stats().preempted_holders
+}
+
+/// fg_age looks at a thread, which may run and be counted anew before it is taken out of the counter. Here it always has.
+#[test]
+fn who_has_run_while_its_age_was_looked_at_stays_counted() {
+    const RAN: (&str, &str) = (
+        "\t__sync_fetch_and_add(&page->named, 1);\n\tif (__sync_val",
+        "\tthread->since_ns = bpf_ktime_get_ns();\n\t__sync_fetch_and_add(&page->named, 1);\n\tif (__sync_val",
+    );
+    const UNCHECKED: (&str, &str) = ("if (!waits_too_long(thread) &&", "if (0 &&");
+    if start().is_none() || !is_root() {
+        return; // the hog's priority needs CAP_SYS_NICE
+    }
+    assert_eq!(aged_in_three_seconds(&[RAN]), 0);
+    assert_ne!(aged_in_three_seconds(&[RAN, UNCHECKED]), 0);
+}
+
+/// How many threads are aged while a holder gets no CPU, in a kernel half with those edits.
+fn aged_in_three_seconds(edits: &[(&str, &str)]) -> u64 {
+    let running = serve_edited(edits);
+    let mut victim = running.helper("starved held");
+    assert_eq!(victim.hear(), "ready");
+    let mut hog = running.helper("starving hog");
+    assert_eq!(hog.hear(), "ready");
+    let before = running.stats().blocking_ns;
+    let after = running.wait_until("three seconds, or an aged one", |stats| {
+        stats.aged > 0 || stats.blocking_ns >= before + 3_000_000_000
+    });
+    assert_eq!(after.num_preempted_cs, u64::from(after.aged == 0));
+    after.aged
+}
+
+/// Once a process has asked for the ends of its slices, a bystander is not looked up at each switch to it. Here the kernel
+/// half counts the look-ups for processes that have no storage.
+#[test]
+fn ends_of_slices_cost_a_bystander_no_look_up() {
+    const COUNTED: (&str, &str) = (
+        "process = bpf_task_storage_get(&processes, leader, 0, 0);\n\tif (process && (process->flags",
+        "if (!leader->bpf_storage)\n\t\tpage->missed++;\n\t\
+         process = bpf_task_storage_get(&processes, leader, 0, 0);\n\tif (process && (process->flags",
+    );
+    const ALWAYS: (&str, &str) = (" || !leader->bpf_storage)", ")");
+    if start().is_none() {
+        return;
+    }
+    assert_eq!(look_ups_in_vain(&[COUNTED]), 0);
+    assert_ne!(look_ups_in_vain(&[COUNTED, ALWAYS]), 0);
+}
+
+fn look_ups_in_vain(edits: &[(&str, &str)]) -> u64 {
+    let running = serve_edited(edits);
+    let mut bystanders = ["hog", "hog"].map(|role| running.helper(role));
+    for bystander in &mut bystanders {
+        assert_eq!(bystander.hear(), "ready");
+    }
+    let mut asks = running.helper(&format!("slices {FG_WANT_SLICE_FORECAST}"));
+    asks.hear();
+    let enough = running.stats().switches + 100;
+    running.wait_until("more switches", |stats| stats.switches >= enough);
+    running.stats().missed
 }

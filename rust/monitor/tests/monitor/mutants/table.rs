@@ -8,6 +8,7 @@
 // nobody is counted. What fg_age adds to `named` shows only on an idle machine: without it the time that an aged waiter
 // was off CPU goes untold, if nothing else preempts it.
 // edited::a_record_that_outlives_its_program_judges_nobody drops the comparison of exec_id itself.
+// edited::who_has_run_while_its_age_was_looked_at_stays_counted drops the second look at the age.
 // edited::a_switch_in_that_goes_unseen_is_made_good drops the uncounting of prev itself.
 
 pub struct Mutant {
@@ -175,7 +176,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("stay-unsaid", STAYS, "stay_us = us < 65535 ? us : 65535;", "stay_us = 0;"),
     mutant("stay-since-the-first", STAYS, "\tcount->process_since_ns = now;", ""),
     // fg_age
-    mutant("ages-nobody", AGED, "FG_AGED_NS)\n\t\treturn 0;", "FG_AGED_NS || 1)\n\t\treturn 0;"),
+    mutant("ages-nobody", AGED, ">= (__s64)FG_AGED_NS;", ">= (__s64)FG_AGED_NS && 0;"),
     mutant("aged-stay-counted", AGED, "\tadjust(&at, -1);\n\tadjust_domain(", "\tadjust_domain("),
     // domains
     mutant("joins-no-domain", OWN_USER, "adjust_domain(all, joined, 1);", ";"),
