@@ -31,6 +31,7 @@ mod stats;
 mod stop;
 mod stream;
 mod trace;
+mod unread;
 
 pub use domain::{Domain, DomainKind};
 pub use error::Error;

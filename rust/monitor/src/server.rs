@@ -27,6 +27,7 @@ use crate::peer;
 use crate::refused::Refusals;
 use crate::socket::Listener;
 use crate::stream::{Said, hang_up, hung_up, reply};
+use crate::unread::Unread;
 use crate::{Error, Stats, Stop};
 
 /// Clients taken in before the others are served: a flood of connections must not keep us from stopping.
@@ -65,10 +66,11 @@ impl Server<'_> {
 
     fn serve(&self, stop: &Stop, ended: &Stop) -> Result<(), Error> {
         let mut clients = Clients::default();
-        let mut rates = Rates::default();
+        let mut users = Users::default();
         let mut recess_until = None;
         loop {
             self.tally.looks.fetch_add(1, Ordering::Relaxed);
+            users.unread.look_now_and_then();
             let now = Instant::now();
             recess_until = recess_until.filter(|&until| now < until);
             while clients.0.front().is_some_and(|c| now >= c.deadline) {
@@ -88,17 +90,17 @@ impl Server<'_> {
                 let parsed = self.read(&mut clients.0[index]);
                 if !matches!(parsed, Parsed::Incomplete) {
                     let client = clients.0.remove(index).expect("it is there");
-                    self.finish(client, parsed, &mut rates);
+                    self.finish(client, parsed, &mut users);
                 }
             }
-            if ready.listener && recess_until.is_none() && !self.accept(&mut clients, &mut rates) {
+            if ready.listener && recess_until.is_none() && !self.accept(&mut clients, &mut users) {
                 recess_until = Some(Instant::now() + RECESS);
             }
         }
     }
 
     /// Accepts the clients that wait; false if the system has no descriptor or memory for them now.
-    fn accept(&self, clients: &mut Clients, rates: &mut Rates) -> bool {
+    fn accept(&self, clients: &mut Clients, users: &mut Users) -> bool {
         for _ in 0..MAX_ACCEPTS {
             let accepted = self.listener.socket.accept();
             let mut client = match accepted.and_then(|(stream, _)| Client::new(stream)) {
@@ -106,10 +108,11 @@ impl Server<'_> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a client");
+                    users.unread.look();
                     return false;
                 }
             };
-            if !rates.allow(client.uid, 1.0, Instant::now()) {
+            if !users.rates.allow(client.uid, 1.0, Instant::now()) {
                 self.reject(client, Errno::EAGAIN);
                 continue;
             }
@@ -119,7 +122,7 @@ impl Server<'_> {
                         self.reject(displaced, Errno::EBUSY);
                     }
                 }
-                parsed => self.finish(client, parsed, rates),
+                parsed => self.finish(client, parsed, users),
             }
         }
         true
@@ -138,27 +141,27 @@ impl Server<'_> {
     }
 
     /// Answers, and hangs up.
-    fn finish(&self, client: Client, parsed: Parsed, rates: &mut Rates) {
-        match parsed {
-            Parsed::Incomplete | Parsed::Nothing => {}
-            Parsed::Invalid(errno) => return self.reject(client, errno),
+    fn finish(&self, client: Client, parsed: Parsed, users: &mut Users) {
+        let answered = match parsed {
+            Parsed::Incomplete | Parsed::Nothing => Ok(()),
+            Parsed::Invalid(errno) => Err(errno),
             Parsed::Complete(Message::Status) => self.answer_status(&client, None),
+            // The other answers carry a descriptor.
+            Parsed::Complete(_) if !users.unread.has_room(client.uid) => Err(Errno::EBUSY),
             Parsed::Complete(Message::List) => {
-                if !rates.allow(client.uid, LIST_PRICE, Instant::now()) {
-                    return self.reject(client, Errno::EAGAIN);
-                }
-                match self.list() {
-                    Ok(list) => self.answer_status(&client, Some(list.as_fd())),
-                    Err(errno) => return self.reject(client, errno),
-                }
-            }
-            Parsed::Complete(Message::Register(image)) => {
-                if let Err(errno) = self.register(&client, &image) {
-                    return self.reject(client, errno);
+                if users.rates.allow(client.uid, LIST_PRICE, Instant::now()) {
+                    let list = self.list();
+                    list.and_then(|list| self.answer_status(&client, Some(list.as_fd())))
+                } else {
+                    Err(Errno::EAGAIN)
                 }
             }
+            Parsed::Complete(Message::Register(image)) => self.register(&client, &image),
+        };
+        match answered {
+            Ok(()) => users.unread.keep(client.uid, client.stream),
+            Err(errno) => self.reject(client, errno),
         }
-        hang_up(client.stream);
     }
 
     fn register(&self, client: &Client, image: &Registration) -> Result<(), Errno> {
@@ -192,8 +195,7 @@ impl Server<'_> {
             Errno::from_raw(0),
             Said::Domain(registered.domain),
             Some(self.kernel.shared_fd()),
-        );
-        Ok(())
+        )
     }
 
     /// The list in a file of its own: of whatever size, it never waits for the client to read it.
@@ -209,27 +211,42 @@ impl Server<'_> {
         Ok(file)
     }
 
-    fn answer_status(&self, client: &Client, list: Option<BorrowedFd<'_>>) {
-        match (self.stats)() {
-            Ok(stats) => reply(
-                &client.stream,
-                Errno::from_raw(0),
-                Said::Values(&stats.to_wire()),
-                list,
-            ),
-            Err(error) => {
-                tracing::warn!(error = %error.told(), "cannot read the statistics");
-                reply(&client.stream, Errno::EIO, Said::Nothing, None);
-            }
-        }
+    fn answer_status(&self, client: &Client, list: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        let stats = (self.stats)().map_err(|error| {
+            tracing::warn!(error = %error.told(), "cannot read the statistics");
+            Errno::EIO
+        })?;
+        reply(
+            &client.stream,
+            Errno::from_raw(0),
+            Said::Values(&stats.to_wire()),
+            list,
+        )
     }
 
     fn reject(&self, client: Client, errno: Errno) {
         self.tally.refusals.count(errno);
-        tracing::info!(%errno, pid = client.pid, uid = client.uid, "refused a client");
-        reply(&client.stream, errno, Said::Nothing, None);
+        let (pid, uid) = (client.pid, client.uid);
+        if errno == Errno::ETOOMANYREFS {
+            tracing::warn!(
+                pid,
+                uid,
+                "cannot answer a client: clients leave too many answers unread; let the monitor have more open files \
+                 (LimitNOFILE= of its unit)"
+            );
+        } else {
+            tracing::info!(%errno, pid, uid, "refused a client");
+        }
+        let _ = reply(&client.stream, errno, Said::Nothing, None); // without a descriptor it does not fail
         hang_up(client.stream);
     }
+}
+
+/// What each user takes of the server.
+#[derive(Default)]
+struct Users {
+    rates: Rates,
+    unread: Unread,
 }
 
 struct Ready {

@@ -14,10 +14,11 @@ use std::os::unix::net::UnixStream;
 
 use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
 use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, fork, pipe, read};
+use nix::unistd::{ForkResult, fork, pipe2, read};
 use zerocopy::IntoBytes;
 
 /// Takes in what has arrived, 0 at the end. EAGAIN: nothing has. EBADMSG: it carries descriptors, and stays where it is.
@@ -57,7 +58,7 @@ pub fn hang_up(stream: UnixStream) {
 
 /// Closes `stream` as the last act of a process: an exiting process does not wait for a socket that lingers.
 fn bury(stream: UnixStream) {
-    let Ok((closed_here, ours)) = pipe() else {
+    let Ok((closed_here, ours)) = pipe2(OFlag::O_CLOEXEC) else {
         return std::mem::forget(stream); // out of descriptors: better one less than to wait
     };
     // SAFETY: the child only makes system calls.
@@ -96,8 +97,14 @@ pub enum Said<'a> {
 }
 
 /// Sends the fixed reply, what follows it, and a descriptor. A client that does not take it has only itself to blame:
-/// the answer fits the socket's buffer, so this never waits.
-pub fn reply(stream: &UnixStream, status: Errno, said: Said<'_>, fd: Option<BorrowedFd<'_>>) {
+/// the answer fits the socket's buffer, so this never waits. ETOOMANYREFS: too many descriptors are under way
+/// (unread.rs), and the client has no answer yet.
+pub fn reply(
+    stream: &UnixStream,
+    status: Errno,
+    said: Said<'_>,
+    fd: Option<BorrowedFd<'_>>,
+) -> Result<(), Errno> {
     let (number, more) = match said {
         Said::Nothing => (0, &[][..]),
         Said::Domain(domain) => (domain, &[][..]),
@@ -118,8 +125,13 @@ pub fn reply(stream: &UnixStream, status: Errno, said: Said<'_>, fd: Option<Borr
         &control[..]
     };
     let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-    if let Err(errno) = sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, control, flags, None) {
-        tracing::debug!(%errno, "a client closed its end before the answer");
+    match sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, control, flags, None) {
+        Ok(_) => Ok(()),
+        Err(Errno::ETOOMANYREFS) => Err(Errno::ETOOMANYREFS),
+        Err(errno) => {
+            tracing::debug!(%errno, "a client closed its end before the answer");
+            Ok(())
+        }
     }
 }
 

@@ -16,19 +16,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flexguard_abi::{fg_shared, fg_window};
+use flexguard_abi::{fg_reply, fg_shared, fg_window};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
-use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg, setsockopt, sockopt};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, recv, sendmsg, setsockopt, sockopt};
 use nix::unistd::{ForkResult, Uid, getppid};
+use zerocopy::{FromZeros, IntoBytes};
 
+use crate::domains::become_user;
 use crate::harness::{
-    ANSWER_TIMEOUT, Running, connect, is_root, pidfd, register, registration, reply, start,
+    ANSWER_TIMEOUT, Helper, Running, connect, is_root, pidfd, register, registration, reply, start,
 };
 use crate::lifecycle::{map_page, read_page};
 use crate::logged::{assert_refusal_logged, listen};
-use crate::privileges::{NOBODY, become_nobody};
+use crate::privileges::{NOBODY, become_least, become_nobody};
 use crate::victim::{
     block_offset, die_with, fork_to_die_together, helper_command, pin, say, wait_for_go,
 };
@@ -259,6 +263,94 @@ fn a_crowd_of_one_user_keeps_another_neither_from_a_place_nor_from_a_turn() {
     );
     assert_refusal_logged(crowd.pid(), NOBODY, Errno::EAGAIN);
     assert_eq!(running.status_of(&message), 0);
+}
+
+/// The most answers that a monitor with enough open files lets one user leave unread.
+const UNREAD: usize = 1024;
+
+/// Of this user, registers again and again, and reads no answer until the monitor refuses; then drops all of them.
+pub fn play_unread(socket: &str, uid: u32) {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    become_user(uid);
+    let message = registration(block_offset(), &[]);
+    let ask = || {
+        let mut stream = connect(socket);
+        stream.write_all(&message).unwrap();
+        let mut fds = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut fds, PollTimeout::from(30_000u16)), Ok(1));
+        stream
+    };
+    let peek = |stream: &UnixStream| {
+        let mut answer = fg_reply::new_zeroed();
+        let flags = MsgFlags::MSG_PEEK;
+        let read = recv(stream.as_raw_fd(), answer.as_mut_bytes(), flags).unwrap();
+        assert_eq!(read, size_of::<fg_reply>());
+        answer.status as i32
+    };
+    let mut unread = vec![ask()];
+    while peek(unread.last().unwrap()) == 0 {
+        unread.push(ask());
+    }
+    let status = peek(&unread.pop().unwrap());
+    say(&format!("{} {status}", unread.len()));
+    wait_for_go();
+    drop(unread);
+    say(&peek(&ask()).to_string());
+    wait_for_go();
+}
+
+#[test]
+fn a_user_who_reads_no_answers_is_refused_and_no_other_user_is() {
+    let Some(running) = start() else { return };
+    if !is_root() {
+        return; // nobody to become
+    }
+    listen();
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let most = UNREAD.min(soft as usize / 4);
+    assert!(hard as usize > most + 100, "too few open files");
+    let mut greedy = running.helper(&format!("unread {NOBODY}"));
+    assert_eq!(greedy.hear(), format!("{most} {}", libc::EBUSY));
+    assert_refusal_logged(greedy.pid(), NOBODY, Errno::EBUSY);
+    assert_eq!(running.status_of(&registration(-128, &[])), 0);
+    greedy.go();
+    assert_eq!(greedy.hear(), "0", "it has room again");
+}
+
+/// Open files of a monitor that has few. It keeps fifty ends of unread answers, so more than a hundred go untold.
+const FEW: usize = 100;
+
+/// The kernel counts the descriptors under way by user, so the user is one that no other test has.
+pub fn play_few_files() {
+    become_least(65530);
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, FEW as u64, hard).unwrap();
+    crate::privileges::serve_here("few-files");
+}
+
+#[test]
+fn a_monitor_that_may_send_no_more_descriptors_refuses_and_says_why() {
+    if start().is_none() || !is_root() {
+        return; // no user to become
+    }
+    let mut monitor = Helper::start("few-files", "");
+    let socket = monitor.hear();
+    let mut greedy = vec![];
+    for (uid, status) in [
+        (65531, libc::EBUSY),
+        (65532, libc::EBUSY),
+        (65534, libc::ETOOMANYREFS),
+    ] {
+        let mut one = Helper::start(&format!("unread {uid}"), &socket);
+        let said = one.hear();
+        assert!(said.ends_with(&format!(" {status}")), "{uid}: {said}");
+        greedy.push(one);
+    }
+    for one in &mut greedy {
+        one.go();
+        assert_eq!(one.hear(), "0", "there is room again");
+    }
 }
 
 /// Registers, then becomes a program in which all threads would be critical by what was registered.

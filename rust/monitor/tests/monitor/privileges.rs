@@ -5,10 +5,11 @@ use std::env;
 use std::process::Command;
 
 use flexguard_monitor::{Error, Hook, Monitor, Options, SocketName, probe};
-use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid};
+use nix::unistd::setgroups;
 
+use crate::domains::become_user;
 use crate::harness::{Helper, ROLE_ENV, ends_with_us, is_root, register, start};
-use crate::victim::{block_offset, die_with, say};
+use crate::victim::{block_offset, say};
 
 pub const NOBODY: u32 = 65534;
 const CAP_PERFMON: u32 = 38;
@@ -16,23 +17,8 @@ const CAP_BPF: u32 = 39;
 
 /// From a process that dies with its parent, and still does.
 pub fn become_nobody() {
-    let parent = getppid();
     setgroups(&[]).unwrap();
-    setresgid(
-        Gid::from_raw(NOBODY),
-        Gid::from_raw(NOBODY),
-        Gid::from_raw(NOBODY),
-    )
-    .unwrap();
-    setresuid(
-        Uid::from_raw(NOBODY),
-        Uid::from_raw(NOBODY),
-        Uid::from_raw(NOBODY),
-    )
-    .unwrap();
-    // As in a process that was started as nobody's: its user may trace it.
-    nix::sys::prctl::set_dumpable(true).unwrap();
-    die_with(parent);
+    become_user(NOBODY);
 }
 
 fn keep_capabilities(capabilities: &[u32]) {
@@ -62,13 +48,32 @@ pub fn play_unprivileged(socket: &str) {
     ));
 }
 
-/// Everything that a monitor does, in a process of user nobody with the two capabilities.
-pub fn play_least_privilege() {
+/// Becomes this user, and keeps the two capabilities that a monitor needs.
+pub fn become_least(uid: u32) {
     // SAFETY: no pointers are passed.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }, 0);
-    become_nobody();
+    setgroups(&[]).unwrap();
+    become_user(uid);
     keep_capabilities(&[CAP_BPF, CAP_PERFMON]);
-    nix::sys::prctl::set_dumpable(true).unwrap(); // it is its own client below
+    nix::sys::prctl::set_dumpable(true).unwrap(); // it may be its own client
+}
+
+/// A monitor in this process, until it is killed. Says on which socket.
+pub fn serve_here(what: &str) {
+    let socket = fresh_name(what);
+    let options = Options {
+        socket: socket.clone(),
+        ..Options::default()
+    };
+    let monitor = Monitor::start(options).unwrap();
+    say(&socket.to_string());
+    let stop = flexguard_monitor::Stop::new().unwrap();
+    monitor.serve(&stop).unwrap();
+}
+
+/// Everything that a monitor does, in a process of user nobody with the two capabilities.
+pub fn play_least_privilege() {
+    become_least(NOBODY);
     let socket = fresh_name("least");
     let monitor = Monitor::start(Options {
         socket: socket.clone(),

@@ -160,6 +160,8 @@ fn play(role: &str) {
         ("serve", _) => scale::play_serve(),
         ("send", kind) => crate::logged::play_send(&socket, kind),
         ("crowd", _) => hostile::play_crowd(&socket),
+        ("unread", uid) => hostile::play_unread(&socket, uid.parse().unwrap()),
+        ("few-files", _) => hostile::play_few_files(),
         ("many-threads", _) => hostile::play_many_threads(&socket),
         ("exec-of-critical", _) => hostile::play_exec_of_critical(&socket),
         ("unprivileged", _) => privileges::play_unprivileged(&socket),

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+//! The answers with a descriptor that clients have not read yet.
+//!
+//! Until a client reads such an answer, the kernel counts the descriptor among those that the monitor's user has under
+//! way. Beyond RLIMIT_NOFILE of them the monitor can answer nobody (ETOOMANYREFS), unless it has CAP_SYS_RESOURCE or
+//! CAP_SYS_ADMIN, and nothing takes an answer back. So a user may have only so many: the server keeps its end of the
+//! connection until the answer is read.
+
+use std::collections::HashMap;
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{Resource, getrlimit};
+
+use crate::stream::hang_up;
+
+/// An honest client reads its answer at once. A thousand processes may start at once.
+const MOST_OF_ONE_USER: usize = 1024;
+/// Of the descriptors that this process may have, those of one user are a quarter at most, and those of all a half.
+const SHARE_OF_ONE_USER: usize = 4;
+const SHARE_OF_ALL: usize = 2;
+/// Between searches for answers that were read.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
+
+nix::ioctl_read_bad!(bytes_unread, libc::TIOCOUTQ, libc::c_int);
+
+/// The server's ends of the connections over which the answers went, by user.
+#[derive(Debug)]
+pub struct Unread {
+    ends: HashMap<u32, Vec<UnixStream>>,
+    most_of_one_user: usize,
+    most: usize,
+    searched: Instant,
+}
+
+impl Default for Unread {
+    fn default() -> Self {
+        let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft as usize);
+        Unread::within(files)
+    }
+}
+
+impl Unread {
+    fn within(files: usize) -> Self {
+        Unread {
+            ends: HashMap::new(),
+            most_of_one_user: MOST_OF_ONE_USER.min(files / SHARE_OF_ONE_USER),
+            most: files / SHARE_OF_ALL,
+            searched: Instant::now(),
+        }
+    }
+
+    /// May this user be sent another descriptor?
+    pub fn has_room(&mut self, uid: u32) -> bool {
+        let Some(ends) = self.ends.get_mut(&uid) else {
+            return true;
+        };
+        if ends.len() >= self.most_of_one_user {
+            let_go_of_read(ends);
+        }
+        ends.len() < self.most_of_one_user
+    }
+
+    /// An answer went over this connection. To the client it looks as if the server had closed its end.
+    pub fn keep(&mut self, uid: u32, end: UnixStream) {
+        let all: usize = self.ends.values().map(Vec::len).sum();
+        if all >= self.most || !is_unread(&end) {
+            return hang_up(end);
+        }
+        let _ = end.shutdown(Shutdown::Both);
+        self.ends.entry(uid).or_default().push(end);
+    }
+
+    /// Lets go of the answers that were read, where it is time to.
+    pub fn look_now_and_then(&mut self) {
+        if self.searched.elapsed() >= SEARCH_INTERVAL {
+            self.look();
+        }
+    }
+
+    /// Lets go of the answers that were read.
+    pub fn look(&mut self) {
+        self.searched = Instant::now();
+        self.ends.values_mut().for_each(let_go_of_read);
+        self.ends.retain(|_, ends| !ends.is_empty());
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        // A mere close might wait (stream.rs).
+        self.ends
+            .drain()
+            .flat_map(|(_, ends)| ends)
+            .for_each(hang_up);
+    }
+}
+
+fn let_go_of_read(ends: &mut Vec<UnixStream>) {
+    ends.extract_if(.., |end| !is_unread(end)).for_each(hang_up);
+}
+
+/// The client has its end, and has not read all of what we have sent.
+fn is_unread(end: &UnixStream) -> bool {
+    let mut bytes = 0;
+    // SAFETY: the call writes one int.
+    unsafe { bytes_unread(end.as_raw_fd(), &mut bytes) }.is_ok() && bytes > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// A client that has an answer of one byte.
+    fn answered(unread: &mut Unread, uid: u32) -> UnixStream {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"!").unwrap();
+        unread.keep(uid, ours);
+        theirs
+    }
+
+    #[test]
+    fn a_user_has_room_again_when_an_answer_is_read_or_dropped() {
+        let mut unread = Unread::within(3 * SHARE_OF_ONE_USER);
+        let mut clients: Vec<_> = (0..3).map(|_| answered(&mut unread, 1)).collect();
+        assert!(!unread.has_room(1));
+        assert!(unread.has_room(2));
+        clients[1].read_exact(&mut [0]).unwrap();
+        assert!(unread.has_room(1));
+        clients.push(answered(&mut unread, 1));
+        assert!(!unread.has_room(1));
+        clients.pop();
+        assert!(unread.has_room(1));
+    }
+
+    #[test]
+    fn a_client_sees_the_end_behind_its_answer() {
+        let mut unread = Unread::within(100);
+        let mut said = vec![];
+        answered(&mut unread, 1).read_to_end(&mut said).unwrap();
+        assert_eq!(said, b"!");
+        unread.look();
+        assert!(unread.ends.is_empty());
+    }
+
+    #[test]
+    fn all_users_together_leave_descriptors_for_others() {
+        let mut unread = Unread::within(16);
+        let _clients: Vec<_> = (0..9).map(|uid| answered(&mut unread, uid)).collect();
+        assert_eq!(unread.ends.values().map(Vec::len).sum::<usize>(), 8);
+    }
+}
