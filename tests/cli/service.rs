@@ -352,6 +352,23 @@ fn a_service_manager_keeps_what_a_successor_needs() {
     drop(worker);
 }
 
+/// A monitor is killed when it has handed over the first of its maps.
+#[test]
+fn what_a_service_manager_has_of_half_a_set_is_replaced() {
+    if !bpf("what_a_service_manager_has_of_half_a_set_is_replaced") {
+        return;
+    }
+    let mut manager = Manager::new();
+    manager.start().end(libc::SIGKILL);
+    let maps_and_links = manager.kept.len();
+    manager.kept.retain(|(name, _)| name.ends_with("-shared"));
+    assert_eq!(manager.kept.len(), 1);
+    for _ in 0..2 {
+        manager.start().end(libc::SIGKILL);
+        assert_eq!(manager.kept.len(), maps_and_links);
+    }
+}
+
 #[test]
 fn the_watchdog_is_fed_while_the_server_works() {
     if !bpf("the_watchdog_is_fed_while_the_server_works") {
