@@ -29,7 +29,7 @@ pub struct Refused {
     pub other_version: u64,
     /// It did not finish its message within a second.
     pub too_slow: u64,
-    /// Its user has too many connections at once, or made too many.
+    /// Its user has too many connections at once, made too many, or left too many answers unread.
     pub too_many: u64,
     /// The user who connected may not trace it: it is setuid, say.
     pub not_permitted: u64,

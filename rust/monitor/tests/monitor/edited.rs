@@ -99,6 +99,16 @@ fn who_has_run_while_its_age_was_looked_at_stays_counted() {
     assert_ne!(aged_in_three_seconds(&[RAN, UNCHECKED]), 0);
 }
 
+/// Two CPUs that move the counter at once may leave it above 0 without a time since when. Here it never has one.
+#[test]
+fn who_gets_no_cpu_is_forgotten_also_where_no_time_says_so() {
+    const NO_TIME: (&str, &str) = ("\tat->page->blocking_since_ns = time_of(at);", "");
+    if start().is_none() || !is_root() {
+        return; // the hog's priority needs CAP_SYS_NICE
+    }
+    assert_eq!(aged_in_three_seconds(&[NO_TIME]), 1);
+}
+
 /// How many threads are aged while a holder gets no CPU, in a kernel half with those edits.
 fn aged_in_three_seconds(edits: &[(&str, &str)]) -> u64 {
     let running = serve_edited(edits);
