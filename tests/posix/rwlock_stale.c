@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A new read-write lock at the address of one whose readers have ended, or stayed in the parent of a fork: it is free.
- * Readers of a busy lock stand in a table beside it (sync/readers.h), which a new lock at that address must not find. */
+ * Readers of a busy lock stand in a table beside it (sync/readers.h), where a new lock at that address must not find
+ * them. */
 #include "tests/posix/posix.h"
 
 #define READ 0x10000000u /* sync/rwlock.h */

@@ -147,7 +147,7 @@ impl Server<'_> {
             Parsed::Invalid(errno) => Err(errno),
             Parsed::Complete(Message::Status) => self.answer_status(&client, None),
             // The other answers carry a descriptor.
-            Parsed::Complete(_) if !users.unread.has_room(client.uid) => Err(Errno::EBUSY),
+            Parsed::Complete(_) if !users.unread.may_have_more(client.uid) => Err(Errno::EBUSY),
             Parsed::Complete(Message::List) => {
                 if users.rates.allow(client.uid, LIST_PRICE, Instant::now()) {
                     let list = self.list();

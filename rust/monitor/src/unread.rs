@@ -53,7 +53,7 @@ impl Unread {
     }
 
     /// May this user be sent another descriptor?
-    pub fn has_room(&mut self, uid: u32) -> bool {
+    pub fn may_have_more(&mut self, uid: u32) -> bool {
         let Some(ends) = self.ends.get_mut(&uid) else {
             return true;
         };
@@ -124,17 +124,17 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_room_again_when_an_answer_is_read_or_dropped() {
+    fn a_user_may_have_more_when_an_answer_is_read_or_dropped() {
         let mut unread = Unread::within(3 * SHARE_OF_ONE_USER);
         let mut clients: Vec<_> = (0..3).map(|_| answered(&mut unread, 1)).collect();
-        assert!(!unread.has_room(1));
-        assert!(unread.has_room(2));
+        assert!(!unread.may_have_more(1));
+        assert!(unread.may_have_more(2));
         clients[1].read_exact(&mut [0]).unwrap();
-        assert!(unread.has_room(1));
+        assert!(unread.may_have_more(1));
         clients.push(answered(&mut unread, 1));
-        assert!(!unread.has_room(1));
+        assert!(!unread.may_have_more(1));
         clients.pop();
-        assert!(unread.has_room(1));
+        assert!(unread.may_have_more(1));
     }
 
     #[test]
