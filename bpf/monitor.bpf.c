@@ -224,8 +224,8 @@ static __always_inline __u32 count_as(struct fg_thread_record *thread, struct ta
 }
 
 /* The counter has risen from 0: the locks block. Of two CPUs that move it at once, the second may hide the first's
- * time from the sum, but never adds time in which the counter was 0. The time may then be 0 while the counter is not, or
- * the other way round: its readers look at the counter, too. */
+ * time from the sum, but never adds time in which the counter was 0. The time may then be 0 while the counter is not,
+ * or the other way round: its readers look at the counter, too. */
 static __always_inline void begin_blocking(struct moment *at)
 {
 	__sync_fetch_and_add(&at->page->mode_transitions, 1);

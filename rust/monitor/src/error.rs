@@ -113,8 +113,8 @@ impl Error {
             }
             Error::Bpf { source, .. } => probe::advice_for_errno(source.raw_os_error()?)?.into(),
             Error::Detached => {
-                "find out what detaches BPF programs here (`bpftool link` lists what is attached), and start the monitor \
-                 again".into()
+                "find out what detaches BPF programs here (`bpftool link` lists what is attached), and start the \
+                 monitor again".into()
             }
             Error::AlreadyListening(name) => format!("use that monitor, or choose another socket than {name}"),
             Error::NotListening(_) => "start one with `flexguard monitor`".into(),

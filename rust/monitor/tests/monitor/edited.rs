@@ -84,7 +84,8 @@ fn preempted_after_exec(edits: &[(&str, &str)]) -> u64 {
     running.stats().preempted_holders
 }
 
-/// fg_age looks at a thread, which may run and be counted anew before it is taken out of the counter. Here it always has.
+/// fg_age looks at a thread, which may run and be counted anew before it is taken out of the counter. Here it always
+/// has.
 #[test]
 fn who_has_run_while_its_age_was_looked_at_stays_counted() {
     const RAN: (&str, &str) = (
@@ -124,8 +125,8 @@ fn aged_in_three_seconds(edits: &[(&str, &str)]) -> u64 {
     after.aged
 }
 
-/// Once a process has asked for the ends of its slices, a bystander is not looked up at each switch to it. Here the kernel
-/// half counts the look-ups for processes that have no storage.
+/// Once a process has asked for the ends of its slices, a bystander is not looked up at each switch to it. Here the
+/// kernel half counts the look-ups for processes that have no storage.
 #[test]
 fn ends_of_slices_cost_a_bystander_no_look_up() {
     const COUNTED: (&str, &str) = (
