@@ -21,7 +21,8 @@ const MOST_OF_ONE_USER: usize = 1024;
 /// Of the descriptors that this process may have, those of one user are a quarter at most, and those of all a half.
 const SHARE_OF_ONE_USER: usize = 4;
 const SHARE_OF_ALL: usize = 2;
-/// Between searches for answers that were read.
+/// So few are looked at whenever the server wakes, more of them once in a while.
+const FEW: usize = 64;
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
 nix::ioctl_read_bad!(bytes_unread, libc::TIOCOUTQ, libc::c_int);
@@ -65,8 +66,7 @@ impl Unread {
 
     /// An answer went over this connection. To the client it looks as if the server had closed its end.
     pub fn keep(&mut self, uid: u32, end: UnixStream) {
-        let all: usize = self.ends.values().map(Vec::len).sum();
-        if all >= self.most || !is_unread(&end) {
+        if self.all() >= self.most || !is_unread(&end) {
             return hang_up(end);
         }
         let _ = end.shutdown(Shutdown::Both);
@@ -75,9 +75,13 @@ impl Unread {
 
     /// Lets go of the answers that were read, where it is time to.
     pub fn look_now_and_then(&mut self) {
-        if self.searched.elapsed() >= SEARCH_INTERVAL {
+        if self.all() <= FEW || self.searched.elapsed() >= SEARCH_INTERVAL {
             self.look();
         }
+    }
+
+    fn all(&self) -> usize {
+        self.ends.values().map(Vec::len).sum()
     }
 
     /// Lets go of the answers that were read.
@@ -151,6 +155,6 @@ mod tests {
     fn all_users_together_leave_descriptors_for_others() {
         let mut unread = Unread::within(16);
         let _clients: Vec<_> = (0..9).map(|uid| answered(&mut unread, uid)).collect();
-        assert_eq!(unread.ends.values().map(Vec::len).sum::<usize>(), 8);
+        assert_eq!(unread.all(), 8);
     }
 }
