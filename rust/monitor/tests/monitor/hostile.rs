@@ -310,12 +310,12 @@ fn a_user_who_reads_no_answers_is_refused_and_no_other_user_is() {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let most = UNREAD.min(soft as usize / 4);
     assert!(hard as usize > most + 100, "too few open files");
-    let mut greedy = running.helper(&format!("unread {NOBODY}"));
-    assert_eq!(greedy.hear(), format!("{most} {}", libc::EBUSY));
-    assert_refusal_logged(greedy.pid(), NOBODY, Errno::EBUSY);
+    let mut hoarder = running.helper(&format!("unread {NOBODY}"));
+    assert_eq!(hoarder.hear(), format!("{most} {}", libc::EBUSY));
+    assert_refusal_logged(hoarder.pid(), NOBODY, Errno::EBUSY);
     assert_eq!(running.status_of(&registration(-128, &[])), 0);
-    greedy.go();
-    assert_eq!(greedy.hear(), "0", "it has room again");
+    hoarder.go();
+    assert_eq!(hoarder.hear(), "0", "it may have more again");
 }
 
 /// Open files of a monitor that has few. It keeps fifty ends of unread answers, so more than a hundred go untold.
@@ -336,7 +336,7 @@ fn a_monitor_that_may_send_no_more_descriptors_refuses_and_says_why() {
     }
     let mut monitor = Helper::start("few-files", "");
     let socket = monitor.hear();
-    let mut greedy = vec![];
+    let mut hoarder = vec![];
     for (uid, status) in [
         (65531, libc::EBUSY),
         (65532, libc::EBUSY),
@@ -345,11 +345,11 @@ fn a_monitor_that_may_send_no_more_descriptors_refuses_and_says_why() {
         let mut one = Helper::start(&format!("unread {uid}"), &socket);
         let said = one.hear();
         assert!(said.ends_with(&format!(" {status}")), "{uid}: {said}");
-        greedy.push(one);
+        hoarder.push(one);
     }
-    for one in &mut greedy {
+    for one in &mut hoarder {
         one.go();
-        assert_eq!(one.hear(), "0", "there is room again");
+        assert_eq!(one.hear(), "0", "they may have more again");
     }
 }
 
