@@ -8,20 +8,6 @@
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 
-/* Runs `child` in a child, which must end well; the parent goes on at once. */
-static pid_t fork_off(void (*child)(void))
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		alarm(WATCHDOG_SECONDS);
-		child();
-		_exit(0);
-	}
-	return pid;
-}
-
 static long counter;
 
 static void *count(void *arg)

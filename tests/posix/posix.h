@@ -155,6 +155,26 @@ static inline void reap(pid_t pid)
 	CHECK_IS(status, 0);
 }
 
+/* Runs `child` in a child, which must end well; the parent goes on at once, and reaps it later. */
+static inline pid_t fork_off(void (*child)(void))
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm(WATCHDOG_SECONDS);
+		child();
+		_exit(0);
+	}
+	return pid;
+}
+
+/* The same; the parent waits for its end. */
+static inline void in_child(void (*child)(void))
+{
+	reap(fork_off(child));
+}
+
 #define LONG_WAIT (60 * 1000000000l)
 
 static inline void init_kind(pthread_mutex_t *m, int kind)

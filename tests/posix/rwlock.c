@@ -300,19 +300,6 @@ static void unlocked_elsewhere(void)
 	}
 }
 
-static void in_child(void (*child)(void))
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		alarm(WATCHDOG_SECONDS);
-		child();
-		_exit(0);
-	}
-	reap(pid);
-}
-
 static void use_it(void)
 {
 	ok(pthread_rwlock_unlock(&l));

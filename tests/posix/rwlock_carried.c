@@ -62,19 +62,6 @@ static void *write_it(void *arg)
 	return arg;
 }
 
-static void in_child(void (*child)(void))
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		alarm(WATCHDOG_SECONDS);
-		child();
-		_exit(0);
-	}
-	reap(pid);
-}
-
 int main(void)
 {
 	pthread_t other = check_thread(write_it, NULL);

@@ -78,19 +78,6 @@ static void works(void)
 	is_free();
 }
 
-static void in_child(void (*child)(void))
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		alarm(WATCHDOG_SECONDS);
-		child();
-		_exit(0);
-	}
-	reap(pid);
-}
-
 static void initialised(void)
 {
 	ok(pthread_rwlock_init(&l, NULL));

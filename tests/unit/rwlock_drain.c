@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "runtime/clock.h"
 #include "sync/rwlock.h"
 #include "tests/check.h"
 
@@ -11,15 +12,9 @@
 
 static struct fgi_rwlock l;
 
-static struct timespec in_ms(long ms)
+static struct timespec in_ms(uint64_t ms)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
+	return fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + ms * 1000000);
 }
 
 static uint64_t *a_reader_stands_there(void)
