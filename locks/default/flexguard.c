@@ -6,9 +6,9 @@
  *   word            meaning                                               left by
  *   0               free                                                  any thread's compare-and-swap -> tid
  *   tid             held                                                  the release -> 0
- *   ... | DEMAND    while the lock is free it is for one thread: for the  that thread's compare-and-swap, or that of
- *                   head waiter, or for the owner that has just got a     another that has stood back for GRACE looks,
- *                   lease of a hot lock                                   or the head waiter that gives up
+ *   ... | DEMAND    while the lock is free it is for the head waiter      that thread's compare-and-swap, or that of
+ *                                                                         another that has stood back for GRACE looks,
+ *                                                                         or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
  *                   one if that is useful                                 watcher, or the release that wakes one
  *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
@@ -84,13 +84,13 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #ifndef FGI_LONG_WAIT_NS
 #define FGI_LONG_WAIT_NS 1000000u
 #endif
-#define LEASE_US 50u     /* for so long a hot lock stays with its owner, */
-#define RESERVED 16u     /* and for its first sections nobody else's compare-and-swap can take it */
+#define LEASE_US 50u     /* for so long a hot lock stays with its owner */
 #define FIRST_PAUSES 4u  /* between two looks at the word, */
 #define LAST_PAUSES 256u /* and while the lock is hot */
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
+#define IN_VAIN 4u       /* without a monitor: so many waits have spun in vain; one that has not halves the number */
 #define CLOCKS 16u       /* a parked waiter's clock, a timeout of its sleep: a LONG_WAIT for each parked, at most 16 */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
@@ -163,7 +163,6 @@ struct wait {
 	bool looked;                   /* this is not its first look */
 	bool hot;                      /* the lock is, at the last look */
 	bool head;                     /* the head waiter */
-	bool due;                      /* takes the lock between two sections of its owner, unless the lock is hot */
 	bool woken;                    /* it was parked, and its turn has come */
 	bool stuck;                    /* nothing has moved while it slept */
 	bool real_time;
@@ -233,7 +232,7 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->awake = w->now;
 	w->yields = 0;
 	w->pauses = FIRST_PAUSES;
-	w->due = w->woken = true;
+	w->woken = true;
 	if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters))) /* a CPU may idle for the next one, too */
 		fg_fetch_or_relaxed(&l->word, PARKED);
 	if (w->hot)
@@ -271,13 +270,19 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 }
 
 /* Without a monitor: has it spun for about what a sleep costs? Or does the lock stand still for longer than its owners
- * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. */
+ * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. A thread that
+ * has spun in vain lately parks at a lock that does not move, but for one try in 16. */
 static bool has_spun(const struct wait *w)
 {
-	const struct fgi_pace *p = fgi_pace();
+	struct fgi_pace *p = fgi_pace();
 	uint64_t still = w->now - (w->moved_at > w->awake ? w->moved_at : w->awake);
+	bool spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS ||
+	            (p->period[p->hot] && still > 2u * p->period[p->hot]) ||
+	            (p->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
 
-	return w->now - w->awake >= FGI_SPIN_UNMONITORED_NS || (p->period[p->hot] && still > 2u * p->period[p->hot]);
+	if (spun && p->in_vain < 2 * IN_VAIN)
+		p->in_vain++;
+	return spun;
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? */
@@ -289,7 +294,7 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		stop_watching(l, w);
 		park(l, w, !monitored || w->real_time);
 		rise(l, w);
-	} else if (monitored && !fgi_others_compete(w->now) && !(w->head && w->hot)) {
+	} else if (monitored && !fgi_others_compete(w->now) && !(w->head && !fgi_preempted_cs())) {
 		fgi_yield(w->now);
 		skip_moves(l, w);
 	}
@@ -310,8 +315,8 @@ static int give_up(struct fg_lock *l, struct wait *w)
 	return ETIMEDOUT;
 }
 
-/* The word is free, and has moved so often since the last look. May the waiter take it? A lock that has moved has an
- * owner that is about to come back. */
+/* The word is free, and has moved so often since the last look. May the waiter take it? A hot lock that has moved has
+ * an owner that is about to come back. */
 static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uint32_t moved)
 {
 	if (!w->looked)
@@ -321,20 +326,20 @@ static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uin
 		fgi_spin_yield(); /* the head waiter may be queued behind this thread */
 	if (w->head || w->stood_back > GRACE)
 		return true;
-	return !(word & DEMAND) && ((w->due && !w->hot) || w->stood_back);
+	if (word & DEMAND)
+		return false;
+	return w->stood_back || !(w->hot || (!w->woken && fgi_hot(fg_load_relaxed(&l->waiters))));
 }
 
 static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 {
-	bool leased = w->head && w->hot;
-
 	stop_watching(l, w); /* first, so that flags_of does not count on it */
-	if (!take(l, word, flags_of(l, word) | (leased ? DEMAND : 0)))
+	if (!take(l, word, flags_of(l, word)))
 		return false;
-	if (leased)
-		fgi_pace()->reserved = RESERVED;
 	if (w->began)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
+	if (w->began && !w->woken)
+		fgi_pace()->in_vain /= 2;
 	if (w->head && !w->hot)
 		begin_turn(l, w->now);
 	return true;
@@ -350,10 +355,9 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 	} else if (moved) {
 		w->moved_at = w->now;
 	}
-	w->due = lease_is_over(l, w->now);
 	w->hot = is_hot(l);
 	if (!w->head && !(word & DEMAND) &&
-	    ((w->hot && w->due) || (w->now - w->began > FGI_LONG_WAIT_NS && turn_is_over(l, w->now))))
+	    ((w->hot && lease_is_over(l, w->now)) || (w->now - w->began > FGI_LONG_WAIT_NS && turn_is_over(l, w->now))))
 		w->head = fg_cas_relaxed(&l->word, word, word | DEMAND) == word;
 }
 
@@ -413,26 +417,9 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return false;
 }
 
-/* In the first sections of a lease: the last owner is just coming back, and would find the lock free between two
- * sections as often as not. */
-static bool take_reserved(struct fg_lock *l)
-{
-	uint32_t word = fg_load_acquire(&l->word), left = fgi_pace()->reserved - 1u;
-
-	fgi_pace()->reserved = 0; /* it is not, while this runs: a signal handler may want the lock, too */
-	if (!is_free(word) || !(word & DEMAND) || !take(l, word, flags_of(l, word) | (left ? DEMAND : 0)))
-		return false;
-	fgi_pace()->reserved = (uint8_t)left;
-	return true;
-}
-
 /* It was not free. Called, as `wake` is, by runtime/api/mutex.c, too, whose fast path programs compile in. */
 __attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_spin_budget *deadline)
 {
-	struct fgi_pace *pace = fgi_pace();
-
-	if (pace->reserved && pace->lock == (uintptr_t)l && take_reserved(l))
-		return 0;
 	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC));
 	return slow(l, deadline);
 }

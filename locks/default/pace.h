@@ -23,7 +23,7 @@ struct fgi_pace {
 	uint32_t ops;       /* the lock's count then, */
 	uint16_t period[2]; /* what was measured, in ns: of the lock when it is not hot, and when it is; 0: not known */
 	uint8_t hot;        /* whether it was hot when this measurement began */
-	uint8_t reserved;   /* for so many sections more the lock is reserved for the thread (flexguard.c) */
+	uint8_t in_vain;    /* waits that have spun in vain lately, of whatever lock (flexguard.c) */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct fgi_pace) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
 
@@ -107,7 +107,6 @@ static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t 
 	p->since = (uint32_t)now;
 	p->ops = fg_load_relaxed(ops_of);
 	p->hot = hot;
-	p->reserved = 0;
 }
 
 #endif

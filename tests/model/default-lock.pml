@@ -35,7 +35,6 @@
 #ifndef COUNTED
 #define COUNTED 7
 #endif
-#define RESERVED 2
 
 /* The word. */
 #define OWNER 7
@@ -54,7 +53,7 @@ byte ops;                      /* those that have read the present value */
 byte inside;   /* the critical section: a number */
 byte ended;    /* those that will not come again */
 bit releasing; /* the owner's CPU is between the load and the store of the release */
-bit adrift;    /* the word's DEMAND may be nobody's: a lease's, or one that a release has brought back */
+bit adrift;    /* the word's DEMAND may be nobody's: a release has brought it back */
 byte waiting;  /* those in `contended` */
 
 #define ALL ((1 << THREADS) - 1)
@@ -107,7 +106,6 @@ inline wake_one()
 active [THREADS] proctype thread()
 {
 	byte found, flags; /* the word as it was loaded, and the flags that are to be stored */
-	byte reserved;     /* in C it is in the thread block */
 	byte kind, sweeps;
 	bit timed, head, watching, stood_back;
 	bit joined, beside_watcher, clock, useful, needed;
@@ -126,9 +124,9 @@ idle:
 			if
 			:: word == 0 -> ended = ended | ME; goto out
 			:: word != 0 ->
-				/* No flag stays if threads keep acquiring. First it may begin a lease. */
+				/* No flag stays if threads keep acquiring. */
 				sweeps++;
-				assert(sweeps <= RESERVED + 2);
+				assert(sweeps <= 1);
 				goto lock
 			fi
 		fi
@@ -160,30 +158,7 @@ lock:
 	atomic {
 		if
 		:: word == 0 -> take(0); goto owner
-		:: word != 0 && reserved -> goto take_reserved
-		:: word != 0 -> reserved = 0; goto slow /* its thread has looked at another lock since */
-		fi
-	}
-
-	/* The flags are computed between the load of the word and the compare-and-swap. */
-take_reserved:
-	atomic {
-		found = word;
-#ifndef DEFECT_RESERVED_UNCHECKED
-		if
-		:: is_free(found) && (found & DEMAND)
-		:: !is_free(found) || !(found & DEMAND) -> found = 0; reserved = 0; goto slow
-		fi
-#endif
-	}
-	atomic {
-		reserved--;
-		flags = flags_of | (reserved -> DEMAND : 0)
-	}
-	atomic {
-		if
-		:: word == found -> take(flags); goto owner
-		:: word != found -> found = 0; flags = 0; reserved = 0
+		:: word != 0 -> goto slow
 		fi
 	}
 
@@ -225,13 +200,7 @@ take_after_waiting:
 #endif
 		watching = 0
 	}
-	atomic {
-		flags = flags_of;
-		if
-		:: MONITOR && head -> flags = flags | DEMAND /* a lease */
-		:: true
-		fi
-	}
+	flags = flags_of; /* between the load of the word and the compare-and-swap */
 #ifdef DEFECT_PLAIN_TAKE
 	found = (word == found -> found : OWNER);
 #endif
@@ -242,8 +211,6 @@ take_after_waiting:
 #else
 		:: word == found ->
 #endif
-			reserved = (flags & DEMAND -> RESERVED : 0);
-			adrift = (flags & DEMAND) != 0;
 			take(flags);
 			goto owner
 		:: else -> found = 0; flags = 0; if :: goto slow :: MONITOR -> goto park fi

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The default lock with a longer LONG_WAIT and counted wake-ups; the pages of some monitors; the lock of a test. */
+/* The default lock with a longer LONG_WAIT, counted wake-ups and yields; the pages of some monitors; the lock of a
+ * test. */
 #ifndef FG_TESTS_COUNTED_LOCK_H
 #define FG_TESTS_COUNTED_LOCK_H
 
+#include <sched.h>
 #include <stdint.h>
 
 #include "runtime/futex.h"
 
-static uint32_t wakes, woken;
+static uint32_t wakes, woken, yields;
+
+static inline int yield_and_count(void)
+{
+	__atomic_fetch_add(&yields, 1, __ATOMIC_RELAXED);
+	return sched_yield();
+}
 
 /* Counts the lock's wake-ups, and the threads that they wake. */
 static inline int wake_and_count(uint32_t *word, int n)
@@ -22,7 +30,9 @@ static inline int wake_and_count(uint32_t *word, int n)
 /* Long enough for a test to see what a waiter does before a LONG_WAIT has passed. */
 #define FGI_LONG_WAIT_NS 20000000u
 #define fgi_futex_wake wake_and_count
+#define sched_yield yield_and_count
 #include "tests/unit/crowd.h"
+#undef sched_yield
 #undef fgi_futex_wake
 
 #define GIVES_UP_US (4 * FGI_LONG_WAIT_NS / 1000)

@@ -258,9 +258,78 @@ static void test_demand_is_respected(void)
 {
 	begin(NULL);
 	CHECK(looks_until_taken((struct wait){0}) == GRACE + 1);
-	CHECK(looks_until_taken((struct wait){.looked = true, .due = true}) == GRACE);
 	CHECK(looks_until_taken((struct wait){.looked = true, .hot = true}) == GRACE);
 	CHECK(looks_until_taken((struct wait){.looked = true, .head = true}) == 0);
+	finish();
+}
+
+/* May a waiter take the free lock that has moved since its last look? */
+static bool may_take_moved(uint32_t hot, struct wait w)
+{
+	lock.waiters = hot;
+	w.looked = true;
+	return may_take(&lock, &w, 0, 1);
+}
+
+static void test_hot_lock_is_left_to_its_owner(void)
+{
+	begin(NULL);
+	CHECK(may_take_moved(0, (struct wait){0}));
+	CHECK(!may_take_moved(FGI_HOT, (struct wait){0}));
+	CHECK(!may_take_moved(FGI_HOT, (struct wait){.hot = true}));
+	CHECK(!may_take_moved(FGI_HOT, (struct wait){.hot = true, .woken = true}));
+	CHECK(may_take_moved(FGI_HOT, (struct wait){.woken = true}), "without a monitor");
+	lock.waiters = 0;
+	finish();
+}
+
+/* How often a waiter that looks at the clock beside this monitor yields its CPU. */
+static uint32_t yields_of(const struct fg_shared *page, struct wait w)
+{
+	uint32_t before;
+
+	begin(page);
+	w.now = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
+	before = yields;
+	give_way(&lock, &w, fgi_self());
+	before = yields - before;
+	finish();
+	return before;
+}
+
+/* Between many waiters that yield, one that does would wait for all of them, with the lock free and demanded. */
+static void test_head_waiter_keeps_its_cpu(void)
+{
+	CHECK(yields_of(&quiet, (struct wait){0}) == 1);
+	CHECK(yields_of(&quiet, (struct wait){.head = true}) == 0);
+	CHECK(yields_of(&preempted, (struct wait){.head = true}) == 1, "the owner may be queued behind it");
+}
+
+/* Without a monitor a thread has waited for a lock that stands still. Does it park after this time? */
+static bool parks_after(uint32_t ns, uint32_t ops, uint8_t in_vain)
+{
+	struct wait w = {.now = 1000000 + ns, .awake = 1000000, .moved_at = 1000000, .ops = ops};
+
+	*fgi_pace() = (struct fgi_pace){.in_vain = in_vain};
+	return has_spun(&w);
+}
+
+static void test_spins_less_in_vain(void)
+{
+	struct wait w = {.began = 1, .looked = true};
+
+	CHECK(!parks_after(2000, 1, 0) && !parks_after(2000, 1, IN_VAIN - 1));
+	CHECK(parks_after(2000, 1, IN_VAIN));
+	CHECK(!parks_after(2000, 16, IN_VAIN), "one in 16 tries again");
+	CHECK(!parks_after(1000, 1, 2 * IN_VAIN), "it looks for a moment");
+	CHECK(parks_after(FGI_SPIN_UNMONITORED_NS, 16, 0) && fgi_pace()->in_vain == 1);
+	for (uint32_t i = 0; i < 3 * IN_VAIN; i++)
+		parks_after(FGI_SPIN_UNMONITORED_NS, 16, fgi_pace()->in_vain);
+	CHECK(fgi_pace()->in_vain == 2 * IN_VAIN);
+	begin(NULL);
+	fgi_pace()->in_vain = 2 * IN_VAIN;
+	CHECK(take_after_waiting(&lock, &w, 0) && fgi_pace()->in_vain == IN_VAIN, "it has not spun in vain");
+	fgi_unlock(&lock);
 	finish();
 }
 
@@ -458,68 +527,6 @@ static void test_give_up_at_release(void)
 	}
 }
 
-/* ---- the beginning of a lease ----------------------------------------------------------------------------------- */
-
-/* This thread was the head waiter of a hot lock. */
-static void begin_lease(void)
-{
-	struct wait w = {.head = true, .hot = true, .looked = true};
-
-	begin(&quiet);
-	fgi_pace()->lock = (uintptr_t)&lock;
-	lock.word = DEMAND;
-	CHECK(take_after_waiting(&lock, &w, DEMAND));
-	CHECK(lock.word == (fgi_self() | DEMAND), "word %#x", lock.word);
-}
-
-/* Unlocks and locks again. Returns whether the lock is still reserved. */
-static bool again(void)
-{
-	uint32_t before = lock.word & DEMAND;
-
-	fgi_unlock(&lock);
-	CHECK(lock.word == before, "word %#x", lock.word);
-	fgi_lock(&lock);
-	CHECK((lock.word & ~DEMAND) == fgi_self(), "word %#x", lock.word);
-	return lock.word & DEMAND;
-}
-
-static void test_lease_is_reserved(void)
-{
-	begin_lease();
-	for (uint32_t i = 1; i < RESERVED; i++)
-		CHECK(again(), "after %u sections it is not reserved any more", i);
-	CHECK(!again() && !again(), "it is reserved for longer");
-	fgi_unlock(&lock);
-	finish();
-}
-
-/* A flag that a waiter has set meanwhile stays. */
-static void test_reserved_keeps_flags(void)
-{
-	begin_lease();
-	lock.waiters += FGI_NEEDY;
-	lock.word |= NEEDY;
-	fgi_unlock(&lock);
-	fgi_lock(&lock);
-	CHECK(lock.word == (fgi_self() | DEMAND | NEEDY), "word %#x", lock.word);
-	lock.waiters -= FGI_NEEDY;
-	fgi_unlock(&lock);
-	finish();
-}
-
-/* The owner does not come back to what is reserved for it: another gets it nevertheless, and no reservation. */
-static void test_lease_is_abandoned(void)
-{
-	begin_lease();
-	fgi_unlock(&lock);
-	CHECK(lock.word == DEMAND);
-	start(0, 0);
-	check_join(waiters[0].thread);
-	CHECK(lock.word == 0, "word %#x", lock.word);
-	finish();
-}
-
 /* ---- an unlock by another thread -------------------------------------------------------------------------------- */
 
 static void *only_locks(void *unused)
@@ -561,15 +568,15 @@ int main(int argc, char **argv)
 	if (argc == 1)
 		test_real_time();
 	test_demand_is_respected();
+	test_hot_lock_is_left_to_its_owner();
+	test_head_waiter_keeps_its_cpu();
+	test_spins_less_in_vain();
 	test_nobody_comes();
 	test_stopped_waiter();
 	test_handler_waits_for_the_same();
 	test_head_gives_up();
 	test_parked_give_up();
 	test_give_up_at_release();
-	test_lease_is_reserved();
-	test_reserved_keeps_flags();
-	test_lease_is_abandoned();
 	test_foreign_unlock();
 	return 0;
 }

@@ -117,7 +117,7 @@ impl Contention {
 
     /// The locks that a subject stands for.
     fn locks_of(&self, subject: &Subject, known: &[Lock]) -> failure::Result<Vec<String>> {
-        let group = ["all", "peers"].contains(&subject.lock.as_str());
+        let group = ["all", "peers", "constants"].contains(&subject.lock.as_str());
         if self.demanding || group {
             return worker::resolve(known, std::slice::from_ref(&subject.lock));
         }

@@ -31,6 +31,8 @@ const PEER: &str = "peer";
 
 /// Of locks of ours with other constants: nothing but their names stands for them.
 const VARIANT: &str = "variant";
+/// The default lock with another value of a constant.
+const CONSTANT: &str = "constant";
 
 pub fn find(prefix: &Prefix) -> Result<PathBuf> {
     let worker = prefix.worker();
@@ -65,16 +67,17 @@ pub fn locks(prefix: &Prefix, worker: &Path) -> Result<Vec<Lock>> {
 }
 
 /// The locks named, each once; `all` stands for posix and every lock of the index that this machine has what it needs
-/// for, `peers` for those of others.
+/// for, `peers` for those of others, `constants` for the default lock with other constants (`make workers CONSTANTS=ON`).
 pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
     let mut chosen: Vec<String> = Vec::new();
     for name in names {
         let picked: Vec<&str> = match name.as_str() {
-            "all" => by_class(known, |class| ![PEER, VARIANT].contains(&class))
+            "all" => by_class(known, |class| ![PEER, VARIANT, CONSTANT].contains(&class))
                 .into_iter()
                 .filter(|name| usable(known, name))
                 .collect(),
             "peers" => by_class(known, |class| class == PEER),
+            "constants" => by_class(known, |class| class == CONSTANT),
             name => {
                 let lock = locks::find(known, name)?;
                 lock.demand()?;
@@ -421,6 +424,7 @@ mod tests {
             lock("a", "spin"),
             lock("absl", "peer"),
             lock("a-30", "variant"),
+            lock("b-7", "constant"),
         ];
         let resolve = |names: &[&str]| {
             resolve(
@@ -431,6 +435,7 @@ mod tests {
         assert_eq!(resolve(&["a", "all"]).unwrap(), ["a", "posix"]);
         assert_eq!(resolve(&["peers", "a"]).unwrap(), ["absl", "a"]);
         assert_eq!(resolve(&["a-30"]).unwrap(), ["a-30"]);
+        assert_eq!(resolve(&["constants", "a"]).unwrap(), ["b-7", "a"]);
         assert!(resolve(&["b"]).is_err());
     }
 }

@@ -13,10 +13,9 @@ const LOCK: &str = "locks/default/flexguard.c";
 /// What CMake compiles the runtime with, one option a line.
 const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
-const SMALLER: [[&str; 2]; 3] = [
+const SMALLER: [[&str; 2]; 2] = [
     ["#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
     ["#define GRACE 8u", "#define GRACE 1u"],
-    ["#define RESERVED 16u", "#define RESERVED 2u"],
 ];
 
 /// Writes the lock with smaller constants to where `#include` finds it first.

@@ -96,7 +96,6 @@ unsafe extern "C-unwind" {
     fn fgo_unlock(o: *mut Object);
     fn fgo_timedlock(o: *mut Object) -> i32;
     fn fgo_trylock(o: *mut Object) -> bool;
-    fn fgo_begin_lease(o: *mut Object) -> bool;
 }
 
 /// A lock of C, in a model.
@@ -132,12 +131,6 @@ impl Lock {
     pub fn try_lock(self) -> bool {
         // SAFETY: as above.
         unsafe { fgo_trylock(self.0) }
-    }
-
-    /// Gets the new lock as the head waiter of a hot lock does.
-    pub fn begin_lease(self) {
-        // SAFETY: as above.
-        assert!(unsafe { fgo_begin_lease(self.0) }, "it was free");
     }
 
     /// How often `touch` was called. For when all others have ended.

@@ -148,13 +148,3 @@ int fgo_timedlock(struct fgo *o)
 {
 	return fgi_timedlock(&o->lock, CLOCK_MONOTONIC, &(struct timespec){0});
 }
-
-/* The lock is as good as new; the caller gets it as the head waiter of a hot lock does. */
-bool fgo_begin_lease(struct fgo *o)
-{
-	struct wait w = {.head = true, .hot = true, .looked = true};
-
-	fgi_pace()->lock = (uintptr_t)&o->lock;
-	fg_store_relaxed(&o->lock.word, DEMAND);
-	return take_after_waiting(&o->lock, &w, DEMAND);
-}

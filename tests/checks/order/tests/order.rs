@@ -166,17 +166,6 @@ fn try_lock(lock: Lock) {
     assert!(lock.touched() >= 2);
 }
 
-/// The first sections of a lease, beside a waiter.
-fn lease(lock: Lock) {
-    lock.begin_lease();
-    let other = spawn(2, move || section(lock));
-    lock.touch();
-    lock.unlock();
-    (0..2).for_each(|_| section(lock));
-    join([other]);
-    assert_eq!(lock.touched(), 4);
-}
-
 const TWO: Scenario = scenario(UNMONITORED, two);
 const THREE: Scenario = scenario(UNMONITORED, three);
 const FOUR: Scenario = scenario(UNMONITORED, four);
@@ -187,7 +176,6 @@ const THREE_ASLEEP: Scenario = with_clocks(ASLEEP, three);
 const THREE_IDLE: Scenario = with_clocks(IDLE, three);
 const TWO_HOT: Scenario = with_clocks(HOT, two);
 const THREE_HOT: Scenario = with_clocks(HOT, three);
-const LEASE: Scenario = scenario(REAL_TIME, lease);
 
 // ---- what must hold
 
@@ -214,7 +202,6 @@ holds! {
     three_idle: THREE_IDLE, 1;
     two_hot: TWO_HOT, 1;
     three_hot: THREE_HOT, 1;
-    lease: LEASE, 1;
 }
 
 // ---- what must be found
@@ -255,7 +242,6 @@ const COUNTS: &[Defect] = &[
     weak(c"fgi_leave", Op::Sub, Relaxed),
     weak(c"park", Op::Cas, Relaxed),
     weak(c"slow", Op::Load, Relaxed),
-    weak(c"take_reserved", Op::Load, Relaxed),
 ];
 
 mod spare {
@@ -279,6 +265,5 @@ mod spare {
         three_asleep: THREE_ASLEEP, 1;
         three_idle: THREE_IDLE, 1;
         three_hot: THREE_HOT, 1;
-        lease: LEASE, 1;
     }
 }
