@@ -277,8 +277,8 @@ static bool has_spun(const struct wait *w)
 	struct fgi_pace *p = fgi_pace();
 	uint64_t still = w->now - (w->moved_at > w->awake ? w->moved_at : w->awake);
 	bool spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS ||
-	            (p->period[p->hot] && still > 2u * p->period[p->hot]) ||
-	            (p->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
+		    (p->period[p->hot] && still > 2u * p->period[p->hot]) ||
+		    (p->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
 
 	if (spun && p->in_vain < 2 * IN_VAIN)
 		p->in_vain++;
