@@ -65,12 +65,12 @@ static void wait_cancellable(struct wait *w)
 	pthread_setcanceltype(w->cancel_type, NULL);
 }
 
-static int take_mutex(const struct wait *w)
+static int take_mutex(struct wait *w)
 {
 	int error = fgi_mutex_lock(w->node.mutex);
 
-	if (w->node.in_flight)
-		fgi_mutex_arrived(w->node.mutex);
+	if (w->node.late || w->node.in_flight)
+		fgi_mutex_arrived(&w->node);
 	return error;
 }
 
@@ -81,7 +81,7 @@ static void cancelled(void *arg)
 	struct wait *w = arg;
 
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
-	if (fgi_waitq_leave(&w->node) == FGI_SIGNALLED)
+	if (fgi_waitq_leave(&w->node) != FGI_LEFT && w->node.grant == FGI_SIGNALLED)
 		fgi_waitq_pass(w->node.cond); /* C4 */
 	take_mutex(w);
 	pthread_setcanceltype(w->cancel_type, NULL);
@@ -116,8 +116,8 @@ int fgi_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 	}
 	wait_or_die(&w);
 	if (!fgi_waiter_granted(&w.node) && fgi_waitq_leave(&w.node) == FGI_LEFT)
-		result = ETIMEDOUT;
-	fgi_awake_end(&w.awake, w.slept, w.node.granted_ns);
+		result = abs ? ETIMEDOUT : 0; /* without a deadline: in the child of a fork */
+	fgi_awake_end(&w.awake, w.slept, fgi_waiter_granted(&w.node) ? w.node.granted_ns : 0);
 	error = take_mutex(&w);
 	return error ? error : result;
 }
@@ -215,5 +215,5 @@ EXPORT int pthread_cond_destroy(pthread_cond_t *cond)
 {
 	if (shared(cond))
 		return fgi_real()->cond_destroy(cond);
-	return fgi_waitq_busy(cond) ? EBUSY : 0;
+	return fgi_waitq_busy(fgi_waitq_of(cond)) ? EBUSY : 0;
 }

@@ -21,7 +21,7 @@ EXPORT int fgi_old_cond_init(pthread_cond_t *cond, const pthread_condattr_t *att
 OLD(destroy);
 EXPORT int fgi_old_cond_destroy(pthread_cond_t *cond)
 {
-	return fgi_waitq_busy(cond) ? EBUSY : 0;
+	return fgi_waitq_busy(fgi_waitq_of(cond)) ? EBUSY : 0;
 }
 
 OLD(wait);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pthread_mutex_*: glibc's mutex kinds around FGI_LOCK_FILE's lock. docs/design/interposer.md has the state tables and
- * the rules M1 to M5. A normal mutex is one branch and the inlined lock; all else is out of line. */
+ * the rules M1 to M6. A normal mutex is one branch and the inlined lock; all else is out of line. */
 #include "interpose/mutex.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ _Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock 
 /* docs/results/condition-variables.md has what others cost. */
 #define MOST_IN_FLIGHT 2u /* one runs, one wakes meanwhile */
 #define WOKEN_SHIFT 14    /* 16 us; the difference of two times is good for a second */
-#define LATE 256u         /* 4 ms, about a time slice: a thread that comes later is not waited for */
+#define LATE (FGI_LATE_NS >> WOKEN_SHIFT)
 
 static inline struct fgi_mutex *mutex_of(pthread_mutex_t *mutex)
 {
@@ -181,6 +181,31 @@ static bool is_mine(const struct fgi_mutex *m)
 	       (fg_load_relaxed(word) & FG_OWNER_MASK) == fg_thread.self;
 }
 
+/* The waiter that watches, if there is one: the last. It stays the last, so that one watches until all are granted. */
+static bool is_watching(const struct fgi_waiter *last)
+{
+	return fg_load_relaxed(&last->state) == FGI_WATCHES;
+}
+
+static void add_to_due(struct fgi_mutex *m, struct fgi_waiter *first)
+{
+	struct fgi_waiter *last = m->due->last, *before = last, *end = first->last;
+
+	if (!is_watching(last)) {
+		m->due->last = end;
+	} else {
+		end->next = last;
+		before = m->due == last ? NULL : last->prev;
+		last->prev = end;
+		first->last = last;
+	}
+	first->prev = before;
+	if (before)
+		before->next = first;
+	else
+		m->due = first;
+}
+
 bool fgi_mutex_grants(struct fgi_waiter *first)
 {
 	struct fgi_mutex *m = mutex_of(first->mutex);
@@ -189,8 +214,7 @@ bool fgi_mutex_grants(struct fgi_waiter *first)
 	if (!is_normal(first->mutex) || !is_mine(m) || fg_unlikely(fg_load_relaxed(&fgi_waiters_ranked)))
 		return false;
 	if (m->due && m->due_forks == fgi_forks) {
-		m->due->last->next = first;
-		m->due->last = first->last;
+		add_to_due(m, first);
 	} else {
 		m->due = first;
 		if (m->due_forks != fgi_forks)
@@ -200,11 +224,29 @@ bool fgi_mutex_grants(struct fgi_waiter *first)
 	return true;
 }
 
-void fgi_mutex_arrived(pthread_mutex_t *mutex)
+/* Takes the waiter that watches out of `due`. Otherwise an unlock has done so, and is about to grant it. */
+static void leave_due(struct fgi_mutex *m, struct fgi_waiter *w)
 {
-	struct fgi_mutex *m = mutex_of(mutex);
+	if (!m->due || m->due_forks != fgi_forks || m->due->last != w)
+		return;
+	if (m->due == w) {
+		m->due = NULL;
+	} else {
+		w->prev->next = NULL;
+		m->due->last = w->prev;
+	}
+	fg_store_relaxed(&w->state, w->grant);
+}
 
-	if (m->in_flight && m->due_forks == fgi_forks)
+void fgi_mutex_arrived(struct fgi_waiter *w)
+{
+	struct fgi_mutex *m = mutex_of(w->mutex);
+
+	if (!fgi_waiter_granted(w))
+		leave_due(m, w);
+	while (!fgi_waiter_granted(w))
+		fgi_waiter_sleep(w, CLOCK_MONOTONIC, NULL);
+	if (w->in_flight && m->in_flight && m->due_forks == fgi_forks)
 		m->in_flight--;
 }
 
@@ -247,18 +289,33 @@ static struct fgi_waiter *grantable(struct fgi_mutex *m)
 	return first;
 }
 
+/* The threads that were woken may not come: they get no CPU, or are in a signal handler that waits. So of those that
+ * are left one watches, and takes the mutex if it is still there after FGI_LATE_NS. One that needs another mutex could
+ * not; POSIX leaves it undefined that there is one. Returns the address to wake, or NULL. */
+static uint32_t *have_watched(struct fgi_mutex *m)
+{
+	struct fgi_waiter *last = m->due->last;
+
+	return is_watching(last) || mutex_of(last->mutex) != m ? NULL : fgi_waiter_watch(last);
+}
+
 /* In the child of a fork the waiters stayed in the parent. */
 __attribute__((noinline)) static void unlock_and_grant(struct fgi_mutex *m)
 {
 	struct fgi_waiter *granted = NULL;
+	uint32_t *watcher = NULL;
 
 	if (m->due_forks == fgi_forks)
 		granted = grantable(m);
 	else
 		m->due = NULL;
+	if (m->due)
+		watcher = have_watched(m);
 	fgi_unlock(&m->lock);
 	FGI_PROBE1(mutex_release, m);
 	fgi_waiters_grant(granted);
+	if (watcher)
+		fgi_futex_wake(watcher, 1);
 }
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)

@@ -17,8 +17,8 @@ int fgi_mutex_unlock(pthread_mutex_t *mutex) __attribute__((visibility("hidden")
  * have to sleep again at once. */
 bool fgi_mutex_grants(struct fgi_waiter *first) __attribute__((visibility("hidden")));
 
-/* A waiter that an unlock has woken holds the mutex (M6). */
-void fgi_mutex_arrived(pthread_mutex_t *mutex) __attribute__((visibility("hidden")));
+/* A waiter holds its mutex that an unlock has woken, or that comes late: without a grant (M6). Then it is granted. */
+void fgi_mutex_arrived(struct fgi_waiter *w) __attribute__((visibility("hidden")));
 
 /* Is the mutex ours (true) or glibc's? */
 static inline bool fgi_mutex_native(const pthread_mutex_t *mutex)

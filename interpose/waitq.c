@@ -17,7 +17,7 @@
 struct bucket {
 	uint32_t word;
 	struct fgi_waiter *lists; /* the first waiter of the first list; the others by `sibling` */
-	uint64_t numbered;        /* lists so far */
+	uint32_t numbered;        /* lists so far */
 } __attribute__((aligned(FG_CACHE_LINE)));
 
 static struct bucket buckets[FGI_BUCKETS];
@@ -37,19 +37,23 @@ static void unlock(struct bucket *b)
 
 /* From here to the grants: with the bucket locked. */
 
-/* Where the bucket has the list of the condition variable: *link is its first waiter, or NULL. */
-static struct fgi_waiter **find(struct bucket *b, const void *cond)
+#define ANY 0u
+
+/* Where the bucket has the list of that number at the condition variable, or the newest list there: *link is its first
+ * waiter, or NULL. */
+static struct fgi_waiter **find(struct bucket *b, const void *cond, uint32_t list)
 {
 	struct fgi_waiter **link = &b->lists;
 
-	while (*link && (*link)->cond != cond)
+	while (*link && ((*link)->cond != cond || (list != ANY && (*link)->list != list)))
 		link = &(*link)->sibling;
 	return link;
 }
 
-static void append(struct bucket *b, const void *cond, struct fgi_waiter *w)
+/* A new list comes before older ones of the same address. Returns the number of the list. */
+static uint32_t append(struct bucket *b, const void *cond, uint32_t list, struct fgi_waiter *w)
 {
-	struct fgi_waiter **link = find(b, cond), *first = *link;
+	struct fgi_waiter *first = list ? *find(b, cond, list) : NULL;
 
 	w->next = NULL;
 	if (first) {
@@ -57,13 +61,16 @@ static void append(struct bucket *b, const void *cond, struct fgi_waiter *w)
 		w->prev = first->last;
 		first->last->next = w;
 		first->last = w;
-		return;
+		return w->list;
 	}
-	w->list = ++b->numbered;
+	if (++b->numbered == ANY)
+		b->numbered++;
+	w->list = b->numbered;
 	w->prev = NULL;
 	w->last = w;
-	w->sibling = NULL;
-	*link = w;
+	w->sibling = b->lists;
+	b->lists = w;
+	return w->list;
 }
 
 /* The first waiter leaves: what it knows of the list goes to the second. */
@@ -129,9 +136,9 @@ static void grant(struct fgi_waiter *w)
 {
 	uint32_t *word = &w->state;
 
-	if (fg_load_relaxed(word) == FGI_ASLEEP)
+	if (fg_load_relaxed(word) != FGI_WAITING)
 		w->granted_ns = fgi_now_ns(CLOCK_MONOTONIC);
-	if (fg_xchg_release(word, w->grant) == FGI_ASLEEP)
+	if (fg_xchg_release(word, w->grant) != FGI_WAITING)
 		fgi_futex_wake(word, 1);
 }
 
@@ -145,6 +152,12 @@ void fgi_waiters_grant(struct fgi_waiter *first)
 	}
 }
 
+/* release: pairs with the acquire in fgi_waiter_granted; the waiter that watches may read how it is to be granted. */
+uint32_t *fgi_waiter_watch(struct fgi_waiter *w)
+{
+	return fg_xchg_release(&w->state, FGI_WATCHES) == FGI_ASLEEP ? &w->state : NULL;
+}
+
 void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
 {
 	struct bucket *b;
@@ -152,17 +165,28 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
 	w->state = FGI_WAITING;
 	w->granted_ns = 0;
 	w->in_flight = false;
+	w->late = false;
 	w->priority = 0;
 	w->cond = q;
 	w->forks = fgi_forks;
 	b = lock(q);
-	append(b, q, w);
-	fg_store_relaxed(&q->waited, 1);
+	fg_store_relaxed(&q->waited, append(b, q, fg_load_relaxed(&q->waited), w));
 	unlock(b);
+}
+
+/* It was taken out long ago, so its deadline no longer counts. */
+static bool watch(struct fgi_waiter *w)
+{
+	struct timespec until = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + FGI_LATE_NS);
+
+	w->late = fgi_futex_wait(&w->state, FGI_WATCHES, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+	return !w->late;
 }
 
 bool fgi_waiter_sleep(struct fgi_waiter *w, clockid_t clock, const struct timespec *abs)
 {
+	uint32_t state;
+
 	if (fg_load_relaxed(&w->state) == FGI_WAITING) {
 		uint8_t priority = fgi_priority();
 
@@ -170,7 +194,10 @@ bool fgi_waiter_sleep(struct fgi_waiter *w, clockid_t clock, const struct timesp
 		if (priority)
 			fg_store_relaxed(&fgi_waiters_ranked, 1);
 	}
-	if (fg_cas_relaxed(&w->state, FGI_WAITING, FGI_ASLEEP) > FGI_ASLEEP)
+	state = fg_cas_relaxed(&w->state, FGI_WAITING, FGI_ASLEEP);
+	if (state == FGI_WATCHES)
+		return watch(w);
+	if (state > FGI_ASLEEP)
 		return true;
 	return fgi_futex_wait(&w->state, FGI_ASLEEP, clock, abs) != ETIMEDOUT;
 }
@@ -178,16 +205,16 @@ bool fgi_waiter_sleep(struct fgi_waiter *w, clockid_t clock, const struct timesp
 enum fgi_waiter_state fgi_waitq_leave(struct fgi_waiter *w)
 {
 	struct bucket *b = lock(w->cond);
-	struct fgi_waiter **link = find(b, w->cond);
+	struct fgi_waiter **link = find(b, w->cond, w->list);
 
 	if (w->forks != fgi_forks) { /* a signal handler forked, and the lists of this process do not have w */
 		fg_store_relaxed(&w->state, FGI_LEFT);
-	} else if (*link && (*link)->list == w->list) {
+	} else if (w->list && *link) {
 		take_out(link, w);
 		fg_store_relaxed(&w->state, FGI_LEFT);
 	}
 	unlock(b);
-	while (!fgi_waiter_granted(w)) /* C3 */
+	while (!fgi_waiter_granted(w) && !w->late) /* C3 */
 		fgi_waiter_sleep(w, CLOCK_MONOTONIC, NULL);
 	return fg_load_relaxed(&w->state);
 }
@@ -196,7 +223,8 @@ enum fgi_waiter_state fgi_waitq_leave(struct fgi_waiter *w)
 static struct fgi_waiter *take(const void *cond, struct fgi_waitq *q)
 {
 	struct bucket *b = lock(cond);
-	struct fgi_waiter **link = find(b, cond), *w = *link;
+	uint32_t list = q ? fg_load_relaxed(&q->waited) : ANY;
+	struct fgi_waiter **link = find(b, cond, list), *w = q && !list ? NULL : *link;
 
 	if (w) {
 		if (fg_unlikely(fg_load_relaxed(&fgi_waiters_ranked)))
@@ -204,7 +232,7 @@ static struct fgi_waiter *take(const void *cond, struct fgi_waitq *q)
 		take_out(link, w);
 		w->grant = FGI_SIGNALLED;
 	}
-	if (q && (!*link || (*link)->cond != cond))
+	if (q && (!*link || (*link)->list != list))
 		fg_store_relaxed(&q->waited, 0);
 	unlock(b);
 	return w;
@@ -249,21 +277,31 @@ static struct fgi_waiter *by_priority(struct fgi_waiter *first)
 struct fgi_waiter *fgi_waitq_take_all(struct fgi_waitq *q)
 {
 	struct bucket *b = lock(q);
-	struct fgi_waiter **link = find(b, q), *w = *link;
+	struct fgi_waiter *all = NULL, **link;
 
-	if (w)
+	while (*(link = find(b, q, ANY))) {
+		struct fgi_waiter *w = *link;
+
 		*link = w->sibling;
+		w->prev = all ? all->last : NULL;
+		if (all) {
+			all->last->next = w;
+			all->last = w->last;
+		} else {
+			all = w;
+		}
+	}
 	fg_store_relaxed(&q->waited, 0);
 	unlock(b);
-	for (struct fgi_waiter *each = w; each; each = each->next)
+	for (struct fgi_waiter *each = all; each; each = each->next)
 		each->grant = FGI_BROADCAST;
-	return fg_load_relaxed(&fgi_waiters_ranked) ? by_priority(w) : w;
+	return fg_load_relaxed(&fgi_waiters_ranked) ? by_priority(all) : all;
 }
 
-bool fgi_waitq_busy(const void *cond)
+bool fgi_waitq_busy(const struct fgi_waitq *q)
 {
-	struct bucket *b = lock(cond);
-	bool busy = *find(b, cond) != NULL;
+	struct bucket *b = lock(q);
+	bool busy = q->waited && *find(b, q, q->waited) != NULL;
 
 	unlock(b);
 	return busy;

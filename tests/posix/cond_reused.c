@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A condition variable that a faulty program initialises again, or frees, while a thread waits on it harms no other
- * condition variable: each of a thousand bystanders, in every static lock's list, still gets its signal. */
+ * condition variable: each of a thousand bystanders, in every static lock's list, still gets its signal. Nor does it
+ * harm the new one at its address. */
 #include <sys/mman.h>
 
 #include "tests/posix/posix.h"
@@ -68,6 +69,24 @@ static void initialised_again(pthread_cond_t *c)
 	check_join(waiters[1]);
 }
 
+/* A signal is for the thread that waits on the new condition variable, not for the one that is left over. */
+static void signalled(pthread_cond_t *c, bool assigned)
+{
+	pthread_t leftover = waiter_on(c), waiter;
+
+	if (assigned)
+		memset(c, 0, sizeof(*c));
+	else
+		ok(pthread_cond_init(c, NULL));
+	ok(pthread_cond_destroy(c));
+	waiter = waiter_on(c);
+	CHECK_IS(pthread_cond_destroy(c), EBUSY);
+	ok(pthread_cond_signal(c));
+	check_join(waiter);
+	ok(pthread_cancel(leftover));
+	CHECK(check_join(leftover) == PTHREAD_CANCELED);
+}
+
 /* The memory goes while a thread waits; then the thread is cancelled, and may not look there. */
 static void freed(void)
 {
@@ -107,8 +126,10 @@ int main(void)
 		await(&waiting, i + 1);
 	}
 	many = page();
-	for (size_t i = 0; i < (size_t)rounds(PAGE / sizeof(*many)); i++)
+	for (size_t i = 0; i < (size_t)rounds(PAGE / sizeof(*many)); i++) {
 		initialised_again(&many[i % (PAGE / sizeof(*many))]);
+		signalled(&many[i % (PAGE / sizeof(*many))], i % 2);
+	}
 	for (int i = 0; i < rounds(50); i++)
 		freed();
 	ok(pthread_mutex_lock(&m));
