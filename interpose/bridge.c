@@ -7,8 +7,11 @@
 #include "interpose/mutex.h"
 #include "interpose/real.h"
 
-/* Only glibc's functions touch it. One for the whole process is enough: it is held briefly, in a rare case. */
-static pthread_mutex_t bridge = PTHREAD_MUTEX_INITIALIZER;
+/* Only glibc's functions touch it. One for the whole process is enough: it is held briefly, in a rare case. It is of a
+ * kind that a second interposer behind this one passes on, too: that may be where the functions of condition variables
+ * are found (interpose/real.c), but not those of mutexes. */
+#define BRIDGE ((pthread_mutex_t){.__data.__kind = FGI_GLIBC_SHARED})
+static pthread_mutex_t bridge = BRIDGE;
 static uint32_t waiters;
 
 static void leave(void)
@@ -67,6 +70,6 @@ void fgi_bridge_pass(void)
 /* In the child: waiters and a holder of the bridge, if any, stayed in the parent. */
 void fgi_bridge_after_fork(void)
 {
-	bridge = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	bridge = BRIDGE;
 	waiters = 0;
 }

@@ -20,8 +20,7 @@
 #define FGI_GLIBC_KINDS 0x3u     /* the bits of those four */
 #define FGI_GLIBC_ELISION 0x300u /* wishes about lock elision, which mean nothing here */
 #define FGI_GLIBC_DESTROYED (-1) /* what pthread_mutex_destroy leaves: no function accepts it */
-/* Robust 0x10, inherit 0x20, protect 0x40, shared 0x80, and whatever comes later: a mutex with any other bit is
- * glibc's. */
+#define FGI_GLIBC_SHARED 0x80    /* with robust 0x10, inherit 0x20, protect 0x40, and whatever comes later: glibc's */
 
 /* The flag word of a condition variable. */
 #define FGI_GLIBC_COND_SHARED 0x1u

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Unusual holders: of very many mutexes, of one many times, one that has exited, one whose mutex another unlocks. */
-#include "abi/flexguard_abi.h"
 #include "tests/posix/posix.h"
 
 static void *lock_it(void *m)
@@ -23,15 +22,6 @@ static void foreign_unlock(int kind)
 	}
 	ok(elsewhere(lock_it, &m));
 	CHECK_IS(pthread_mutex_destroy(&m), EBUSY);
-}
-
-/* So many critical sections the monitor counts for this thread. What `pending` leads to counts while it names it. */
-static long sections(void)
-{
-	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
-	const uint32_t *word = (const uint32_t *)(uintptr_t)block->pending;
-
-	return block->held + (word && (*word & FG_OWNER_MASK) == block->self);
 }
 
 static pthread_mutex_t counted[4] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
