@@ -10,6 +10,7 @@
 #include "interpose/glibc_layout.h"
 #include "interpose/mutex.h"
 #include "interpose/real.h"
+#include "runtime/cancel.h"
 #include "runtime/cleanup.h"
 #include "sync/awake.h"
 
@@ -24,7 +25,8 @@ struct wait {
 	clockid_t clock;
 	const struct timespec *abs;
 	bool slept;
-	int cancel_type; /* the caller's */
+	int cancel_type; /* deferred, unless glibc alone was told another */
+	bool suspended;  /* the caller's asynchronous cancellation */
 };
 
 /* An object that is not understood passes through, as one that is shared. */
@@ -84,7 +86,7 @@ static void cancelled(void *arg)
 	if (fgi_waitq_leave(&w->node) != FGI_LEFT && w->node.grant == FGI_SIGNALLED)
 		fgi_waitq_pass(w->node.cond); /* C4 */
 	take_mutex(w);
-	pthread_setcanceltype(w->cancel_type, NULL);
+	pthread_setcanceltype(w->suspended ? PTHREAD_CANCEL_ASYNCHRONOUS : w->cancel_type, NULL);
 }
 
 static void wait_or_die(struct wait *w)
@@ -106,12 +108,14 @@ int fgi_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 	w.abs = abs;
 	w.slept = false;
 	w.cancel_type = PTHREAD_CANCEL_DEFERRED;
+	w.suspended = fgi_async_suspend();
 	fgi_awake_begin(&w.awake, cond);
 	fgi_waitq_join(fgi_waitq_of(cond), &w.node); /* C2 */
 	error = fgi_mutex_unlock(mutex);
 	if (error) {
 		if (fgi_waitq_leave(&w.node) == FGI_SIGNALLED)
 			fgi_waitq_pass(cond);
+		fgi_async_resume(w.suspended);
 		return error;
 	}
 	wait_or_die(&w);
@@ -119,6 +123,7 @@ int fgi_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 		result = abs ? ETIMEDOUT : 0; /* without a deadline: in the child of a fork */
 	fgi_awake_end(&w.awake, w.slept, fgi_waiter_granted(&w.node) ? w.node.granted_ns : 0);
 	error = take_mutex(&w);
+	fgi_async_resume(w.suspended);
 	return error ? error : result;
 }
 
@@ -171,14 +176,24 @@ static void release(struct fgi_waiter *first)
 
 void fgi_cond_signal(pthread_cond_t *cond)
 {
-	if (!fgi_waitq_idle(fgi_waitq_of(cond)))
-		release(fgi_waitq_take_first(fgi_waitq_of(cond)));
+	bool suspended;
+
+	if (fgi_waitq_idle(fgi_waitq_of(cond)))
+		return;
+	suspended = fgi_async_suspend();
+	release(fgi_waitq_take_first(fgi_waitq_of(cond)));
+	fgi_async_resume(suspended);
 }
 
 void fgi_cond_broadcast(pthread_cond_t *cond)
 {
-	if (!fgi_waitq_idle(fgi_waitq_of(cond)))
-		release(fgi_waitq_take_all(fgi_waitq_of(cond)));
+	bool suspended;
+
+	if (fgi_waitq_idle(fgi_waitq_of(cond)))
+		return;
+	suspended = fgi_async_suspend();
+	release(fgi_waitq_take_all(fgi_waitq_of(cond)));
+	fgi_async_resume(suspended);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *cond)

@@ -12,6 +12,8 @@
 #include "interpose/probes.h"
 #include "interpose/real.h"
 #include "locks/lock.h"
+#include "runtime/cancel.h"
+#include "runtime/cleanup.h"
 #include "runtime/clock.h"
 #include "runtime/node.h"
 #include "runtime/thread.h"
@@ -54,6 +56,10 @@ _Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock 
 #define WOKEN_SHIFT 14    /* 16 us; the difference of two times is good for a second */
 #define LATE (FGI_LATE_NS >> WOKEN_SHIFT)
 
+/* So long a thread that may be cancelled asynchronously waits without looking: long beside a queue's hand-over, short
+ * beside what a user notices. */
+#define ASYNC_NS 10000000u
+
 static inline struct fgi_mutex *mutex_of(pthread_mutex_t *mutex)
 {
 	return (struct fgi_mutex *)mutex;
@@ -94,6 +100,40 @@ static void set_owner(struct fgi_mutex *m)
 	fg_store_relaxed(&m->owner, fgi_self());
 }
 
+/* Without its owner: one that was cancelled as it took the lock. */
+static void unlock_cancelled(void *mutex)
+{
+	if (is_normal(mutex))
+		fgi_mutex_unlock(mutex);
+	else
+		fgi_unlock(&mutex_of(mutex)->lock);
+}
+
+/* By a thread that may be cancelled asynchronously: acts on it, without the lock, after ASYNC_NS at the latest. `abs`:
+ * NULL, or valid. */
+__attribute__((noinline, cold)) static int lock_in_turns(struct fgi_mutex *m, clockid_t clock,
+							 const struct timespec *abs)
+{
+	const struct fgi_spin_budget deadline = FGI_SPIN_BUDGET(clock, abs);
+	struct _pthread_cleanup_buffer buffer;
+	int result;
+
+	do {
+		bool last = abs && fgi_remaining_ns(&deadline) <= ASYNC_NS;
+		struct timespec turn = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + ASYNC_NS);
+		bool suspended = fgi_async_suspend();
+
+		result = fgi_timedlock(&m->lock, last ? clock : CLOCK_MONOTONIC, last ? abs : &turn);
+		if (result == 0)
+			_pthread_cleanup_push(&buffer, unlock_cancelled, m);
+		fgi_async_resume(suspended);
+		if (result && last)
+			return ETIMEDOUT;
+	} while (result);
+	_pthread_cleanup_pop(&buffer, 0);
+	return 0;
+}
+
 __attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
 {
 	struct fgi_mutex *m = mutex_of(mutex);
@@ -105,7 +145,10 @@ __attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
 	result = lock_again(m, EDEADLK);
 	if (result != UNDECIDED)
 		return result;
-	fgi_lock(&m->lock);
+	if (fgi_async)
+		lock_in_turns(m, CLOCK_MONOTONIC, NULL);
+	else
+		fgi_lock(&m->lock);
 	set_owner(m);
 	FGI_PROBE1(mutex_acquired, mutex);
 	return 0;
@@ -113,7 +156,7 @@ __attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
-	if (!is_normal(mutex))
+	if (!is_normal(mutex) || fg_unlikely(fgi_async))
 		return lock_slow(mutex);
 	FGI_PROBE1(mutex_entry, mutex);
 	fgi_lock(&mutex_of(mutex)->lock);
@@ -302,6 +345,7 @@ static uint32_t *have_watched(struct fgi_mutex *m)
 /* In the child of a fork the waiters stayed in the parent. */
 __attribute__((noinline)) static void unlock_and_grant(struct fgi_mutex *m)
 {
+	bool suspended = fgi_async_suspend();
 	struct fgi_waiter *granted = NULL;
 	uint32_t *watcher = NULL;
 
@@ -316,6 +360,7 @@ __attribute__((noinline)) static void unlock_and_grant(struct fgi_mutex *m)
 	fgi_waiters_grant(granted);
 	if (watcher)
 		fgi_futex_wake(watcher, 1);
+	fgi_async_resume(suspended);
 }
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
@@ -341,7 +386,7 @@ static int lock_until(struct fgi_mutex *m, clockid_t clock, const struct timespe
 	if (!fgi_is_time(abs)) {
 		if (!fgi_trylock(&m->lock))
 			return EINVAL; /* M4 */
-	} else if (fgi_timedlock(&m->lock, clock, abs)) {
+	} else if (fgi_async ? lock_in_turns(m, clock, abs) : fgi_timedlock(&m->lock, clock, abs)) {
 		return ETIMEDOUT;
 	}
 	set_owner(m);

@@ -44,8 +44,8 @@ struct fgi_waiter {
 /* The first bytes of a pthread_cond_t of ours; all zero at the start. All else is in static memory and in the waiters:
  * a condition variable that is initialised or freed while threads wait harms no other. */
 struct fgi_waitq {
-	/* The number of its list, for as long as it has one; 0: nobody waits. May be out of date when it is not 0. Other
-	 * lists at this address are of threads that wait since before the condition variable was initialised anew. */
+	/* The number of its list, for as long as it has one; 0: nobody waits. May be out of date when it is not 0.
+	 * Other lists at this address are of threads that wait since before it was initialised anew. */
 	uint32_t waited;
 };
 

@@ -5,12 +5,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/cancel.h"
 #include "runtime/membarrier.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"
 
 __thread struct fg_thread_block fg_thread;
 uint32_t fgi_forks;
+__thread uint32_t fgi_async __attribute__((tls_model("initial-exec")));
 
 uint32_t fgi_thread_init(void)
 {

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "runtime/cancel.h"
+#include "runtime/cleanup.h"
 #include "runtime/clock.h"
 
 /* The parked waiters. With the list locked. */
@@ -137,6 +139,7 @@ static void rest(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t no
 
 void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
 {
+	bool suspended = fgi_async_suspend();
 	struct fgi_parked_list *list = fgi_parked_lock(l);
 	struct census c = count(list, l);
 	bool writer = writer_is_next(l, &c, after_writer);
@@ -158,6 +161,7 @@ void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
 		rest(l, list, c.now_ns);
 	fgi_parked_unlock(list);
 	fgi_rw_tell(chain, state);
+	fgi_async_resume(suspended);
 }
 
 struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *list, enum fgi_parked_state *state)
@@ -194,4 +198,39 @@ void fgi_rw_set_flags(struct fgi_rwlock *l, const struct fgi_parked_list *list)
 	do {
 		word = fg_load_relaxed(&l->word);
 	} while (fg_cas_relaxed(&l->word, word, (word & ~(FGI_RW_PARKED | FGI_RW_RESERVED)) | flags) != word);
+}
+
+static void give_up(void *lock)
+{
+	fgi_rwlock_unlock(lock);
+}
+
+void fgi_rw_resume(struct fgi_rwlock *l, bool suspended, int result)
+{
+	struct _pthread_cleanup_buffer buffer;
+
+	if (fg_likely(!suspended))
+		return;
+	if (result == 0)
+		_pthread_cleanup_push(&buffer, give_up, l);
+	fgi_async_resume(suspended);
+	if (result == 0)
+		_pthread_cleanup_pop(&buffer, 0);
+}
+
+uint64_t *fgi_rw_end_bias(struct fgi_rwlock *l)
+{
+	bool suspended = fgi_async_suspend();
+	struct fgi_parked_list *list = fgi_parked_lock(l);
+	uint64_t *entry;
+	uint32_t word;
+
+	do {
+		fg_fetch_and_seq_cst(&l->word, ~FGI_RW_BIASED); /* pairs with fgi_rwlock_read_biased */
+		entry = fgi_readers_find(l);
+		word = fg_load_relaxed(&l->word);
+	} while (!entry && ((word & FGI_RW_BIASED) || fg_cas_acq_rel(&l->word, word, word & ~FGI_RW_ENTRIES) != word));
+	fgi_parked_unlock(list);
+	fgi_async_resume(suspended);
+	return entry;
 }

@@ -57,4 +57,11 @@ void fgi_rw_set_flags(struct fgi_rwlock *l, const struct fgi_parked_list *list);
 /* Tells each of a chain. The list is not locked. */
 void fgi_rw_tell(struct fgi_parked *chain, enum fgi_parked_state state);
 
+/* A call ends with `result`, and with the lock if that is 0: acts on a cancellation that came meanwhile, without it. */
+void fgi_rw_resume(struct fgi_rwlock *l, bool suspended, int result);
+
+/* Ends the bias. Returns NULL if no reader stands in the table: then ENTRIES is cleared, too; otherwise an entry. The
+ * list's lock keeps others from doing the same, so BIASED, once it is seen to be clear, was clear during the search. */
+uint64_t *fgi_rw_end_bias(struct fgi_rwlock *l);
+
 #endif

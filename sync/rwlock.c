@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "runtime/cancel.h"
 #include "runtime/cleanup.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"
@@ -29,6 +30,8 @@ struct wait {
 	uint32_t tries;
 	bool exempt; /* a reader that RESERVED does not keep out */
 	bool began, slept;
+	bool parked;      /* in the list, or just taken out of it */
+	bool suspended;   /* the caller's asynchronous cancellation, but for the sleep */
 	bool woken;       /* WOKEN stands for this thread */
 	uint64_t act_ns;  /* when a parked thread is to do something about it; 0: never */
 	uint64_t pass_ns; /* how long its next reservation lasts */
@@ -41,6 +44,7 @@ static struct wait wait_at(struct fgi_rwlock *l, bool writer, clockid_t clock, c
 		.lock = l,
 		.deadline = FGI_SPIN_BUDGET(clock, abs),
 		.exempt = !writer && !l->writers_first && fgi_reading > 0,
+		.suspended = fgi_async_suspend(),
 		.pass_ns = FIRST_PASS_NS,
 	};
 }
@@ -234,10 +238,12 @@ static enum fgi_parked_state sleep_in_list(struct wait *w)
 		if (fg_cas_relaxed(&w->node.state, FGI_PARKED_AWAKE, FGI_PARKED_ASLEEP) > FGI_PARKED_ASLEEP)
 			continue;
 		fg_thread.parks++;
+		fgi_async_resume(w->suspended);
 		if (w->act_ns)
 			result = fgi_sleep_until(&w->node.state, FGI_PARKED_ASLEEP, p, w->act_ns, FGI_ANYBODY);
 		else
 			result = fgi_futex_wait(&w->node.state, FGI_PARKED_ASLEEP, p->clock, p->deadline);
+		fgi_async_suspend();
 		if (result != ETIMEDOUT)
 			continue;
 		if (fgi_past_deadline(p))
@@ -264,32 +270,33 @@ static void end_wait(struct wait *w, int result);
 static void abandoned(void *waiter)
 {
 	struct wait *w = waiter;
-	enum fgi_parked_state state;
+	enum fgi_parked_state state = FGI_PARKED_AWAKE;
 
+	fgi_async_suspend();
 	if (w->node.writer)
 		fgi_intent_clear(&w->lock->word);
-	if (w->node.forks != fgi_forks) /* this process has no such list */
-		return;
-	state = leave_list(w);
-	w->woken = state == FGI_PARKED_RETRY;
+	if (w->parked && w->node.forks == fgi_forks) { /* otherwise this process has no such list */
+		state = leave_list(w);
+		w->woken = state == FGI_PARKED_RETRY;
+	}
 	end_wait(w, ETIMEDOUT);
-	if (state != FGI_PARKED_OWNER)
-		return;
-	if (w->node.writer)
+	if (state == FGI_PARKED_OWNER && w->node.writer)
 		fgi_rwlock_write_unlock_slow(w->lock);
-	else
+	else if (state == FGI_PARKED_OWNER)
 		fgi_rwlock_read_unlock_slow(w->lock, false);
+	fgi_async_resume(w->suspended);
 }
 
-/* In the list, or just taken out of it. */
 static enum fgi_parked_state sleep_or_leave(struct wait *w)
 {
 	struct _pthread_cleanup_buffer buffer;
 	enum fgi_parked_state state;
 
+	w->parked = true;
 	_pthread_cleanup_push(&buffer, abandoned, w);
 	state = sleep_in_list(w);
 	_pthread_cleanup_pop(&buffer, 0);
+	w->parked = false;
 	return state;
 }
 
@@ -401,6 +408,7 @@ int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct tim
 	if (!result)
 		fgi_rwlock_reads();
 	end_wait(&w, result);
+	fgi_rw_resume(l, w.suspended, result);
 	return result;
 }
 
@@ -451,23 +459,6 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 
 /* ---- writers ----------------------------------------------------------------------------------------------------- */
 
-/* Ends the bias. Returns NULL if no reader stands in the table: then ENTRIES is cleared, too; otherwise an entry. The
- * list's lock keeps others from doing the same, so BIASED, once it is seen to be clear, was clear during the search. */
-static uint64_t *end_bias(struct fgi_rwlock *l)
-{
-	struct fgi_parked_list *list = fgi_parked_lock(l);
-	uint64_t *entry;
-	uint32_t word;
-
-	do {
-		fg_fetch_and_seq_cst(&l->word, ~FGI_RW_BIASED); /* pairs with fgi_rwlock_read_biased */
-		entry = fgi_readers_find(l);
-		word = fg_load_relaxed(&l->word);
-	} while (!entry && ((word & FGI_RW_BIASED) || fg_cas_acq_rel(&l->word, word, word & ~FGI_RW_ENTRIES) != word));
-	fgi_parked_unlock(list);
-	return entry;
-}
-
 struct entry_wait {
 	const uint64_t *entry;
 	const struct fgi_rwlock *lock;
@@ -480,14 +471,27 @@ static bool entry_left(const void *argument)
 	return fgi_readers_left(e->entry, e->lock);
 }
 
-/* Waits until no reader stands in the table. */
-static int drain(struct fgi_rwlock *l, const struct fgi_spin_budget *p)
+static void sleep_until_left(struct wait *w, uint64_t *entry)
 {
+	struct _pthread_cleanup_buffer buffer;
+
+	_pthread_cleanup_push(&buffer, abandoned, w);
+	fgi_async_resume(w->suspended);
+	fgi_readers_sleep(entry, w->lock, w->deadline.clock, w->deadline.deadline);
+	fgi_async_suspend();
+	_pthread_cleanup_pop(&buffer, 0);
+}
+
+/* Waits until no reader stands in the table. */
+static int drain(struct wait *w)
+{
+	const struct fgi_spin_budget *p = &w->deadline;
+	struct fgi_rwlock *l = w->lock;
 	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), now;
 	uint64_t *entry;
 
 	fgi_rw_rest(&l->unbiased_until, began, FGI_RW_RESERVE_NS);
-	while ((entry = end_bias(l)) != NULL) {
+	while ((entry = fgi_rw_end_bias(l)) != NULL) {
 		struct entry_wait e = {entry, l};
 		struct fgi_awake awake;
 		bool slept = false;
@@ -496,7 +500,7 @@ static int drain(struct fgi_rwlock *l, const struct fgi_spin_budget *p)
 		if (!fgi_awake_stay(&awake, entry_left, &e, p->clock, p->deadline))
 			while (!entry_left(&e) && !fgi_past_deadline(p)) {
 				slept = true;
-				fgi_readers_sleep(entry, l, p->clock, p->deadline);
+				sleep_until_left(w, entry);
 			}
 		fgi_awake_end(&awake, slept, 0);
 		/* Without the deadline it is another reader, who finds the bias gone and leaves. */
@@ -519,7 +523,7 @@ static int write_wait(struct wait *w)
 		uint32_t word = fg_load_relaxed(&l->word), next;
 
 		if (word & FGI_RW_ENTRIES) {
-			result = drain(l, &w->deadline);
+			result = drain(w);
 			if (result)
 				return result;
 			continue;
@@ -546,6 +550,7 @@ int fgi_rwlock_write_slow(struct fgi_rwlock *l, clockid_t clock, const struct ti
 	if (result)
 		fgi_intent_clear(&l->word);
 	end_wait(&w, result);
+	fgi_rw_resume(l, w.suspended, result);
 	return result;
 }
 
@@ -554,7 +559,7 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l)
 	uint32_t word = fg_load_relaxed(&l->word), self = fgi_self();
 
 	if ((word & FGI_RW_ENTRIES) && !(word & FGI_RW_READ)) {
-		end_bias(l);
+		fgi_rw_end_bias(l);
 		word = fg_load_relaxed(&l->word);
 	}
 	fgi_intent_set(&l->word);

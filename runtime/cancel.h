@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Asynchronous cancellation. No function of a lock is safe from it by POSIX, but under glibc a thread that is cancelled
+ * while it waits harms no other. Ours keep nodes and locks that others need. So they suspend it, but for the sleep
+ * itself, in frames with cleanup handlers. */
+#ifndef FGI_CANCEL_H
+#define FGI_CANCEL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/atomic.h"
+
+/* Is this thread's cancellation type asynchronous? Only interposers know (interpose/cancel.c). */
+extern __thread uint32_t fgi_async __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Returns what fgi_async_resume is to be told. */
+static inline bool fgi_async_suspend(void)
+{
+	if (fg_likely(!fgi_async))
+		return false;
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	return true;
+}
+
+static inline void fgi_async_resume(bool suspended)
+{
+	if (fg_unlikely(suspended))
+		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+}
+
+#endif
