@@ -218,6 +218,18 @@ void fgi_rw_resume(struct fgi_rwlock *l, bool suspended, int result)
 		_pthread_cleanup_pop(&buffer, 0);
 }
 
+bool fgi_rw_may_bias(struct fgi_rwlock *l, uint32_t word)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+	if (fgi_rw_rests(&l->unbiased_until, now))
+		return false;
+	if ((word & FGI_RW_ENTRIES) || !fg_load_relaxed(&fgi_readers_used) || !fgi_readers_find(l))
+		return true;
+	fgi_rw_rest(&l->unbiased_until, now, FGI_RW_RESERVE_NS);
+	return false;
+}
+
 uint64_t *fgi_rw_end_bias(struct fgi_rwlock *l)
 {
 	bool suspended = fgi_async_suspend();

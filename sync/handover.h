@@ -60,6 +60,10 @@ void fgi_rw_tell(struct fgi_parked *chain, enum fgi_parked_state state);
 /* A call ends with `result`, and with the lock if that is 0: acts on a cancellation that came meanwhile, without it. */
 void fgi_rw_resume(struct fgi_rwlock *l, bool suspended, int result);
 
+/* May readers enter the table? Not soon after a writer; and not where an entry is of an earlier lock at this address,
+ * whose reader has ended: a writer would wait for it. */
+bool fgi_rw_may_bias(struct fgi_rwlock *l, uint32_t word);
+
 /* Ends the bias. Returns NULL if no reader stands in the table: then ENTRIES is cleared, too; otherwise an entry. The
  * list's lock keeps others from doing the same, so BIASED, once it is seen to be clear, was clear during the search. */
 uint64_t *fgi_rw_end_bias(struct fgi_rwlock *l);

@@ -353,14 +353,14 @@ static void end_wait(struct wait *w, int result)
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
 /* The word with one more reader. Readers that meet one another there enter the table from now on. */
-static uint32_t with_reader(const struct fgi_rwlock *l, uint32_t word, bool crowded)
+static uint32_t with_reader(struct fgi_rwlock *l, uint32_t word, bool crowded)
 {
 	const uint32_t waited = FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_WOKEN | FGI_RW_BIASED;
 	uint32_t next = (word | FGI_RW_READ) + 1;
 
 	if (!crowded || l->writers_first || (word & waited))
 		return next;
-	if (fgi_rw_rests(&l->unbiased_until, fgi_now_ns(CLOCK_MONOTONIC)))
+	if (!fgi_rw_may_bias(l, word))
 		return next;
 	fg_store_relaxed(&fgi_readers_used, 1);
 	return next | FGI_RW_BIASED | FGI_RW_ENTRIES;

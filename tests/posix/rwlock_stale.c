@@ -99,6 +99,33 @@ static void reader_has_ended(void)
 	initialised();
 }
 
+static void *read_for_a_while(void *arg)
+{
+	for (int i = 0; i < 1000000 && !has(BIASED); i++) {
+		ok(pthread_rwlock_rdlock(&l));
+		ok(pthread_rwlock_unlock(&l));
+	}
+	return arg;
+}
+
+/* As above, but nothing tells that the lock is a new one. */
+static void assigned_after_the_end(void)
+{
+	const pthread_rwlock_t fresh = PTHREAD_RWLOCK_INITIALIZER;
+	pthread_t readers[3];
+
+	fill_table();
+	check_join(check_thread(ends_as_reader, NULL));
+	l = fresh;
+	is_free();
+	for (int i = 0; i < 3; i++)
+		readers[i] = check_thread(read_for_a_while, NULL);
+	for (int i = 0; i < 3; i++)
+		check_join(readers[i]);
+	is_free();
+	initialised();
+}
+
 static void reader_stays_in_parent(void)
 {
 	pthread_t reader;
@@ -140,6 +167,8 @@ static void forker_reads(void)
 int main(void)
 {
 	reader_has_ended();
+	for (int i = 0; i < 5; i++)
+		assigned_after_the_end();
 	reader_stays_in_parent();
 	forker_reads();
 	return 0;
