@@ -169,6 +169,8 @@ static const struct {
 	CALL(sem_init),
 	CALL(sem_destroy),
 	CALL(sem_wait),
+	CALL(sem_timedwait),
+	CALL(sem_clockwait),
 	CALL(sem_trywait),
 	CALL(sem_post),
 	CALL(sem_getvalue),
