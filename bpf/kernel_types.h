@@ -93,6 +93,7 @@ struct pt_regs { /* x86-64 */
 	unsigned long dx;
 	unsigned long si;
 	unsigned long di;
+	unsigned long orig_ax; /* the number of the system call that the thread is in */
 	unsigned long ip;
 	unsigned long flags;
 };
@@ -122,6 +123,12 @@ struct bpf_iter__task {
 		__u64 : 64;
 	};
 };
+
+/* x86-64 */
+#define NR_FUTEX 202
+#define FUTEX_WAIT 0
+#define FUTEX_WAIT_BITSET 9
+#define FUTEX_COMMAND 0x7f
 
 #define PF_EXITING 0x00000004
 #define PF_IO_WORKER 0x00000010

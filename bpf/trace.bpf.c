@@ -37,6 +37,22 @@ struct {
 	__type(value, struct fg_trace_event);
 } preempted SEC(".maps");
 
+/* The words on which threads sleep, and those threads, by their number. If there are too many words, the one that was
+ * used least recently goes: it is counted anew when it comes back. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, FG_TRACE_SLEEPERS);
+	__type(key, struct fg_trace_word);
+	__type(value, struct fg_trace_sleepers);
+} words SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FG_TRACE_SLEEPERS);
+	__type(key, __u32);
+	__type(value, struct fg_trace_sleep);
+} asleep SEC(".maps");
+
 /* An event is too large for the stack. Under the run-queue lock a CPU fills in one at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -51,8 +67,9 @@ struct {
 } ring SEC(".maps");
 
 /* The word of the lock that a critical thread holds or is next to get. A holder that says so by a count alone does not
- * say which. */
-static __always_inline __u64 lock_of(struct task_struct *task, const struct fg_process_record *process)
+ * say which. `names_owner`: the word does, so that the lock's waiters sleep on it. */
+static __always_inline __u64 lock_of(struct task_struct *task, const struct fg_process_record *process,
+				     bool *names_owner)
 {
 	struct fg_thread_block block;
 	__u64 tail;
@@ -65,14 +82,79 @@ static __always_inline __u64 lock_of(struct task_struct *task, const struct fg_p
 					(void *)(task->thread.fsbase + process->block_offset[i])))
 			continue;
 		if (block.pending && block.self && !bpf_probe_read_user(&word, sizeof(word), (void *)block.pending) &&
-		    (word & FG_OWNER_MASK) == block.self)
+		    (word & FG_OWNER_MASK) == block.self) {
+			*names_owner = true;
 			return block.pending;
+		}
 		if (block.node &&
 		    !bpf_probe_read_user(&tail, sizeof(tail), &((const struct fg_queue_node *)block.node)->tail))
 			return tail;
 	}
 	return 0;
 }
+
+/* ---- waiters ---------------------------------------------------------------------------------------------------- */
+
+/* The word on which a thread waits that leaves its CPU inside a system call; 0: it is another call. */
+static __always_inline __u64 futex_word(struct task_struct *task)
+{
+	const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
+	__u32 command = regs->si & FUTEX_COMMAND;
+
+	if (regs->orig_ax != NR_FUTEX || (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET))
+		return 0;
+	return regs->di;
+}
+
+static __always_inline void fall_asleep(struct task_struct *task)
+{
+	struct fg_trace_sleep sleep = {.word = {.address = futex_word(task), .pid = task->tgid}};
+	struct fg_trace_sleepers none = {}, *here;
+	__u32 tid = task->pid;
+
+	if (!sleep.word.address)
+		return;
+	here = bpf_map_lookup_elem(&words, &sleep.word);
+	if (!here) {
+		none.since_ns = bpf_ktime_get_ns();
+		bpf_map_update_elem(&words, &sleep.word, &none, BPF_NOEXIST);
+		here = bpf_map_lookup_elem(&words, &sleep.word);
+	}
+	if (!here)
+		return;
+	sleep.counted_since_ns = here->since_ns;
+	if (!bpf_map_update_elem(&asleep, &tid, &sleep, BPF_NOEXIST))
+		__sync_fetch_and_add(&here->number, 1);
+}
+
+/* It runs, or has run: a switch-in may go unseen. */
+static __always_inline void wake_up(struct task_struct *task)
+{
+	struct fg_trace_sleepers *there;
+	struct fg_trace_sleep *sleep;
+	__u32 tid = task->pid;
+
+	if (!task->group_leader->bpf_storage)
+		return;
+	sleep = bpf_map_lookup_elem(&asleep, &tid);
+	if (!sleep)
+		return;
+	there = bpf_map_lookup_elem(&words, &sleep->word);
+	if (there && there->since_ns == sleep->counted_since_ns)
+		__sync_fetch_and_add(&there->number, -1);
+	bpf_map_delete_elem(&asleep, &tid);
+}
+
+/* The lock is the thread's until it runs, so all that wait for it go on waiting. */
+static __always_inline __u32 waiters_of(const struct fg_trace_event *event)
+{
+	struct fg_trace_word word = {.address = event->lock, .pid = event->pid};
+	const struct fg_trace_sleepers *there = bpf_map_lookup_elem(&words, &word);
+
+	return there && there->number > 0 ? there->number : 0;
+}
+
+/* ---- preemptions ------------------------------------------------------------------------------------------------ */
 
 static __always_inline void drop(__u32 tid, struct fg_trace_control *state)
 {
@@ -92,30 +174,31 @@ static __always_inline void end(struct task_struct *task, bool seen, struct fg_t
 	if (!event)
 		return;
 	event->until_ns = bpf_ktime_get_ns();
+	if (event->waiters != FG_TRACE_UNKNOWN)
+		event->waiters = waiters_of(event);
 	if (!seen || bpf_ringbuf_output(&ring, event, sizeof(*event), BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&state->lost, 1);
 	drop(tid, state);
 }
 
-static __always_inline void begin(void *ctx, struct task_struct *prev, struct task_struct *next, bool preempt,
-				  unsigned int prev_state, struct fg_trace_control *state)
+/* `prev`, of a process that is traced, is runnable. */
+static __always_inline void begin(void *ctx, struct task_struct *prev, struct task_struct *next,
+				  const struct fg_process_record *process, struct fg_trace_control *state)
 {
-	struct fg_process_record *process = judged_process(prev);
 	struct fg_cpu_counts unused = {};
 	struct fg_trace_event *event;
 	__u32 zero = 0, name = 0, tid = prev->pid;
+	bool names_owner = false;
 	enum fg_kind kind;
 	long bytes;
 
-	if (!process || (state->only_pid && state->only_pid != (__u32)prev->tgid) ||
-	    !still_runnable(prev, preempt, prev_state))
-		return;
 	kind = judge(prev, process, &unused, &name);
 	event = bpf_map_lookup_elem(&scratch, &zero);
 	if (kind == FG_KIND_NONE || !event)
 		return;
 	event->since_ns = bpf_ktime_get_ns();
-	event->lock = lock_of(prev, process);
+	event->lock = lock_of(prev, process, &names_owner);
+	event->waiters = names_owner ? 0 : FG_TRACE_UNKNOWN;
 	event->pid = prev->tgid;
 	event->tid = tid;
 	event->kind = kind;
@@ -135,14 +218,24 @@ static __always_inline void begin(void *ctx, struct task_struct *prev, struct ta
 SEC("tp_btf/sched_switch")
 int BPF_PROG(fg_trace_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
+	const struct fg_process_record *process = judged_process(prev);
 	struct fg_trace_control *state;
 	__u32 zero = 0;
 
 	state = bpf_map_lookup_elem(&control, &zero);
 	if (!state)
 		return 0;
+	if (process && state->only_pid && state->only_pid != (__u32)prev->tgid)
+		process = 0;
+	wake_up(next);
+	wake_up(prev);
+	if (process && !still_runnable(prev, preempt, prev_state)) {
+		fall_asleep(prev); /* first: it may be a waiter of next's */
+		process = 0;
+	}
 	end(next, true, state);
 	end(prev, false, state);
-	begin(ctx, prev, next, preempt, prev_state, state);
+	if (process)
+		begin(ctx, prev, next, process, state);
 	return 0;
 }

@@ -9,6 +9,8 @@
 #define FG_TRACE_NAME 16u /* TASK_COMM_LEN */
 #define FG_TRACE_THREADS 4096u
 #define FG_TRACE_RING (4u << 20)
+#define FG_TRACE_SLEEPERS 16384u
+#define FG_TRACE_UNKNOWN 0xffffffffu
 
 /* A critical section that was preempted. Numbers are those of the initial PID namespace, times CLOCK_MONOTONIC. */
 struct fg_trace_event {
@@ -23,9 +25,30 @@ struct fg_trace_event {
 	fg_u32 by_tid;
 	char name[FG_TRACE_NAME]; /* of the thread, and of the one that took its CPU */
 	char by_name[FG_TRACE_NAME];
-	fg_u32 frames; /* used entries of stack, innermost first */
-	fg_u32 pad;
+	fg_u32 frames;  /* used entries of stack, innermost first */
+	fg_u32 waiters; /* that slept on the lock's word when the thread ran again; FG_TRACE_UNKNOWN */
 	fg_u64 stack[FG_TRACE_FRAMES];
+};
+
+/* A word on which threads of a process sleep in futex(2). If the word of a lock names its owner, its waiters sleep
+ * there. */
+struct fg_trace_word {
+	fg_u64 address;
+	fg_u32 pid;
+	fg_u32 pad;
+};
+
+/* Threads that have gone to sleep there, and have not run since. */
+struct fg_trace_sleepers {
+	fg_u64 since_ns; /* when this record was made: a word may have had another one before */
+	fg_s32 number;
+	fg_u32 pad;
+};
+
+/* A thread that sleeps, and in which record of its word it is counted. */
+struct fg_trace_sleep {
+	struct fg_trace_word word;
+	fg_u64 counted_since_ns;
 };
 
 /* One for the whole tracer. */

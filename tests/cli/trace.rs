@@ -2,7 +2,7 @@
 //! `flexguard trace`.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::common::daemon::{Daemon, Process, check_schema, wait_for};
 use crate::common::*;
@@ -50,6 +50,16 @@ impl Tracing {
     }
 }
 
+/// One that this process may run on.
+fn first_cpu() -> String {
+    let output = Command::new("taskset")
+        .args(["-pc", &std::process::id().to_string()])
+        .output();
+    let said = stdout(&output.expect("taskset starts"));
+    let list = said.rsplit(' ').next().unwrap().trim();
+    list.split([',', '-']).next().unwrap().to_owned()
+}
+
 /// What a tracer needs.
 fn can_trace(test: &str) -> bool {
     if !as_root() {
@@ -86,7 +96,9 @@ fn each_line_is_as_the_schema_says_and_names_holder_lock_preemptor_and_place() {
                 .iter()
                 .filter(|frame| frame["symbol"].is_string())
                 .count();
-            seen += usize::from(line["lock"].is_string());
+            let named = line["lock"].is_string();
+            assert_eq!(line["waiters"].is_u64(), named, "{line}");
+            seen += usize::from(named);
         }
         let end = tracing.end(signal);
         assert_eq!(end["event"], "end");
@@ -103,7 +115,11 @@ fn the_monitor_counts_what_is_traced() {
     let mut tracing = Tracing::start(&daemon, &[]);
     assert_eq!(tracing.next()["event"], "start"); // it is attached before the first preemption
     let worker = daemon.worker("flexguard-sosp25");
-    (0..20).for_each(|_| assert_eq!(tracing.next()["event"], "preemption"));
+    for _ in 0..20 {
+        let line = tracing.next();
+        assert_eq!(line["event"], "preemption");
+        assert!(line["waiters"].is_null(), "its word names no owner: {line}");
+    }
     drop(worker);
     let status = || {
         let output = run(["monitor", "--status", "--json", "--socket", &daemon.socket]);
@@ -136,6 +152,43 @@ fn the_monitor_counts_what_is_traced() {
         "{counted}"
     );
     assert!(number("blocking_ns") <= number("uptime_ns"), "{counted}");
+}
+
+/// Four threads share a lock, and a CPU with a process that takes it for whole time slices. Those that wait find that
+/// the holder is preempted, and sleep.
+#[test]
+fn waiters_that_sleep_behind_a_preempted_holder_are_counted() {
+    if !can_trace("waiters_that_sleep_behind_a_preempted_holder_are_counted") {
+        return;
+    }
+    let daemon = Daemon::start();
+    let pinned = |program: &str| {
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", &first_cpu()]).arg(program);
+        command
+    };
+    let mut tracing = Tracing::start(&daemon, &[]);
+    assert_eq!(tracing.next()["event"], "start");
+    let mut worker = pinned(
+        prefix()
+            .join("libexec/flexguard/fg-bench")
+            .to_str()
+            .unwrap(),
+    );
+    worker
+        .args(words(
+            "shm --lock posix --threads 4 --seconds 100 --warmup 0 --section-cycles 300000",
+        ))
+        .env("LD_PRELOAD", prefix().join("lib/flexguard/flexguard.so"))
+        .env("FLEXGUARD_SOCKET", &daemon.socket)
+        .stdout(Stdio::null());
+    let _worker = Process::start(&mut worker);
+    let _hog = Process::start(pinned("sh").args(["-c", "while :; do :; done"]));
+    let waiters: Vec<u64> = (0..200)
+        .map(|_| tracing.next()["waiters"].as_u64().unwrap_or(0))
+        .collect();
+    assert_eq!(waiters.iter().max(), Some(&3), "{waiters:?}");
+    tracing.end(libc::SIGTERM);
 }
 
 #[test]
@@ -198,7 +251,7 @@ fn text_is_readable_and_a_time_can_be_given() {
         .find(|line| line.contains(" holder of 0x"))
         .expect("a preemption");
     assert!(
-        line.contains(": off CPU ") && line.contains(" ms, by "),
+        line.contains(": off CPU ") && line.contains(" ms, by ") && line.ends_with(" slept"),
         "{line}"
     );
     // The reader goes away: it ends as any filter does.

@@ -10,7 +10,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBuff
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::kernel::{bpf, btf_path, map, open, owned};
-use crate::records::{FG_KIND_HOLDER, fg_trace_control, fg_trace_event};
+use crate::records::{FG_KIND_HOLDER, FG_TRACE_UNKNOWN, fg_trace_control, fg_trace_event};
 use crate::{Error, SocketName, Stats};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o"));
@@ -32,6 +32,8 @@ pub struct Event {
     pub holder: bool,
     /// The address of the lock's word, where the thread block says it.
     pub lock: Option<u64>,
+    /// Threads that slept on the lock's word when it ran again; None: the word does not name its owner.
+    pub waiters: Option<u32>,
     /// Who took its CPU.
     pub by_pid: u32,
     pub by_tid: u32,
@@ -53,6 +55,7 @@ impl Event {
             cpu: event.cpu,
             holder: event.kind == FG_KIND_HOLDER,
             lock: Some(event.lock).filter(|&lock| lock != 0),
+            waiters: Some(event.waiters).filter(|&waiters| waiters != FG_TRACE_UNKNOWN),
             by_pid: event.by_pid,
             by_tid: event.by_tid,
             by_name: text(&event.by_name),
@@ -189,6 +192,9 @@ mod tests {
             (7, true, None)
         );
         assert_eq!((event.name.as_str(), event.stack), ("hi", vec![7777]));
+        assert_eq!(event.waiters, Some(0));
+        wire.waiters = FG_TRACE_UNKNOWN;
+        assert_eq!(Event::of(wire.as_bytes()).unwrap().waiters, None);
         assert_eq!(
             Event::of(&wire.as_bytes()[..size_of::<fg_trace_event>() - 1]),
             None

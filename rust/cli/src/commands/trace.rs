@@ -69,6 +69,7 @@ struct Preemption<'a> {
     name: &'a str,
     role: &'static str,
     lock: Option<String>,
+    waiters: Option<u32>,
     cpu: u32,
     preemptor: Preemptor<'a>,
     stack: Vec<Frame>,
@@ -93,6 +94,12 @@ impl Subcommand for Trace {
                 (
                     "lock",
                     "The address of the lock's word, where the thread says which lock it holds; the default lock does.",
+                ),
+                (
+                    "waiters",
+                    "Threads of the process that slept on the lock's word when the thread ran again. A waiter that spins, \
+                     yields its CPU, or waits for the mutex after a condition variable is not among them. Unknown where \
+                     the lock's word does not name its owner; the default lock's does.",
                 ),
                 (
                     "lost",
@@ -237,6 +244,7 @@ impl<'a> Preemption<'a> {
                 "next waiter"
             },
             lock: event.lock.map(|lock| format!("{lock:#x}")),
+            waiters: event.waiters,
             cpu: event.cpu,
             preemptor: Preemptor {
                 pid: event.by_pid,
@@ -253,10 +261,15 @@ impl<'a> Preemption<'a> {
             .as_ref()
             .map(|lock| format!(" of {lock}"))
             .unwrap_or_default();
+        let waiters = match self.waiters {
+            None => String::new(),
+            Some(1) => ", 1 waiter slept".into(),
+            Some(number) => format!(", {number} waiters slept"),
+        };
         let (day, by) = (self.time.rem_euclid(86400.0), &self.preemptor);
         let (hours, minutes, seconds) = (day as u32 / 3600, day as u32 / 60 % 60, day % 60.0);
         let mut text = format!(
-            "{hours:02}:{minutes:02}:{seconds:09.6} {}[{}/{}] {}{of}: off CPU {} for {:.3} ms, by {}[{}/{}]\n",
+            "{hours:02}:{minutes:02}:{seconds:09.6} {}[{}/{}] {}{of}: off CPU {} for {:.3} ms, by {}[{}/{}]{waiters}\n",
             self.name,
             self.pid,
             self.tid,

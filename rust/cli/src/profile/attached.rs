@@ -233,6 +233,7 @@ mod tests {
             cpu: 0,
             holder,
             lock,
+            waiters: None,
             by_pid: 2,
             by_tid: 2,
             by_name: String::new(),
