@@ -23,7 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, recv, sendmsg, setsockopt, sockopt};
-use nix::unistd::{ForkResult, Uid, getppid};
+use nix::unistd::{ForkResult, Gid, Uid, getppid};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::domains::become_user;
@@ -37,8 +37,8 @@ use crate::victim::{
     block_offset, die_with, fork_to_die_together, helper_command, pin, say, wait_for_go,
 };
 
-/// Nobody connects, leaves the socket to a child, and becomes a setuid program. Once that runs, the child sends the
-/// message: the kernel says that it comes from the setuid program.
+/// Nobody connects, leaves the socket to a child, and becomes a setuid or setgid program. Once that runs, the child sends
+/// the message: the kernel says that it comes from that program.
 pub fn play_setuid(socket: &str, cat: &str) {
     become_nobody();
     let mut stream = connect(socket);
@@ -57,46 +57,54 @@ pub fn play_setuid(socket: &str, cat: &str) {
         end: 0x1100,
         ..Default::default()
     };
-    let user = fs::metadata(format!("/proc/{}", getppid())).unwrap().uid();
+    let program = fs::metadata(format!("/proc/{}", getppid())).unwrap();
     stream.write_all(&registration(-4096, &[window])).unwrap();
     let status = reply(&mut stream).status;
-    say(&format!("{user} {status}"));
+    say(&format!("{}:{} {status}", program.uid(), program.gid()));
     wait_for_go(); // holds the pipe, so that the program runs on; to the end of the test at most
 }
 
-fn setuid_copy(program: &str, to: &Path) {
+const SETUID: u32 = 0o4755;
+const SETGID: u32 = 0o2755;
+
+/// Of that user and group.
+fn copy_with_mode(program: &str, to: &Path, owner: [u32; 2], mode: u32) {
+    let [user, group] = owner.map(Some);
     fs::copy(program, to).unwrap();
     fs::set_permissions(to.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(to, Permissions::from_mode(0o4755)).unwrap();
+    std::os::unix::fs::chown(to, user, group).unwrap(); // first: it takes the bits
+    fs::set_permissions(to, Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
-fn nobody_can_have_a_setuid_program_watched() {
+fn nobody_can_have_a_setuid_or_setgid_program_watched() {
     let Some(running) = start() else { return };
     if !is_root() {
         return; // nobody to become
     }
     let directory = tempfile::tempdir().unwrap();
-    let cat = directory.path().join("cat");
-    setuid_copy("/bin/cat", &cat);
     listen();
-    let mut helper = running.helper(&format!("setuid {}", cat.display()));
-    // The answer comes while the setuid program runs.
-    match helper.hear().split_once(' ').unwrap() {
-        ("0", status) => assert_eq!(status.parse(), Ok(libc::EPERM)),
-        (user, _) => panic!("no setuid here ({user}): is the temporary directory mounted nosuid?"),
+    for (mode, runs_as) in [(SETUID, [0, NOBODY]), (SETGID, [NOBODY, 0])] {
+        let cat = directory.path().join(format!("cat-{mode:o}"));
+        copy_with_mode("/bin/cat", &cat, [0, 0], mode);
+        let mut helper = running.helper(&format!("setuid {}", cat.display()));
+        // The answer comes while that program runs.
+        let said = helper.hear();
+        let [user, group] = runs_as;
+        let expected = format!("{user}:{group} {}", libc::EPERM);
+        assert_eq!(said, expected, "is the temporary directory mounted nosuid?");
+        let registered = running
+            .monitor
+            .registration(pidfd(helper.pid()).as_fd())
+            .unwrap();
+        assert_eq!(registered, None);
+        assert_eq!(running.stats().registered_processes, 0);
+        assert_refusal_logged(helper.pid(), NOBODY, Errno::EPERM);
     }
-    let registered = running
-        .monitor
-        .registration(pidfd(helper.pid()).as_fd())
-        .unwrap();
-    assert_eq!(registered, None);
-    assert_eq!(running.stats().registered_processes, 0);
-    assert_refusal_logged(helper.pid(), NOBODY, Errno::EPERM);
 }
 
-/// Nobody connects, leaves the socket to a child, and becomes a program of user 65533 that drops to nobody's ids, but for
-/// its saved one.
+/// Nobody connects, leaves the socket to a child, and becomes a program of user or group 65533 that drops to nobody's ids,
+/// but for its saved one.
 pub fn play_saved_id(socket: &str, program: &str) {
     become_nobody();
     let mut stream = connect(socket);
@@ -117,13 +125,18 @@ pub fn play_saved_id(socket: &str, program: &str) {
     nix::sys::signal::kill(getppid(), nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 
-/// The program that play_saved_id becomes: only its saved uid tells. Without the role's process of its own: the id that
+/// The program that play_saved_id becomes: only its saved id tells. Without the role's process of its own: the id that
 /// matters is this process's.
 pub fn play_dropped() {
-    let real = Uid::current();
-    assert_ne!(Uid::effective(), real, "mounted nosuid?");
+    let real = (Uid::current(), Gid::current());
+    assert_ne!(
+        (Uid::effective(), Gid::effective()),
+        real,
+        "mounted nosuid?"
+    );
     let harness = getppid();
-    nix::unistd::seteuid(real).unwrap();
+    nix::unistd::setegid(real.1).unwrap();
+    nix::unistd::seteuid(real.0).unwrap();
     nix::sys::prctl::set_dumpable(true).unwrap();
     die_with(harness);
     say("dropped");
@@ -137,15 +150,16 @@ fn a_saved_id_is_an_id() {
         return; // nobody to become
     }
     let directory = tempfile::tempdir().unwrap();
-    let program = directory.path().join("program");
-    setuid_copy(std::env::current_exe().unwrap().to_str().unwrap(), &program);
-    std::os::unix::fs::chown(&program, Some(65533), None).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap(); // chown has taken the bit
+    let this = std::env::current_exe().unwrap();
     listen();
-    let mut helper = running.helper(&format!("saved-id {}", program.display()));
-    assert_eq!(helper.hear().parse(), Ok(libc::EPERM));
-    assert_refusal_logged(helper.pid(), NOBODY, Errno::EPERM);
-    assert_eq!(running.stats().registered_processes, 0);
+    for (mode, owner) in [(SETUID, [65533, 0]), (SETGID, [0, 65533])] {
+        let program = directory.path().join(format!("program-{mode:o}"));
+        copy_with_mode(this.to_str().unwrap(), &program, owner, mode);
+        let mut helper = running.helper(&format!("saved-id {}", program.display()));
+        assert_eq!(helper.hear().parse(), Ok(libc::EPERM), "{mode:o}");
+        assert_refusal_logged(helper.pid(), NOBODY, Errno::EPERM);
+        assert_eq!(running.stats().registered_processes, 0);
+    }
 }
 
 /// Its user may not trace it, so its user must not have it watched.
