@@ -11,6 +11,7 @@ mod metrics;
 mod monitor;
 mod others;
 mod profile;
+mod restart;
 mod run;
 mod runs;
 mod scenes;
