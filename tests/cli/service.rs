@@ -317,6 +317,7 @@ impl Manager {
             .unwrap_or("")
             .to_owned();
         if text.contains("FDSTORE=1") {
+            assert!(text.contains("FDPOLL=0"), "it would drop maps: {text}");
             // SAFETY: the kernel has just installed it for us; nobody else knows it.
             self.kept.extend(
                 fds.iter()

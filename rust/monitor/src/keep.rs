@@ -20,6 +20,8 @@ use crate::Error;
 use crate::records::FG_RECORDS_VERSION;
 
 const PREFIX: &str = "flexguard-";
+/// To poll a map is an error, for which the service manager would drop it at once.
+const DO_NOT_POLL: NotifyState<'_> = NotifyState::Custom("FDPOLL=0");
 
 /// Who keeps the maps and links when this process has ended.
 #[derive(Debug, Default)]
@@ -154,7 +156,7 @@ impl Keeper {
         match self {
             Keeper::Nobody => Ok(()),
             Keeper::Manager(_) => {
-                let state = [NotifyState::FdStore, NotifyState::FdName(name)];
+                let state = [NotifyState::FdStore, NotifyState::FdName(name), DO_NOT_POLL];
                 sd_notify::notify_with_fds(&state, &[fd]).map_err(manager_error)
             }
             Keeper::Directory(directory) => {
