@@ -82,6 +82,7 @@ deb: ## Debian packages of what `make` built, and a bill of materials, in build/
 
 check-packages: ## install, use and purge them in a Debian 12 and a Debian 13 (root; needs a Debian mirror; minutes)
 	@scripts/bootstrap packages check-packages
+	@$(MAKE) --no-print-directory workers
 	@tests/packages/packages
 	@tests/packages/manifests
 
