@@ -85,6 +85,7 @@ check-packages: ## install, use and purge them in a Debian 12 and a Debian 13 (r
 	@$(MAKE) --no-print-directory workers
 	@tests/packages/packages
 	@tests/packages/manifests
+	@tests/packages/formats
 
 check-systems: ## build and test in a Debian 12 and a Debian 13, and each with the other's interposers (the same)
 	@scripts/bootstrap packages
