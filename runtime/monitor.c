@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,6 +30,9 @@ static const uint32_t *attached_counter;
 
 /* What to take from this process's CLOCK_MONOTONIC to get the one of the heartbeat: 0 but in a time namespace. */
 static int64_t clock_skew_ns;
+
+/* What came of the registration: 0, or an errno number (runtime/monitor.h). */
+static uint32_t refusal = EINPROGRESS;
 
 /* This image's window table, which the linker gathers. Absent if no lock of the image uses windows. */
 extern const struct fgi_window_entry __start_fg_windows[] __attribute__((weak, visibility("hidden")));
@@ -82,8 +86,9 @@ static size_t compose(struct message *m)
 static struct {
 	struct sockaddr_un addr;
 	socklen_t length; /* 0: nowhere */
-	bool again;       /* FLEXGUARD_RECONNECT */
-} target;
+	int why_nowhere;
+	bool again; /* FLEXGUARD_RECONNECT */
+} target = {.why_nowhere = ECANCELED};
 
 /* target.again, once the first registration is over. */
 static uint32_t may_reconnect;
@@ -96,6 +101,8 @@ static void find_target(void)
 	if (!name)
 		name = FG_SOCKET_DEFAULT;
 	n = strlen(name);
+	if (n >= sizeof(target.addr.sun_path))
+		target.why_nowhere = ENAMETOOLONG;
 	if (n == 0 || n >= sizeof(target.addr.sun_path))
 		return;
 	target.addr.sun_family = AF_UNIX;
@@ -122,25 +129,54 @@ static bool is_trusted(int fd)
 	       (server.uid == FGI_UNMAPPED_UID && target.addr.sun_path[0]);
 }
 
-/* Returns a socket on which a registration is on its way, or -1. Does not wait. */
-static int request(void)
+/* What to wait for in a registration: `connect` waits while other clients fill the monitor's backlog. */
+enum wait { WAIT_NEVER, WAIT_IN_BACKLOG };
+
+static int new_socket(enum wait wait)
+{
+	const struct timeval most = {.tv_usec = FGI_REGISTER_TIMEOUT_MS * 1000};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (wait == WAIT_NEVER ? SOCK_NONBLOCK : 0), 0);
+
+	/* If that fails, there is no memory either for what follows. */
+	if (fd >= 0 && wait != WAIT_NEVER)
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
+	return fd;
+}
+
+/* 0, or an errno number. The buffer of a fresh socket takes the whole message at once. */
+static int send_to_monitor(int fd, const struct message *message, size_t size)
+{
+	ssize_t sent;
+
+	if (connect(fd, (struct sockaddr *)&target.addr, target.length) < 0)
+		return errno;
+	if (!is_trusted(fd))
+		return EKEYREJECTED;
+	sent = send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (sent < 0)
+		return errno;
+	return sent == (ssize_t)size ? 0 : EPROTO;
+}
+
+/* Returns a socket on which a registration is on its way, or -1, with the reason in `refusal`. */
+static int request(enum wait wait)
 {
 	struct message message;
 	size_t size = compose(&message);
-	int fd;
+	int fd, why;
 
-	if (size == 0 || target.length == 0)
-		return -1;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -1;
-	/* The buffer of a fresh socket takes the whole message at once; a short send means a monitor that is broken. */
-	if (connect(fd, (struct sockaddr *)&target.addr, target.length) < 0 || !is_trusted(fd) ||
-	    send(fd, &message, size, MSG_NOSIGNAL) != (ssize_t)size) {
-		close(fd);
+	if (size == 0 || target.length == 0) {
+		fg_store_release(&refusal, (uint32_t)(size ? target.why_nowhere : ENOSPC));
 		return -1;
 	}
-	return fd;
+	fd = new_socket(wait);
+	why = fd < 0 ? errno : send_to_monitor(fd, &message, size);
+	if (why == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	fg_store_release(&refusal, (uint32_t)why);
+	return -1;
 }
 
 /* The descriptor that came with a message; -1: none, or several, which are closed. */
@@ -161,8 +197,9 @@ static int descriptor_of(struct msghdr *m)
 	return n == 1 ? fd : -1;
 }
 
-/* Takes the reply and the descriptor that comes with it; -1 if there is none. Does not wait. */
-static int receive(int fd, uint32_t *domain)
+/* Takes the reply, and returns the descriptor that comes with it; -1: there is none, and `why` is the reason. Does not
+ * wait. */
+static int receive(int fd, uint32_t *domain, uint32_t *why)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int))]; /* aligned, and so large enough for two */
@@ -174,14 +211,22 @@ static int receive(int fd, uint32_t *domain)
 			   .msg_iovlen = 1,
 			   .msg_control = control.space,
 			   .msg_controllen = sizeof(control.space)};
-	ssize_t size = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+	ssize_t size = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	int page;
 
-	if (size < 0)
+	*why = size < 0 ? (uint32_t)errno : ECONNRESET;
+	if (size <= 0)
 		return -1;
 	page = descriptor_of(&m);
-	if (page >= 0 && (size != (ssize_t)sizeof(reply) || reply.magic != FG_ABI_MAGIC ||
-			  reply.version != FG_ABI_VERSION || reply.status != 0 || reply.number >= FG_DOMAINS)) {
+	if (size != (ssize_t)sizeof(reply) || reply.magic != FG_ABI_MAGIC)
+		*why = EPROTO;
+	else if (reply.version != FG_ABI_VERSION)
+		*why = EPROTONOSUPPORT;
+	else if (reply.status != 0)
+		*why = reply.status;
+	else
+		*why = page >= 0 && reply.number < FG_DOMAINS ? 0 : EPROTO;
+	if (page >= 0 && *why) {
 		close(page);
 		page = -1;
 	}
@@ -249,28 +294,45 @@ static void attach(const struct fg_shared *page, uint32_t domain, uint64_t now_n
 /* Attaches to the page that came with the reply, if one did. An older page stays mapped: a thread may be reading it. */
 static void take_reply(int fd, uint64_t now_ns)
 {
-	const struct fg_shared *page;
-	uint32_t domain;
-	int page_fd = receive(fd, &domain);
+	const struct fg_shared *page = NULL;
+	uint32_t domain = 0, why;
+	int page_fd = receive(fd, &domain, &why);
 
-	if (page_fd < 0)
-		return;
-	page = map_page(page_fd, domain ? sizeof(struct fg_published) : FG_PAGE);
-	close(page_fd);
+	if (page_fd >= 0) {
+		page = map_page(page_fd, domain ? sizeof(struct fg_published) : FG_PAGE);
+		close(page_fd);
+		why = page ? 0 : EPROTO;
+	}
 	if (page)
 		attach(page, domain, now_ns);
+	fg_store_release(&refusal, why);
+}
+
+static int ms_until(uint64_t deadline_ns)
+{
+	uint64_t now_ns = fgi_now_ns(CLOCK_MONOTONIC);
+
+	return now_ns < deadline_ns ? (int)((deadline_ns - now_ns) / 1000000) : 0;
 }
 
 static void register_image(void)
 {
-	int fd = request();
+	uint64_t deadline_ns = fgi_now_ns(CLOCK_MONOTONIC) + FGI_REGISTER_TIMEOUT_MS * 1000000ull;
+	int fd = request(WAIT_IN_BACKLOG);
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
 
 	if (fd < 0)
 		return;
-	if (poll(&readable, 1, FGI_REGISTER_TIMEOUT_MS) == 1)
+	if (poll(&readable, 1, ms_until(deadline_ns)) == 1)
 		take_reply(fd, fgi_now_ns(CLOCK_MONOTONIC));
+	else
+		fg_store_release(&refusal, ETIMEDOUT);
 	close(fd);
+}
+
+uint32_t fgi_monitor_refusal(void)
+{
+	return fg_load_acquire(&refusal); /* pairs with the stores of take_reply, request and register_image */
 }
 
 /* A registration that is under way while threads wait for locks. A thread that finds it `busy` leaves it to the
@@ -282,6 +344,8 @@ static struct {
 	bool open;
 	int fd;
 	ino_t inode; /* of the socket: the program may close descriptors it does not know, and use their numbers */
+
+	uint32_t refusals; /* one after the other */
 } dialogue;
 
 static bool dialogue_is_ours(void)
@@ -298,14 +362,29 @@ static void hang_up(void)
 	dialogue.open = false;
 }
 
+/* Has a monitor said so? */
+static bool is_refused(void)
+{
+	uint32_t why = fg_load_relaxed(&refusal);
+
+	return why != 0 && why != EPROTO && why != ECONNRESET;
+}
+
+/* A monitor that refuses is asked half as often after each refusal: it has its reasons, and other clients. */
+static uint64_t next_attempt(uint64_t now_ns)
+{
+	return now_ns + (FGI_RECONNECT_NS << (dialogue.refusals < FGI_RECONNECT_DOUBLINGS ? dialogue.refusals
+											  : FGI_RECONNECT_DOUBLINGS));
+}
+
 /* Returns when to go on. */
 static uint64_t begin_dialogue(uint64_t now_ns)
 {
 	struct stat s;
-	int fd = request();
+	int fd = request(WAIT_NEVER);
 
 	if (fd < 0)
-		return now_ns + FGI_RECONNECT_NS;
+		return next_attempt(now_ns);
 	fstat(fd, &s);
 	dialogue.fd = fd;
 	dialogue.inode = s.st_ino;
@@ -319,13 +398,15 @@ static uint64_t go_on_with_dialogue(uint64_t now_ns)
 	struct pollfd readable = {.fd = dialogue.fd, .events = POLLIN};
 
 	if (dialogue_is_ours()) {
-		if (poll(&readable, 1, 0) == 1)
+		if (poll(&readable, 1, 0) == 1) {
 			take_reply(dialogue.fd, now_ns);
-		else if (now_ns < dialogue.give_up_ns)
+			dialogue.refusals = is_refused() ? dialogue.refusals + 1 : 0;
+		} else if (now_ns < dialogue.give_up_ns) {
 			return now_ns + FGI_REPLY_LOOK_NS;
+		}
 	}
 	hang_up();
-	return now_ns + FGI_RECONNECT_NS;
+	return next_attempt(now_ns);
 }
 
 __attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)

@@ -60,6 +60,19 @@ static inline struct fgi_preemptions fgi_preemptions(void)
  * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs. */
 void fgi_process_init(void);
 
+/* Why this process is not registered, 0 if it is: what errno says of a connection that failed, the status of the
+ * monitor's answer (struct fg_reply), or
+ *   EINPROGRESS      a thread is about to register it
+ *   ECANCELED        FLEXGUARD_SOCKET is empty
+ *   ENAMETOOLONG     FLEXGUARD_SOCKET is too long
+ *   EKEYREJECTED     what listens on the socket runs as neither root nor this process's user
+ *   ETIMEDOUT        there was no answer in FGI_REGISTER_TIMEOUT_MS
+ *   ECONNRESET       the monitor hung up without an answer
+ *   EPROTO           the answer was no monitor's, or its page none
+ *   EPROTONOSUPPORT  the monitor speaks another version of the ABI
+ * Async-signal-safe. */
+uint32_t fgi_monitor_refusal(void);
+
 /* Looks at the monitor's heartbeat. Detaches from a monitor that has died, whose counter would keep its value for ever,
  * or attaches again to one that was only late. `now` is CLOCK_MONOTONIC. Returns whether the monitor lives. For waiters
  * that park or have spun for long; costs one load.
@@ -75,7 +88,8 @@ void fgi_monitor_after_fork(void); /* in the child */
 #define FGI_REGISTER_TIMEOUT_MS 500
 #define FGI_UNMAPPED_UID 65534 /* the kernel's default for users that a user namespace does not know */
 #define FGI_RECONNECT_ENV "FLEXGUARD_RECONNECT"
-#define FGI_RECONNECT_NS 1000000000ull /* between attempts */
+#define FGI_RECONNECT_NS 1000000000ull /* between attempts; twice as long after each refusal */
+#define FGI_RECONNECT_DOUBLINGS 6      /* and no longer */
 #define FGI_REPLY_LOOK_NS 1000000ull   /* between looks for the answer to one */
 
 /* For tests: stands in for a monitor. */

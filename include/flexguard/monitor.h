@@ -7,7 +7,7 @@
  *           else
  *                   pause();
  *
- * Both calls are thread- and async-signal-safe and cost one or two loads. */
+ * All calls are thread- and async-signal-safe and cost one or two loads. */
 #ifndef FLEXGUARD_MONITOR_H
 #define FLEXGUARD_MONITOR_H
 
@@ -19,6 +19,14 @@ extern "C" {
 
 /* Is this process registered with a living monitor? */
 bool fg_monitor_attached(void);
+
+/* Why did the last attempt to register this process fail? 0 if it did not. ENOENT, ECONNREFUSED: no monitor listens
+ * there. EACCES: its socket may not be connected to. ECANCELED: FLEXGUARD_SOCKET is empty. EKEYREJECTED: what listens
+ * there runs as neither root nor this user. ETIMEDOUT, ECONNRESET: it did not answer. EPROTONOSUPPORT: it is of another
+ * version. It refused: EAGAIN, EBUSY: the user's programs ask too much of it. EDQUOT: too many of them are registered.
+ * EPERM: the user may not trace the process. E2BIG: the process has too many threads. ENOSPC: it has too many images.
+ * EINPROGRESS: the attempt is under way. */
+int fg_monitor_error(void);
 
 /* Is a thread preempted inside a critical section now, anywhere on this machine? If the monitor has a counter for each
  * user or control group, anywhere in that of this process. Always false without a monitor: bound your busy-waiting all

@@ -9,6 +9,11 @@ bool fg_monitor_attached(void)
 	return fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
 }
 
+int fg_monitor_error(void)
+{
+	return (int)fgi_monitor_refusal();
+}
+
 bool fg_critical_section_preempted(void)
 {
 	return fgi_preempted_cs();

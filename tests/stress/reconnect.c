@@ -277,9 +277,13 @@ static void answered_with_nonsense(void)
 		{{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .status = EPERM}, sizeof(struct fg_reply), 1},
 		{{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .number = FG_DOMAINS}, sizeof(struct fg_reply), 1},
 	};
+	/* A monitor that refuses is asked half as often after each time; nonsense is no refusal. */
+	const uint64_t attempts[] = {1, 1, 1, 1, 2, 4};
 	int before = descriptors();
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK(!after((attempts[i] - 1) * ATTEMPT));
+		CHECK(descriptors() == before, "too early after bad answer %zu", i - 1);
 		answered_as(bad[i], make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now + 2 * ATTEMPT, 1));
 		CHECK(!fgi_preempted_cs(), "attached after bad answer %zu", i);
 		CHECK(descriptors() == before, "bad answer %zu leaves a descriptor open", i);

@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::runner::{self, Hogs, Outcome, Run};
 use super::stats::Estimate;
 use super::workload::{Counts, Launch, MonitorUse, Reading, UNAVAILABLE, Workload};
-use flexguard_launch::attach::{Attachment, SOCKET_ENV, Served};
+use flexguard_launch::attach::{Attachment, Served};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 use flexguard_launch::prefix::Prefix;
@@ -252,7 +252,8 @@ impl Session<'_> {
                 &own
             }
         };
-        command.env(SOCKET_ENV, monitor.socket()).envs(environment);
+        monitor.tell(&mut command);
+        command.envs(environment);
         let _hogs = Hogs::start(hogs)?;
         let before = monitor.stats();
         let outcome = runner::run(command, capture, limit)?;

@@ -3,6 +3,7 @@
 
 use clap::{Args, ValueEnum};
 use flexguard_launch::MonitorMode;
+use flexguard_launch::attach::REQUIRE_ENV;
 
 #[derive(Debug, Args)]
 pub struct MonitorChoice {
@@ -13,7 +14,7 @@ pub struct MonitorChoice {
 
 impl MonitorChoice {
     pub fn mode(&self) -> MonitorMode {
-        let required = std::env::var_os("FLEXGUARD_REQUIRE").is_some_and(|value| value == "1");
+        let required = std::env::var_os(REQUIRE_ENV).is_some_and(|value| value == "1");
         match self.monitor {
             MonitorArg::Auto if required => MonitorMode::Require,
             MonitorArg::Auto => MonitorMode::Auto,

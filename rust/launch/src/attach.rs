@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -25,6 +26,8 @@ pub enum MonitorMode {
 
 /// The environment variable that tells the locks where to register.
 pub const SOCKET_ENV: &str = "FLEXGUARD_SOCKET";
+/// 1: no program starts without a monitor (interpose/require.c), and no run (`MonitorMode::Require`).
+pub const REQUIRE_ENV: &str = "FLEXGUARD_REQUIRE";
 
 /// The monitor of a run. Dropping it unloads our own; the daemon stays.
 pub enum Attachment {
@@ -83,11 +86,19 @@ impl Attachment {
     }
 
     /// The value of FLEXGUARD_SOCKET for the program.
-    pub fn socket(&self) -> OsString {
+    fn socket(&self) -> OsString {
         match self {
             Self::Own(own) => spelled(own.monitor.socket()),
             Self::Shared(socket) => spelled(socket),
             Self::Absent(_) => OsString::new(),
+        }
+    }
+
+    /// Says to the program where to register. If it shall have no monitor, it need not have one.
+    pub fn tell(&self, command: &mut Command) {
+        command.env(SOCKET_ENV, self.socket());
+        if !self.is_active() {
+            command.env_remove(REQUIRE_ENV);
         }
     }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
-use flexguard_launch::attach::{Attachment, SOCKET_ENV};
+use flexguard_launch::attach::Attachment;
 use flexguard_launch::child::{self, Child, End, Interruption, Status};
 use flexguard_launch::failure::{Context, Result};
 use flexguard_launch::prefix::Prefix;
@@ -201,7 +201,7 @@ impl Subcommand for Profile {
             false => Attachment::none("glibc's locks do not publish their holders"),
         };
         if replaces {
-            command.env(SOCKET_ENV, monitor.socket());
+            monitor.tell(&mut command);
         }
         let start = Instant::now();
         let (end, seen) = watched(&monitor, &mut command)?;

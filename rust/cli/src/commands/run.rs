@@ -193,7 +193,7 @@ impl Subcommand for Run {
         };
         signals::hold()?;
         let monitor = Attachment::find(self.monitor.mode())?;
-        command.env(SOCKET_ENV, monitor.socket());
+        monitor.tell(&mut command);
         let before = monitor.stats();
         let start = Instant::now();
         let end = Child::spawn(&mut command)?.stand_in()?;
@@ -236,13 +236,14 @@ fn run_quietly(args: &Run, mut command: Command) -> Result<Status> {
         }
         return Err(become_program(command, &monitor));
     }
-    command.env(SOCKET_ENV, monitor.socket());
+    monitor.tell(&mut command);
     Ok(Child::spawn(&mut command)?.stand_in()?.status)
 }
 
 /// Returns only if that fails.
 fn become_program(mut command: Command, monitor: &Attachment) -> Failure {
-    let error = command.env(SOCKET_ENV, monitor.socket()).exec();
+    monitor.tell(&mut command);
+    let error = command.exec();
     child::cannot_start(&command, error)
 }
 
