@@ -69,12 +69,22 @@ struct css_set {
 
 struct bpf_local_storage;
 
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level; /* of its PID namespace; 0: the initial one */
+	struct upid numbers[1];
+};
+
 struct task_struct {
 	unsigned int flags; /* PF_* */
 	unsigned int on_rq; /* unsigned, so that the loader may fit it to the byte it is since 7.3 */
 	int prio;
 	int pid; /* of the thread, in the initial PID namespace */
 	int tgid;
+	struct pid *thread_pid;
 	char comm[16];
 	struct task_struct *group_leader;
 	struct sched_entity se;

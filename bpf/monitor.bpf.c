@@ -61,11 +61,13 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "census.h"
 #include "cpus.h"
 #include "domains.h"
 #include "judge.h"
 #include "kernel_types.h"
 #include "monitor.h"
+#include "names.h"
 #include "slice.h"
 
 char dual_license[] SEC("license") = "Dual MIT/GPL";
@@ -137,26 +139,6 @@ static __always_inline struct fg_thread_record *tracked(struct task_struct *task
 	if ((!READ_ONCE(page->num_preempted_cs) && !READ_ONCE(page->named)) || !task->bpf_storage)
 		return 0;
 	return bpf_task_storage_get(&threads, task, 0, 0);
-}
-
-/* A place that another thread has taken meanwhile is left to it. */
-static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_shared *page)
-{
-	__u32 name = thread->named_as, place = fg_off_cpu_place(name);
-
-	if (page->off_cpu[place] == name)
-		page->off_cpu[place] = 0;
-	thread->named_as = 0;
-	if (!(name & FG_RUNNABLE))
-		__sync_fetch_and_add(&page->named, -1);
-}
-
-static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_shared *page)
-{
-	page->off_cpu[fg_off_cpu_place(name)] = name;
-	thread->named_as = name;
-	if (!(name & FG_RUNNABLE)) /* the others are counted */
-		__sync_fetch_and_add(&page->named, 1);
 }
 
 /* The thread runs again, for which its process has waited since it was counted. */
@@ -274,6 +256,8 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 		return NOT_COUNTED;
 	if (!thread)
 		thread = bpf_task_storage_get(&threads, prev, 0, 0);
+	if (name && !is_own_name(prev, name))
+		name = 0;
 	if (runnable)
 		return count_as(thread, next, kind, name, process, at);
 	if (thread && name)
@@ -374,8 +358,11 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 	process = bpf_task_storage_get(&processes, parent->group_leader, 0, 0);
 	if (!process)
 		return 0;
-	if (child->pid == child->tgid)
+	if (child->pid == child->tgid) {
+		if (is_barren(child))
+			return 0;
 		inherit(child, process, all, count);
+	}
 	make_thread_record(child, count);
 	return 0;
 }

@@ -77,6 +77,20 @@ struct fg_listed {
 	fg_u64 domain_key;
 };
 
+/* What fg_census says of a registered process. */
+struct fg_counted_process {
+	fg_u32 uid;   /* its real user */
+	fg_u32 wants; /* FG_WANT_* */
+};
+
+/* Users who have as many registered processes as one may have: their forks inherit none. A few at a time. */
+#define FG_FULL_USERS 32u
+
+struct fg_full_users {
+	fg_u32 number;
+	fg_u32 uid[FG_FULL_USERS];
+};
+
 /* Entry i counts the critical sections that were preempted for FG_SHORTEST_NS * 2^i at most, and longer than the entry
  * before; the last one, all that were longer. */
 #define FG_DURATIONS 16u
@@ -102,6 +116,12 @@ struct fg_beat_args {
 	fg_u32 tick_ns;
 	fg_u32 cpus;
 	fg_u32 domain_kind; /* enum fg_domain_kind */
+};
+
+/* Argument of fg_rest: what still is needed. */
+struct fg_rest_args {
+	fg_u32 any;    /* some process is registered */
+	fg_u32 slices; /* some process wants the slice forecasts */
 };
 
 /* Argument of fg_search_domains. */

@@ -11,12 +11,14 @@ include!("bpf_flags.rs");
 
 /// The monitor's kernel half, and the tracer.
 const SOURCES: [&str; 2] = ["monitor", "trace"];
-const HEADERS: [&str; 8] = [
+const HEADERS: [&str; 10] = [
+    "bpf/census.h",
     "bpf/cpus.h",
     "bpf/domains.h",
     "bpf/judge.h",
     "bpf/kernel_types.h",
     "bpf/monitor.h",
+    "bpf/names.h",
     "bpf/slice.h",
     "bpf/trace.h",
     "abi/flexguard_abi.h",

@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process::Command;
 use std::time::Instant;
 
@@ -115,6 +115,12 @@ fn a_program_and_what_it_holds_are_shown() {
         "{program}"
     );
     assert!(shown["uptime_seconds"].as_f64().unwrap() > 0.0);
+    let version = stdout(&run(["--version"]));
+    let version = version.trim_end().trim_start_matches("flexguard ");
+    assert_eq!(
+        (&shown["version"], &shown["command_version"]),
+        (&version.into(), &version.into())
+    );
 
     let text = stdout(&run(["status", "--socket", &socket]));
     assert!(text.contains("flexguard-sosp25"), "{text}");
@@ -156,6 +162,57 @@ fn refused_clients_are_shown_with_the_reason() {
         text.contains("3 refused clients (2 malformed, 1 other version)"),
         "{text}"
     );
+}
+
+/// What listens there answers one client so.
+fn answering(answer: &'static [u8]) -> (String, std::thread::JoinHandle<()>) {
+    let socket = format!("@flexguard-test-answer-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&socket[1..]).unwrap();
+    let listener = UnixListener::bind_addr(&address).unwrap();
+    let served = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.read_exact(&mut [0; 16]).unwrap();
+        client.write_all(answer).unwrap();
+    });
+    (socket, served)
+}
+
+#[test]
+fn a_monitor_that_speaks_another_abi_is_told_so() {
+    // struct fg_reply: EPROTONOSUPPORT from a monitor of ABI 250.
+    let (socket, served) = answering(b"FLGD\xfa\0\0\0\x5d\0\0\0\0\0\0\0");
+    let output = run(["status", "--socket", &socket]);
+    served.join().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let told = stderr(&output);
+    assert!(told.contains("speaks ABI 250"), "{told}");
+    assert!(told.contains("restart the service"), "{told}");
+}
+
+#[test]
+fn a_user_has_so_many_programs_and_no_more() {
+    if !bpf("a_user_has_so_many_programs_and_no_more") {
+        return;
+    }
+    let daemon = Daemon::with(&["--programs-per-user", "1"]);
+    // Each registers twice: fg-bench executes the worker.
+    let _first = daemon.worker("flexguard");
+    let shown = wait_for("the first program", || {
+        let shown = status(&daemon.socket);
+        (shown["totals"]["registered_processes"] == 2).then_some(shown)
+    });
+    assert_eq!(shown["totals"]["unmonitored"], 0);
+    let _second = daemon.worker("flexguard");
+    let shown = wait_for("the second program", || {
+        let shown = status(&daemon.socket);
+        (shown["totals"]["too_many_programs"] == 2).then_some(shown)
+    });
+    assert_eq!(shown["totals"]["unmonitored"], 2);
+    assert_eq!(shown["programs"].as_array().unwrap().len(), 1);
+    check_schema("status", std::slice::from_ref(&shown));
+    let text = stdout(&run(["status", "--socket", &daemon.socket]));
+    let told = "2 not watched, 2 refused clients (2 too many programs)";
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]

@@ -207,8 +207,10 @@ impl Metrics<'_, '_> {
             "refused_clients",
             "Refused clients, by reason",
             "reason",
-            &stats.refused.reasons(),
-        )
+            &stats.refusals(),
+        )?;
+        let help = "Programs that run without the monitor because it refused them";
+        self.counter("unmonitored_programs", help, stats.unmonitored)
     }
 
     fn troubles(&mut self, stats: &Stats) -> fmt::Result {
@@ -252,6 +254,8 @@ mod tests {
     fn the_histogram_is_cumulative_and_ends_with_all() {
         let mut stats = Stats {
             preempted_ns: 1_500_000_000,
+            too_many_programs: 4,
+            unmonitored: 5,
             ..Stats::default()
         };
         stats.durations[0] = 2;
@@ -265,6 +269,8 @@ mod tests {
             "flexguard_preempted_seconds_bucket{le=\"0.000032768\"} 5",
             "flexguard_preempted_seconds_bucket{le=\"+Inf\"} 6",
             "flexguard_refused_clients_total{reason=\"too_slow\"} 0",
+            "flexguard_refused_clients_total{reason=\"too_many_programs\"} 4",
+            "flexguard_unmonitored_programs_total 5",
             "flexguard_up 1",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");

@@ -131,6 +131,12 @@ impl Bucket {
 }
 
 impl Rates {
+    /// How many more this user may make at once.
+    pub fn left(&self, uid: u32, now: Instant) -> f64 {
+        let bucket = self.0.get(&uid);
+        bucket.map_or(BURST, |bucket| bucket.at(now).tokens)
+    }
+
     /// Something of this user's that costs as much as so many connections; false if it is too much.
     pub fn allow(&mut self, uid: u32, price: f64, now: Instant) -> bool {
         if self.0.len() >= MAX_USERS && !self.0.contains_key(&uid) {
@@ -151,10 +157,10 @@ impl Rates {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn client(uid: u32) -> Client {
+    pub fn client(uid: u32) -> Client {
         let (ours, _) = UnixStream::pair().unwrap();
         Client {
             uid,
@@ -204,7 +210,9 @@ mod tests {
         let (mut rates, start) = (Rates::default(), Instant::now());
         let allowed =
             |rates: &mut Rates, now| (0..10_000).filter(|_| rates.allow(1, 1.0, now)).count();
+        assert_eq!(rates.left(1, start), BURST);
         assert_eq!(allowed(&mut rates, start), BURST as usize);
+        assert_eq!(rates.left(1, start), 0.0);
         assert!(rates.allow(2, 1.0, start));
         let later = start + Duration::from_millis(500);
         assert_eq!(allowed(&mut rates, later), RATE as usize / 2);

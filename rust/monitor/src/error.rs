@@ -60,6 +60,13 @@ pub enum Error {
     #[error("{socket} gave an answer that is not a monitor's status: it may be another version")]
     Protocol { socket: SocketName },
 
+    /// A monitor of another build, whose answers mean something else.
+    #[error(
+        "the monitor on {socket} is of another version: it speaks ABI {abi}, this command {own}",
+        own = flexguard_abi::FG_ABI_VERSION
+    )]
+    OtherVersion { socket: SocketName, abi: u32 },
+
     /// What a successor needs could not be kept in, or taken from, a BPF file system.
     #[error("cannot keep the monitor's maps at {path}", path = path.display())]
     Pin { path: PathBuf, source: io::Error },
@@ -119,6 +126,9 @@ impl Error {
             Error::AlreadyListening(name) => format!("use that monitor, or choose another socket than {name}"),
             Error::NotListening(_) => "start one with `flexguard monitor`".into(),
             Error::BadSocketName(..) => "give an absolute path shorter than 108 bytes, or @name".into(),
+            Error::OtherVersion { .. } => {
+                "use the command that was installed with that monitor, or restart the service after an upgrade".into()
+            }
             Error::Pin { .. } => {
                 "give --pin a directory of a BPF file system that you may write (mount -t bpf bpf DIRECTORY; systemd mounts one at \
                  /sys/fs/bpf), without links or files of others".into()

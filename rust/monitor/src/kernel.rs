@@ -23,8 +23,10 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::keep::{Keeper, Kept};
 use crate::message::Registration;
-use crate::records::{fg_beat_args, fg_cpu_counts, fg_listed, fg_process_record, fg_search_args};
-use crate::{DomainKind, Error, probe};
+use crate::records::{fg_beat_args, fg_cpu_counts, fg_listed, fg_process_record};
+use crate::{DomainKind, Error, peer, probe};
+
+mod users;
 
 /// The kernel half as this crate was built with it.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/monitor.bpf.o"));
@@ -52,6 +54,8 @@ pub struct Kernel {
     processes: MapHandle,
     threads: MapHandle,
     counts: MapHandle,
+    full_users: MapHandle,
+    barren_forks: MapHandle,
     object: Object,
     tick_ns: u32,
     domains: DomainKind,
@@ -120,6 +124,8 @@ impl Kernel {
             processes: map(&object, "processes")?,
             threads: map(&object, "threads")?,
             counts: map(&object, "counts")?,
+            full_users: map(&object, "full_users")?,
+            barren_forks: map(&object, "barren_forks")?,
             object,
             tick_ns: tick_ns(),
             domains,
@@ -206,12 +212,51 @@ impl Kernel {
         Ok(())
     }
 
+    /// Runs a program of the user half's own, with that argument.
+    fn run(&self, program: &str, args: Option<&mut [u8]>) -> Result<(), Errno> {
+        let input = ProgramInput {
+            context_in: args,
+            ..Default::default()
+        };
+        let run = self.program(program).test_run(input);
+        run.map(drop).map_err(errno)
+    }
+
     /// From now on the ends of slices are published to the processes that want them.
     fn want_slices(&self) -> Result<(), Errno> {
-        self.program("fg_want_slices")
-            .test_run(ProgramInput::default())
-            .map(drop)
-            .map_err(errno)
+        self.run("fg_want_slices", None)
+    }
+
+    /// What came of an earlier registration of the image, by the program that the process behind `pidfd` runs now; None:
+    /// there was none. It walks no threads.
+    pub fn registered(
+        &self,
+        pidfd: BorrowedFd<'_>,
+        image: &Registration,
+    ) -> Result<Option<Registered>, Errno> {
+        let has = |record: Option<fg_process_record>| {
+            record.filter(|record| record.has(image) && !self.is_without_domain(record))
+        };
+        if has(self.record(pidfd)?).is_none() {
+            return Ok(None);
+        }
+        // The record of an earlier program is emptied now.
+        let mut leader = libbpf_sys::bpf_iter_link_info::default();
+        leader.task.tid = peer::pid_of(pidfd)? as u32;
+        self.iterate("fg_adopt", leader)?;
+        Ok(has(self.record(pidfd)?).map(|record| self.outcome(&record, false)))
+    }
+
+    fn is_without_domain(&self, record: &fg_process_record) -> bool {
+        record.domain == 0 && self.domains != DomainKind::Machine
+    }
+
+    fn outcome(&self, record: &fg_process_record, first: bool) -> Registered {
+        Registered {
+            first,
+            domain: record.domain as u32,
+            without_domain: self.is_without_domain(record),
+        }
     }
 
     /// Adds an image to the record of the process behind `pidfd`.
@@ -240,51 +285,12 @@ impl Kernel {
         added
     }
 
-    /// fg_adopt gives the process a domain. If none was free, those that no process is in are freed, and it tries again.
-    fn need_domain(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
-        let without = self.record(pidfd)?.is_some_and(|record| record.domain == 0);
-        if self.domains == DomainKind::Machine || !without || !self.free_domains()? {
-            return Ok(());
-        }
-        self.adopt_threads(pidfd)
-    }
-
-    /// Looks at every thread of the machine, so not too often; false: not now.
-    fn free_domains(&self) -> Result<bool, Errno> {
-        let mut searched = self.searched.lock().expect("nobody panics with it");
-        if searched.is_some_and(|at| at.elapsed() < SEARCH_INTERVAL) {
-            return Ok(false);
-        }
-        *searched = Some(Instant::now());
-        self.search_domains(false)?;
-        self.iterate("fg_mark_domains", Default::default())?;
-        self.search_domains(true)?;
-        Ok(true)
-    }
-
-    fn search_domains(&self, ends: bool) -> Result<(), Errno> {
-        let mut args = fg_search_args {
-            ends: ends.into(),
-            pad: 0,
-        };
-        let input = ProgramInput {
-            context_in: Some(args.as_mut_bytes()),
-            ..Default::default()
-        };
-        let run = self.program("fg_search_domains").test_run(input);
-        run.map(drop).map_err(errno)
-    }
-
     fn add_image(&self, pidfd: BorrowedFd<'_>, image: &Registration) -> Result<Registered, Errno> {
         // Gone: the process has called exec.
         let old = self.record(pidfd)?.ok_or(Errno::ECONNRESET)?;
         let mut record = old;
         record.add(image)?;
-        let registered = Registered {
-            first: old.n_images == 0,
-            domain: record.domain as u32,
-            without_domain: record.domain == 0 && self.domains != DomainKind::Machine,
-        };
+        let registered = self.outcome(&record, old.n_images == 0);
         if record == old {
             return Ok(registered);
         }
@@ -348,13 +354,13 @@ impl Kernel {
     /// All registered processes, and all threads that are counted now, by their numbers in our PID namespace.
     pub fn list(&self) -> Result<Vec<fg_listed>, Errno> {
         self.iterate("fg_list", Default::default())
-            .and_then(|bytes| listed(&bytes))
+            .and_then(|bytes| records_of(&bytes))
     }
 
     /// Takes the threads that were preempted too long ago out of the counter; returns them.
     pub fn age(&self) -> Result<Vec<fg_listed>, Errno> {
         self.iterate("fg_age", Default::default())
-            .and_then(|bytes| listed(&bytes))
+            .and_then(|bytes| records_of(&bytes))
     }
 
     /// Runs an iterator over the tasks that `info` names; returns what it has written.
@@ -451,10 +457,11 @@ impl Kernel {
     }
 }
 
-fn listed(bytes: &[u8]) -> Result<Vec<fg_listed>, Errno> {
+/// What an iterator has written.
+fn records_of<T: FromBytes>(bytes: &[u8]) -> Result<Vec<T>, Errno> {
     bytes
-        .chunks_exact(size_of::<fg_listed>())
-        .map(|bytes| fg_listed::read_from_bytes(bytes).map_err(|_| Errno::EIO))
+        .chunks_exact(size_of::<T>())
+        .map(|bytes| T::read_from_bytes(bytes).map_err(|_| Errno::EIO))
         .collect()
 }
 

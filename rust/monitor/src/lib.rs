@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+mod census;
 mod clients;
 mod domain;
 mod error;
@@ -31,7 +32,9 @@ mod stats;
 mod stop;
 mod stream;
 mod trace;
+mod turns;
 mod unread;
+mod version;
 
 pub use domain::{Domain, DomainKind};
 pub use error::Error;
@@ -43,6 +46,7 @@ pub use socket::SocketName;
 pub use stats::{Counted, Listed, Listing, Stats};
 pub use stop::Stop;
 pub use trace::{Event, Tracer};
+pub use version::Version;
 
 /// The version of the ABI that this monitor speaks.
 pub const ABI_VERSION: u32 = flexguard_abi::FG_ABI_VERSION;

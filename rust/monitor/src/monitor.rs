@@ -13,7 +13,10 @@ use crate::error::os;
 use crate::kernel::{Kernel, OBJECT};
 use crate::server::{Server, Tally};
 use crate::socket::Listener;
-use crate::{DomainKind, Error, Keeper, SocketName, Stats, Stop};
+use crate::{DomainKind, Error, Keeper, SocketName, Stats, Stop, Version};
+
+/// Where the options do not say otherwise. Their records take 64 MiB.
+const PROGRAMS_OF_USER: u32 = 16_384;
 
 /// How to run a monitor.
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ pub struct Options {
     pub keeper: Keeper,
     /// Whose preempted critical sections a process polls: those of the machine, of its user, of its control group.
     pub domains: DomainKind,
+    /// So many registered processes a user may have; None: 16,384.
+    pub programs_of_user: Option<u32>,
     /// Ask the kernel to keep the programs' run time (needs CAP_SYS_ADMIN, costs two clock reads a switch).
     pub run_time_stats: bool,
 }
@@ -47,6 +52,7 @@ pub struct Monitor {
     listener: Listener,
     kernel: Kernel,
     tally: Tally,
+    programs_of_user: u32,
     socket: SocketName,
     leaves: AtomicBool,
     started: Instant,
@@ -78,6 +84,7 @@ impl Monitor {
             listener,
             kernel,
             tally: Tally::default(),
+            programs_of_user: options.programs_of_user.unwrap_or(PROGRAMS_OF_USER),
             socket,
             leaves: AtomicBool::new(false),
             started: Instant::now(),
@@ -91,6 +98,7 @@ impl Monitor {
             kernel: &self.kernel,
             listener: &self.listener,
             tally: &self.tally,
+            most_of_one_user: self.programs_of_user,
             stats: &stats,
         }
         .run(stop)
@@ -101,7 +109,8 @@ impl Monitor {
         let page = self.kernel.shared_page()?;
         let counts = self.kernel.cpu_counts()?;
         let run_time = self.kernel.run_time()?;
-        let refused = self.tally.refusals.read();
+        let (refused, full) = self.tally.refusals.read();
+        let barren = self.kernel.barren_forks()?;
         Ok(Stats {
             num_preempted_cs: page.num_preempted_cs.into(),
             preempted_holders: page.preemptions.iter().map(|on| on.holders).sum(),
@@ -114,7 +123,7 @@ impl Monitor {
             registered_preemptions: counts.registered_preemptions,
             registered_processes: self.tally.registered.load(Ordering::Relaxed),
             inherited_processes: counts.inherited_processes,
-            rejected_registrations: refused.total(),
+            rejected_registrations: refused.total() + full,
             run_time_ns: run_time.ns,
             run_count: run_time.count,
             uptime_ns: self.started.elapsed().as_nanos() as u64,
@@ -127,6 +136,9 @@ impl Monitor {
             aged: counts.aged,
             without_domain: self.tally.without_domain.load(Ordering::Relaxed),
             domain_kind: page.domain_kind.into(),
+            too_many_programs: full + barren,
+            unmonitored: self.tally.unmonitored.load(Ordering::Relaxed) + barren,
+            version: Version::OWN.number(),
         })
     }
 

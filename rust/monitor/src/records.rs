@@ -18,6 +18,12 @@ impl fg_process_record {
         &self.windows[..self.n_windows as usize]
     }
 
+    /// Is the image in it? Then its threads were walked.
+    pub fn has(&self, image: &Registration) -> bool {
+        let mut record = *self;
+        record.n_images > 0 && record.add(image).is_ok() && record == *self
+    }
+
     /// Adds an image. What is there already is not added again, so registering twice changes nothing; two images
     /// may share one thread block. On error the record is as it was.
     pub fn add(&mut self, image: &Registration) -> Result<(), Errno> {
@@ -96,6 +102,23 @@ mod tests {
         let before = record;
         record.add(&image(-64, &[0x4000])).unwrap();
         assert_eq!(record, before);
+    }
+
+    #[test]
+    fn a_record_has_what_was_added_and_nothing_else() {
+        let mut record = fg_process_record::new_zeroed();
+        let added = image(-64, &[0x4000]);
+        assert!(!record.has(&added));
+        record.add(&added).unwrap();
+        assert!(record.has(&added));
+        assert!(record.has(&image(-64, &[])));
+        assert!(!record.has(&image(-128, &[0x4000])));
+        assert!(!record.has(&image(-64, &[0x5000])));
+        let asking = Registration {
+            flags: FG_WANT_SLICE_FORECAST as u64,
+            ..added
+        };
+        assert!(!record.has(&asking));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use serde::Serialize;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The refused clients, by reason.
+/// The refused clients, by reason. One reason more is in `Stats`: there are monitors that do not tell it.
 #[derive(
     Debug,
     Clone,
@@ -68,16 +68,25 @@ const REASONS: usize = size_of::<Refused>() / size_of::<u64>();
 
 /// Counts; read by other threads.
 #[derive(Debug, Default)]
-pub struct Refusals([AtomicU64; REASONS]);
+pub struct Refusals {
+    by_field: [AtomicU64; REASONS],
+    too_many_programs: AtomicU64,
+}
 
 impl Refusals {
     pub fn count(&self, errno: Errno) {
-        self.0[place(errno)].fetch_add(1, Ordering::Relaxed);
+        let counter = match errno {
+            Errno::EDQUOT => &self.too_many_programs,
+            _ => &self.by_field[place(errno)],
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn read(&self) -> Refused {
-        let numbers: [u64; REASONS] = std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed));
-        zerocopy::transmute!(numbers)
+    /// By reason, and those whose user has too many registered programs.
+    pub fn read(&self) -> (Refused, u64) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let numbers: [u64; REASONS] = std::array::from_fn(|i| read(&self.by_field[i]));
+        (zerocopy::transmute!(numbers), read(&self.too_many_programs))
     }
 }
 
@@ -116,10 +125,14 @@ mod tests {
         for (i, (name, errno)) in reasons.into_iter().enumerate() {
             let refusals = Refusals::default();
             refusals.count(errno);
-            let refused = refusals.read();
+            let (refused, full) = refusals.read();
+            assert_eq!(full, 0);
             assert_eq!((refused.reasons()[i], refused.total()), ((name, 1), 1));
             // The same name in JSON.
             assert_eq!(serde_json::to_value(refused).unwrap()[name], 1);
         }
+        let refusals = Refusals::default();
+        refusals.count(Errno::EDQUOT);
+        assert_eq!(refusals.read(), (Refused::default(), 1));
     }
 }

@@ -2,8 +2,8 @@
 //! The socket's server: one thread, nothing in it blocks.
 //!
 //! A client that is slow, silent or hostile costs a place for a second at most, and its user's share of the places and
-//! of the connections a second (clients.rs): an honest one sends its message at once and is done within one pass of the
-//! loop. The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half
+//! of the connections a second (clients.rs): an honest one sends its message at once. Whose message is there waits for
+//! its turn (turns.rs): each pass of the loop takes in what has come, and serves one. The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half
 //! and this process, but not the socket.
 
 use std::fs::File;
@@ -18,15 +18,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use zerocopy::IntoBytes;
 
+use crate::census::Census;
 use crate::clients::{Client, Clients, Rates};
 use crate::error::os;
 use crate::heart;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Registered};
 use crate::message::{self, Message, Parsed, Registration};
 use crate::peer;
 use crate::refused::Refusals;
 use crate::socket::Listener;
 use crate::stream::{Said, hang_up, hung_up, reply};
+use crate::turns::Turns;
 use crate::unread::Unread;
 use crate::{Error, Stats, Stop};
 
@@ -35,8 +37,10 @@ const MAX_ACCEPTS: usize = 64;
 /// How long the server accepts no client after the system had no descriptor or memory for one.
 const RECESS: Duration = Duration::from_millis(500);
 
-/// What a list costs, in connections: it looks at every thread of the machine.
-const LIST_PRICE: f64 = 100.0;
+/// What a look at every thread of the machine costs, in connections.
+const LOOK_PRICE: f64 = 100.0;
+/// A registration walks the threads of its process; so many of them cost as much as a connection.
+const THREADS_OF_A_CONNECTION: f64 = 64.0;
 /// The longest that the server sleeps.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
@@ -47,6 +51,8 @@ pub struct Tally {
     pub refusals: Refusals,
     /// Processes for which no domain was free.
     pub without_domain: AtomicU64,
+    /// Clients that were refused what makes a program watched.
+    pub unmonitored: AtomicU64,
     /// How often it has looked for clients, once a second at least.
     pub looks: AtomicU64,
 }
@@ -55,6 +61,8 @@ pub struct Server<'a> {
     pub kernel: &'a Kernel,
     pub listener: &'a Listener,
     pub tally: &'a Tally,
+    /// Registered processes.
+    pub most_of_one_user: u32,
     pub stats: &'a dyn Fn() -> Result<Stats, Error>,
 }
 
@@ -66,23 +74,38 @@ impl Server<'_> {
 
     fn serve(&self, stop: &Stop, ended: &Stop) -> Result<(), Error> {
         let mut clients = Clients::default();
-        let mut users = Users::default();
+        let mut turns = Turns::default();
+        let mut users = Users {
+            rates: Rates::default(),
+            unread: Unread::default(),
+            census: Census::new(self.kernel, self.most_of_one_user)
+                .map_err(os("counting the registered programs"))?,
+        };
         let mut recess_until = None;
         loop {
             self.tally.looks.fetch_add(1, Ordering::Relaxed);
             users.unread.look_now_and_then();
+            // The kernel may be out of memory for the iterator: then the next turn tries again.
+            if let Err(errno) = users.census.look_now_and_then(self.kernel) {
+                tracing::warn!(%errno, "cannot count the registered programs");
+            }
             let now = Instant::now();
             recess_until = recess_until.filter(|&until| now < until);
             while clients.0.front().is_some_and(|c| now >= c.deadline) {
                 let late = clients.0.pop_front().expect("there is one");
                 self.reject(late, Errno::ETIMEDOUT);
             }
-            let ready = wait([stop, ended], self.listener, recess_until, &clients)?;
+            let at_once = !turns.is_empty();
+            let ready = wait(
+                [stop, ended],
+                self.listener,
+                recess_until,
+                at_once,
+                &clients,
+            )?;
             if ready.stop {
-                clients
-                    .0
-                    .drain(..)
-                    .for_each(|client| hang_up(client.stream));
+                let left = clients.0.drain(..).chain(turns.drain());
+                left.for_each(|client| hang_up(client.stream));
                 return Ok(());
             }
             // From the back, so that those before it keep their places in `ready`.
@@ -90,17 +113,24 @@ impl Server<'_> {
                 let parsed = self.read(&mut clients.0[index]);
                 if !matches!(parsed, Parsed::Incomplete) {
                     let client = clients.0.remove(index).expect("it is there");
-                    self.finish(client, parsed, &mut users);
+                    self.queue(client, parsed, &mut turns);
                 }
             }
-            if ready.listener && recess_until.is_none() && !self.accept(&mut clients, &mut users) {
+            if ready.listener
+                && recess_until.is_none()
+                && !self.accept(&mut clients, &mut turns, &mut users)
+            {
                 recess_until = Some(Instant::now() + RECESS);
+            }
+            let now = Instant::now();
+            if let Some((client, message)) = turns.next(|uid| users.rates.left(uid, now)) {
+                self.finish(client, message, &mut users);
             }
         }
     }
 
     /// Accepts the clients that wait; false if the system has no descriptor or memory for them now.
-    fn accept(&self, clients: &mut Clients, users: &mut Users) -> bool {
+    fn accept(&self, clients: &mut Clients, turns: &mut Turns, users: &mut Users) -> bool {
         for _ in 0..MAX_ACCEPTS {
             let accepted = self.listener.socket.accept();
             let mut client = match accepted.and_then(|(stream, _)| Client::new(stream)) {
@@ -112,8 +142,8 @@ impl Server<'_> {
                     return false;
                 }
             };
-            if !users.rates.allow(client.uid, 1.0, Instant::now()) {
-                self.reject(client, Errno::EAGAIN);
+            if let Err(errno) = users.pay(client.uid, 1.0) {
+                self.reject(client, errno);
                 continue;
             }
             match self.read(&mut client) {
@@ -122,10 +152,24 @@ impl Server<'_> {
                         self.reject(displaced, Errno::EBUSY);
                     }
                 }
-                parsed => self.finish(client, parsed, users),
+                parsed => self.queue(client, parsed, turns),
             }
         }
         true
+    }
+
+    /// A client that has said all it will say waits for its turn, or goes.
+    fn queue(&self, mut client: Client, parsed: Parsed, turns: &mut Turns) {
+        match parsed {
+            Parsed::Incomplete | Parsed::Nothing => hang_up(client.stream),
+            Parsed::Invalid(errno) => self.reject(client, errno),
+            Parsed::Complete(message) => {
+                client.received = Vec::new();
+                if let Some(displaced) = turns.push(client, message) {
+                    self.reject(displaced, Errno::EBUSY);
+                }
+            }
+        }
     }
 
     /// Reads what there is, and judges it.
@@ -141,39 +185,76 @@ impl Server<'_> {
     }
 
     /// Answers, and hangs up.
-    fn finish(&self, client: Client, parsed: Parsed, users: &mut Users) {
-        let answered = match parsed {
-            Parsed::Incomplete | Parsed::Nothing => Ok(()),
-            Parsed::Invalid(errno) => Err(errno),
-            Parsed::Complete(Message::Status) => self.answer_status(&client, None),
+    fn finish(&self, client: Client, message: Message, users: &mut Users) {
+        let answered = match &message {
+            Message::Status => self.answer_status(&client, None),
             // The other answers carry a descriptor.
-            Parsed::Complete(_) if !users.unread.may_have_more(client.uid) => Err(Errno::EBUSY),
-            Parsed::Complete(Message::List) => {
-                if users.rates.allow(client.uid, LIST_PRICE, Instant::now()) {
-                    let list = self.list();
-                    list.and_then(|list| self.answer_status(&client, Some(list.as_fd())))
-                } else {
-                    Err(Errno::EAGAIN)
-                }
-            }
-            Parsed::Complete(Message::Register(image)) => self.register(&client, &image),
+            _ if !users.unread.may_have_more(client.uid) => Err(Errno::EBUSY),
+            Message::List => users.pay(client.uid, LOOK_PRICE).and_then(|()| {
+                let list = self.list()?;
+                self.answer_status(&client, Some(list.as_fd()))
+            }),
+            Message::Register(image) => self.register(&client, image, users),
         };
         match answered {
+            Ok(()) if matches!(message, Message::Status) => hang_up(client.stream),
             Ok(()) => users.unread.keep(client.uid, client.stream),
-            Err(errno) => self.reject(client, errno),
+            Err(errno) if matches!(message, Message::Register(_)) => self.reject(client, errno),
+            Err(errno) => self.refuse(client, errno),
         }
     }
 
-    fn register(&self, client: &Client, image: &Registration) -> Result<(), Errno> {
+    fn register(
+        &self,
+        client: &Client,
+        image: &Registration,
+        users: &mut Users,
+    ) -> Result<(), Errno> {
         let pidfd = peer::pidfd(&client.stream, client.accepted)?;
-        peer::check(&client.stream, pidfd.as_fd())?; // before its threads are walked
-        let registered = self.kernel.register(pidfd.as_fd(), image, || {
+        let pidfd = pidfd.as_fd();
+        let check = || {
             if hung_up(&client.stream)? {
                 // Perhaps by an exec, which closes sockets before the new program is another one to the kernel half.
                 return Err(Errno::ECONNRESET);
             }
-            peer::check(&client.stream, pidfd.as_fd())
-        })?;
+            peer::check(&client.stream, pidfd)
+        };
+        let threads = check()?;
+        let registered = match self.kernel.registered(pidfd, image)? {
+            Some(registered) => check().map(|_| registered)?,
+            None => {
+                if self.kernel.record(pidfd)?.is_none_or(|r| r.n_images == 0) {
+                    self.admit(client.uid, users)?;
+                }
+                users.pay(client.uid, f64::from(threads) / THREADS_OF_A_CONNECTION)?;
+                self.kernel.register(pidfd, image, || check().map(drop))?
+            }
+        };
+        if registered.first {
+            users.census.add(client.uid, self.kernel)?;
+        }
+        self.note(client, image, registered);
+        reply(
+            &client.stream,
+            Errno::from_raw(0),
+            Said::Domain(registered.domain),
+            Some(self.kernel.shared_fd()),
+        )
+    }
+
+    /// One more program of this user is to be registered. A user who has too many pays for the look whether some of them
+    /// have ended.
+    fn admit(&self, uid: u32, users: &mut Users) -> Result<(), Errno> {
+        if users.census.is_full(uid) && users.pay(uid, LOOK_PRICE).is_ok() {
+            users.census.look(self.kernel)?;
+        }
+        match users.census.is_full(uid) {
+            true => Err(Errno::EDQUOT),
+            false => Ok(()),
+        }
+    }
+
+    fn note(&self, client: &Client, image: &Registration, registered: Registered) {
         if registered.first {
             self.tally.registered.fetch_add(1, Ordering::Relaxed);
             let without: u64 = registered.without_domain.into();
@@ -190,12 +271,6 @@ impl Server<'_> {
             block_offset = image.block_offset,
             "registered an image"
         );
-        reply(
-            &client.stream,
-            Errno::from_raw(0),
-            Said::Domain(registered.domain),
-            Some(self.kernel.shared_fd()),
-        )
     }
 
     /// The list in a file of its own: of whatever size, it never waits for the client to read it.
@@ -224,7 +299,13 @@ impl Server<'_> {
         )
     }
 
+    /// Refuses a client that asks, or might, for its program to be watched.
     fn reject(&self, client: Client, errno: Errno) {
+        self.tally.unmonitored.fetch_add(1, Ordering::Relaxed);
+        self.refuse(client, errno);
+    }
+
+    fn refuse(&self, client: Client, errno: Errno) {
         self.tally.refusals.count(errno);
         let (pid, uid) = (client.pid, client.uid);
         if errno == Errno::ETOOMANYREFS {
@@ -243,10 +324,18 @@ impl Server<'_> {
 }
 
 /// What each user takes of the server.
-#[derive(Default)]
 struct Users {
     rates: Rates,
     unread: Unread,
+    census: Census,
+}
+
+impl Users {
+    /// For something that costs as much as so many connections.
+    fn pay(&mut self, uid: u32, price: f64) -> Result<(), Errno> {
+        let allowed = self.rates.allow(uid, price, Instant::now());
+        allowed.then_some(()).ok_or(Errno::EAGAIN)
+    }
 }
 
 struct Ready {
@@ -255,11 +344,12 @@ struct Ready {
     clients: Vec<bool>,
 }
 
-/// Sleeps until there is something to do.
+/// Sleeps until there is something to do, but for `at_once`.
 fn wait(
     stops: [&Stop; 2],
     listener: &Listener,
     recess_until: Option<Instant>,
+    at_once: bool,
     clients: &Clients,
 ) -> Result<Ready, Error> {
     let connections = if recess_until.is_none() {
@@ -285,6 +375,7 @@ fn wait(
         wake.saturating_duration_since(Instant::now())
     });
     let left = left.min(LONGEST_SLEEP) + Duration::from_millis(1);
+    let left = if at_once { Duration::ZERO } else { left };
     let timeout = PollTimeout::try_from(left).expect("a second fits");
     match poll(&mut fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => {}

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::records::{
     FG_AGED, FG_DURATIONS, FG_KIND_HOLDER, FG_KIND_NONE, FG_SHORTEST_NS, fg_listed,
 };
-use crate::{Domain, DomainKind, Error, Refused, SocketName, message, stream};
+use crate::{Domain, DomainKind, Error, Refused, SocketName, Version, message, stream};
 
 /// The statistics of the oldest monitor of this ABI version: up to `uptime_ns`.
 const OLDEST_BYTES: usize = 15 * size_of::<u64>();
@@ -84,12 +84,41 @@ pub struct Stats {
     /// [`DomainKind`], as a number.
     #[serde(serialize_with = "DomainKind::write")]
     pub domain_kind: u64,
+    /// Programs that are not watched because their user has as many that are as one may have: clients refused, and forks.
+    pub too_many_programs: u64,
+    /// Clients that were refused what makes a program watched, and those forks.
+    pub unmonitored: u64,
+    /// [`Version`] of the monitor, as a number; 0: it does not tell.
+    #[serde(skip)]
+    pub version: u64,
 }
 
 impl Stats {
     /// Preempted critical sections, of either kind.
     pub fn preempted_critical_sections(&self) -> u64 {
         self.preempted_holders + self.preempted_next_waiters
+    }
+
+    /// None: a monitor that is so old that it does not tell.
+    pub fn monitor_version(&self) -> Option<Version> {
+        Version::of_number(self.version)
+    }
+
+    /// Programs and clients that were refused: each reason, with its number.
+    pub fn refusals(&self) -> Vec<(&'static str, u64)> {
+        let mut reasons = self.refused.reasons().to_vec();
+        reasons.push(("too_many_programs", self.too_many_programs));
+        reasons
+    }
+
+    /// `2 too slow, 1 gone`; None: none was refused.
+    pub fn refusals_told(&self) -> Option<String> {
+        let refusals = self.refusals().into_iter();
+        let told: Vec<_> = refusals
+            .filter(|(_, number)| *number > 0)
+            .map(|(reason, number)| format!("{number} {}", reason.replace('_', " ")))
+            .collect();
+        (!told.is_empty()).then(|| told.join(", "))
     }
 
     /// The bounds of `durations`, in nanoseconds; its last entry has none.
@@ -116,6 +145,7 @@ impl Stats {
         let counted: Stats = zerocopy::transmute!(counted);
         Some(Stats {
             domain_kind: self.domain_kind,
+            version: self.version,
             ..counted
         })
     }
@@ -134,6 +164,12 @@ impl Stats {
         self.as_bytes()
             .try_into()
             .expect("a Stats is as long as itself")
+    }
+
+    /// The ABI version of a monitor that does not speak ours.
+    fn other_abi(answer: &[u8]) -> Option<u32> {
+        let (reply, _) = fg_reply::read_from_prefix(answer).ok()?;
+        (reply.magic == FG_ABI_MAGIC && reply.version != FG_ABI_VERSION).then_some(reply.version)
     }
 
     fn from_reply(answer: &[u8]) -> Option<Stats> {
@@ -247,8 +283,14 @@ fn ask(socket: &SocketName, list: bool) -> Result<(Stats, Option<OwnedFd>), Erro
         socket: socket.clone(),
         source,
     })?;
-    let stats = Stats::from_reply(&answer[..length]);
-    let stats = stats.ok_or_else(|| Error::Protocol {
+    let answer = &answer[..length];
+    if let Some(abi) = Stats::other_abi(answer) {
+        return Err(Error::OtherVersion {
+            socket: socket.clone(),
+            abi,
+        });
+    }
+    let stats = Stats::from_reply(answer).ok_or_else(|| Error::Protocol {
         socket: socket.clone(),
     })?;
     Ok((stats, file))
@@ -272,6 +314,32 @@ mod tests {
         };
         assert_eq!(stats(1, 5, 9).since(&stats(2, 3, 9)), Some(stats(1, 2, 0)));
         assert_eq!(stats(1, 2, 9).since(&stats(1, 3, 9)), None);
+    }
+
+    #[test]
+    fn refusals_are_told_with_their_reasons() {
+        let mut stats = Stats::default();
+        assert_eq!(stats.refusals_told(), None);
+        stats.refused.too_slow = 2;
+        stats.too_many_programs = 1;
+        let told = stats.refusals_told().unwrap();
+        assert_eq!(told, "2 too slow, 1 too many programs");
+    }
+
+    #[test]
+    fn a_monitor_of_another_abi_is_told_from_none() {
+        let reply = |magic, version| fg_reply {
+            magic,
+            version,
+            ..Default::default()
+        };
+        let of = |reply: fg_reply| Stats::other_abi(reply.as_bytes());
+        assert_eq!(
+            of(reply(FG_ABI_MAGIC, FG_ABI_VERSION + 1)),
+            Some(FG_ABI_VERSION + 1)
+        );
+        assert_eq!(of(reply(FG_ABI_MAGIC, FG_ABI_VERSION)), None);
+        assert_eq!(of(reply(1, FG_ABI_VERSION + 1)), None);
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! Until a client reads such an answer, the kernel counts the descriptor among those that the monitor's user has under
 //! way. Beyond RLIMIT_NOFILE of them the monitor can answer nobody (ETOOMANYREFS), unless it has CAP_SYS_RESOURCE or
 //! CAP_SYS_ADMIN, and nothing takes an answer back. So a user may have only so many: the server keeps its end of the
-//! connection until the answer is read.
+//! connection until the answer is read. Users are many (a container has 65,536 of its own), so half of what all may have
+//! is for those who have few: it takes an eighth as many users as the monitor may have open files to use it up.
+//! LimitNOFILE= of the unit makes that 65,536.
 
 use std::collections::HashMap;
 use std::net::Shutdown;
@@ -21,6 +23,8 @@ const MOST_OF_ONE_USER: usize = 1024;
 /// Of the descriptors that this process may have, those of one user are a quarter at most, and those of all a half.
 const SHARE_OF_ONE_USER: usize = 4;
 const SHARE_OF_ALL: usize = 2;
+/// A user with fewer may have more although others hold back half of what all may have.
+const FEW_OF_ONE_USER: usize = 2;
 /// So few are looked at whenever the server wakes, more of them once in a while.
 const FEW: usize = 64;
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,6 +35,8 @@ nix::ioctl_read_bad!(bytes_unread, libc::TIOCOUTQ, libc::c_int);
 #[derive(Debug)]
 pub struct Unread {
     ends: HashMap<u32, Vec<UnixStream>>,
+    /// How many they are.
+    all: usize,
     most_of_one_user: usize,
     most: usize,
     searched: Instant,
@@ -47,6 +53,7 @@ impl Unread {
     fn within(files: usize) -> Self {
         Unread {
             ends: HashMap::new(),
+            all: 0,
             most_of_one_user: MOST_OF_ONE_USER.min(files / SHARE_OF_ONE_USER),
             most: files / SHARE_OF_ALL,
             searched: Instant::now(),
@@ -55,39 +62,45 @@ impl Unread {
 
     /// May this user be sent another descriptor?
     pub fn may_have_more(&mut self, uid: u32) -> bool {
-        let Some(ends) = self.ends.get_mut(&uid) else {
+        if self.is_allowed_more(uid) {
             return true;
-        };
-        if ends.len() >= self.most_of_one_user {
-            let_go_of_read(ends);
         }
-        ends.len() < self.most_of_one_user
+        let ends = self.ends.get_mut(&uid);
+        self.all -= ends.map_or(0, let_go_of_read);
+        self.is_allowed_more(uid)
     }
 
-    /// An answer went over this connection. To the client it looks as if the server had closed its end.
+    fn is_allowed_more(&self, uid: u32) -> bool {
+        let has = self.ends.get(&uid).map_or(0, Vec::len);
+        let most_of_one_user = match self.all < self.most / 2 {
+            true => self.most_of_one_user,
+            false => FEW_OF_ONE_USER.min(self.most_of_one_user),
+        };
+        has < most_of_one_user && self.all < self.most
+    }
+
+    /// An answer with a descriptor went over this connection. To the client it looks as if the server had closed its end.
     pub fn keep(&mut self, uid: u32, end: UnixStream) {
-        if self.all() >= self.most || !is_unread(&end) {
+        if self.all >= self.most || !is_unread(&end) {
             return hang_up(end);
         }
         let _ = end.shutdown(Shutdown::Both);
         self.ends.entry(uid).or_default().push(end);
+        self.all += 1;
     }
 
     /// Lets go of the answers that were read, where it is time to.
     pub fn look_now_and_then(&mut self) {
-        if self.all() <= FEW || self.searched.elapsed() >= SEARCH_INTERVAL {
+        if self.all <= FEW || self.searched.elapsed() >= SEARCH_INTERVAL {
             self.look();
         }
-    }
-
-    fn all(&self) -> usize {
-        self.ends.values().map(Vec::len).sum()
     }
 
     /// Lets go of the answers that were read.
     pub fn look(&mut self) {
         self.searched = Instant::now();
-        self.ends.values_mut().for_each(let_go_of_read);
+        let read: usize = self.ends.values_mut().map(let_go_of_read).sum();
+        self.all -= read;
         self.ends.retain(|_, ends| !ends.is_empty());
     }
 }
@@ -102,8 +115,10 @@ impl Drop for Unread {
     }
 }
 
-fn let_go_of_read(ends: &mut Vec<UnixStream>) {
-    ends.extract_if(.., |end| !is_unread(end)).for_each(hang_up);
+/// Returns how many.
+fn let_go_of_read(ends: &mut Vec<UnixStream>) -> usize {
+    let read = ends.extract_if(.., |end| !is_unread(end));
+    read.map(hang_up).count()
 }
 
 /// The client has its end, and has not read all of what we have sent.
@@ -153,8 +168,20 @@ mod tests {
 
     #[test]
     fn all_users_together_leave_descriptors_for_others() {
-        let mut unread = Unread::within(16);
-        let _clients: Vec<_> = (0..9).map(|uid| answered(&mut unread, uid)).collect();
-        assert_eq!(unread.all(), 8);
+        let mut unread = Unread::within(64 * SHARE_OF_ALL);
+        let mut clients = vec![];
+        // Each takes what it gets.
+        for uid in 1..17 {
+            while unread.may_have_more(uid) {
+                clients.push(answered(&mut unread, uid));
+            }
+        }
+        let of = |uid| unread.ends.get(&uid).map_or(0, Vec::len);
+        assert_eq!([1, 2, 16].map(of), [32, 2, 2]);
+        assert!(unread.may_have_more(0), "there is one for another user");
+        clients.truncate(31);
+        unread.look();
+        assert_eq!(unread.all, 31);
+        assert!(unread.may_have_more(1), "they may have more again");
     }
 }

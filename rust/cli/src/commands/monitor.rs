@@ -47,6 +47,15 @@ pub struct Monitor {
     )]
     domains: Domains,
 
+    /// So many programs of one user are watched at a time; those beyond run without the monitor
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with = "status"
+    )]
+    programs_per_user: Option<u32>,
+
     /// Let the kernel time the monitor's program, for --status; costs two clock reads a context switch
     #[arg(long, conflicts_with = "status")]
     run_time: bool,
@@ -184,6 +193,9 @@ pub fn socket(option: Option<&str>) -> Result<SocketName> {
 struct Report<'a> {
     state: &'a str,
     socket: String,
+    /// Of the monitor that has counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
     #[serde(flatten)]
     stats: Option<Stats>,
 }
@@ -208,6 +220,7 @@ fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
         listener,
         keeper,
         domains: args.domains.into(),
+        programs_of_user: args.programs_per_user,
         run_time_stats: args.run_time,
     })?;
     let socket = served.monitor.socket().clone();
@@ -263,6 +276,9 @@ fn line(args: &Monitor, state: &str, socket: &SocketName, stats: Option<Stats>) 
     let report = Report {
         state,
         socket: socket.to_string(),
+        version: stats
+            .and_then(|stats| stats.monitor_version())
+            .map(|version| version.to_string()),
         stats,
     };
     let value = serde_json::to_value(&report).context("cannot write JSON")?;

@@ -99,6 +99,10 @@ impl Subcommand for Run {
                     "Processes whose locks registered with the monitor. 0: no lock was replaced.",
                 ),
                 (
+                    "refused-clients",
+                    "Only where the monitor has refused clients: how many, for which reasons.",
+                ),
+                (
                     "elapsed-seconds, user-seconds, system-seconds",
                     "Wall time and CPU time.",
                 ),

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use flexguard_launch::child;
 use flexguard_launch::failure::{Context, Result};
 use flexguard_launch::output;
-use flexguard_monitor::{Error, Listing, Refused, SocketName, Stats};
+use flexguard_monitor::{Error, Listing, SocketName, Stats, Version};
 use nix::sys::utsname::uname;
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ impl Subcommand for Status {
                 (
                     "totals",
                     "The monitor's counters; unreadable, missed and lost records are preemptions that it could not judge. \
-                     Refused clients come with the reasons.",
+                     Refused clients come with the reasons; not watched are the programs that were among them.",
                 ),
                 (
                     "programs",
@@ -120,6 +120,9 @@ impl Status {
 struct Report {
     state: &'static str,
     socket: String,
+    /// The monitor's; None: it does not tell.
+    version: Option<String>,
+    command_version: String,
     abi: u32,
     kernel: String,
     uptime_seconds: f64,
@@ -155,6 +158,8 @@ impl Report {
         Ok(Report {
             state: "running",
             socket: socket.to_string(),
+            version: totals.monitor_version().map(|version| version.to_string()),
+            command_version: Version::OWN.to_string(),
             abi: flexguard_monitor::ABI_VERSION,
             kernel: uname()
                 .map_or_else(|_| String::new(), |n| n.release().to_string_lossy().into()),
@@ -176,8 +181,9 @@ impl Report {
     fn text(&self) -> String {
         let (rates, totals) = (&self.rates_per_second, &self.totals);
         let mut text = format!(
-            "monitor: running on {} (ABI {}, kernel {}), for {}\n",
+            "monitor: running on {} ({}, ABI {}, kernel {}), for {}\n",
             self.socket,
+            versions(self.version.as_deref(), &self.command_version),
             self.abi,
             self.kernel,
             duration(self.uptime_seconds)
@@ -196,12 +202,15 @@ impl Report {
             rates.blocking * 100.0
         );
         text += &format!(
-            "totals: {} preempted holders, {} next waiters; {} refused clients{}; {} unreadable, {} missed, {} lost records, \
-             {} without a domain\n",
+            "totals: {} preempted holders, {} next waiters; {} not watched, {} refused clients{}; {} unreadable, {} missed, \
+             {} lost records, {} without a domain\n",
             totals.preempted_holders,
             totals.preempted_next_waiters,
+            totals.unmonitored,
             totals.rejected_registrations,
-            reasons(&totals.refused),
+            totals
+                .refusals_told()
+                .map_or_else(String::new, |reasons| format!(" ({reasons})")),
             totals.unreadable,
             totals.missed,
             totals.lost_records,
@@ -232,19 +241,12 @@ impl Report {
     }
 }
 
-/// ` (2 too slow, 1 gone)`; nothing if nobody was refused.
-fn reasons(refused: &Refused) -> String {
-    let reasons = refused
-        .reasons()
-        .into_iter()
-        .filter(|(_, number)| *number > 0);
-    let told: Vec<_> = reasons
-        .map(|(name, number)| format!("{number} {}", name.replace('_', " ")))
-        .collect();
-    if told.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", told.join(", "))
+/// The monitor's version, and the command's where it is another one.
+fn versions(monitor: Option<&str>, command: &str) -> String {
+    match monitor {
+        Some(same) if same == command => format!("version {same}"),
+        Some(other) => format!("version {other}; this command is {command}"),
+        None => format!("a version before that of this command, {command}"),
     }
 }
 
@@ -258,4 +260,17 @@ fn program_row(program: &Program) -> Vec<String> {
         format!("{}: {}", program.domain, program.domain_counter),
         shown(&program.cgroup),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_of_the_monitor_is_told_with_that_of_the_command() {
+        assert_eq!(versions(Some("1.2.3"), "1.2.3"), "version 1.2.3");
+        let other = versions(Some("1.2.3"), "1.2.4");
+        assert_eq!(other, "version 1.2.3; this command is 1.2.4");
+        assert!(versions(None, "1.2.4").contains("before"));
+    }
 }

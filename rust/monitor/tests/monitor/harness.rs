@@ -59,27 +59,30 @@ pub fn load() -> Option<(Monitor, String)> {
 
 /// The same with the kernel half in that file.
 pub fn load_object(object: Option<&Path>) -> Option<(Monitor, String)> {
-    load_with(object, DomainKind::Machine)
+    load_with(object, Options::default())
+}
+
+/// Starts a monitor with those options, or says that the test is skipped.
+pub fn start_with(options: Options) -> Option<Running> {
+    let object = env::var_os(OBJECT_ENV);
+    let loaded = load_with(object.as_deref().map(Path::new), options);
+    loaded.map(|(monitor, name)| Running::serve(monitor, name))
 }
 
 /// Starts a monitor with domains of that kind, or says that the test is skipped.
 pub fn start_with_domains(domains: DomainKind) -> Option<Running> {
-    let object = env::var_os(OBJECT_ENV);
-    let loaded = load_with(object.as_deref().map(Path::new), domains);
-    loaded.map(|(monitor, name)| Running::serve(monitor, name))
+    start_with(Options {
+        domains,
+        ..Options::default()
+    })
 }
 
-fn load_with(object: Option<&Path>, domains: DomainKind) -> Option<(Monitor, String)> {
+fn load_with(object: Option<&Path>, options: Options) -> Option<(Monitor, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("@flexguard-test-{}-{number}", std::process::id());
     let socket = SocketName::parse(name.as_ref()).unwrap();
-    let options = Options {
-        socket,
-        domains,
-        run_time_stats: false,
-        ..Options::default()
-    };
+    let options = Options { socket, ..options };
     let started = match object {
         None => Monitor::start(options),
         Some(path) => Ok(Monitor::start_with(&fs::read(path).unwrap(), options)

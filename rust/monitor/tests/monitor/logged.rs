@@ -46,6 +46,17 @@ pub fn assert_refusal_logged(pid: i32, uid: u32, errno: Errno) {
     assert!(log.lines().any(|l| l.ends_with(&line)), "{line}\n{log}");
 }
 
+/// Pid and user of the clients that were refused with this number, in that order.
+pub fn refusals_logged(errno: Errno) -> Vec<(i32, u32)> {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let log = String::from_utf8_lossy(&log);
+    let mark = format!("refused a client errno={errno} pid=");
+    let told = log.lines().filter_map(|line| line.split_once(&mark));
+    let told = told.map(|(_, rest)| rest.split_once(" uid=").unwrap());
+    told.map(|(pid, uid)| (pid.parse().unwrap(), uid.parse().unwrap()))
+        .collect()
+}
+
 /// Nobody sends one message.
 pub fn play_send(socket: &str, kind: &str) {
     become_nobody();

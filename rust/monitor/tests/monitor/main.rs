@@ -4,9 +4,11 @@
 //!
 //! They need BPF. Where it does not load they say `SKIPPED` on stderr and pass, unless FLEXGUARD_REQUIRE_BPF=1.
 
+mod census;
 mod counting;
 mod domains;
 mod edited;
+mod fair;
 mod fuzz;
 mod harness;
 mod hostile;

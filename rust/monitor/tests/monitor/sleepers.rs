@@ -11,7 +11,7 @@ use flexguard_abi::*;
 use nix::sys::mman::ProtFlags;
 use nix::unistd::gettid;
 
-use crate::harness::{Helper, Running, register, start, timeout};
+use crate::harness::{Helper, Running, is_root, register, start, timeout};
 use crate::lifecycle::{map_page, read_page};
 use crate::victim::{block_offset, say, wait_for_go, with_block};
 
@@ -114,6 +114,39 @@ fn who_is_preempted_without_a_lock_is_not_named() {
         preemptions = running.stats().registered_preemptions;
     }
     victim.kill();
+}
+
+#[test]
+fn a_thread_is_named_as_its_own_pid_namespace_numbers_it() {
+    let Some(running) = start() else { return };
+    if !is_root() {
+        return; // no namespace to be in
+    }
+    let page = page_of(&running);
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    let mut outside = running.helper("pid-namespace");
+    let _number_out_here = outside.hear();
+    outside.go();
+    assert_eq!(outside.hear(), "ready");
+    wait_until("it is named", || is_noted(page, 1 | FG_RUNNABLE));
+}
+
+/// Or the waiters of another program, whose holder has that number, would believe that it sleeps.
+#[test]
+fn who_calls_itself_by_another_threads_number_is_not_named() {
+    let Some(running) = start() else { return };
+    let page = page_of(&running);
+    let mut hog = running.helper("hog");
+    assert_eq!(hog.hear(), "ready");
+    let name = std::process::id();
+    let mut liar = running.helper(&format!("called {name}"));
+    assert_eq!(liar.hear(), "ready");
+    let first = running.stats().preempted_holders;
+    while running.stats().preempted_holders < first + 30 {
+        assert!(!is_noted(page, name | FG_RUNNABLE) && !is_noted(page, name));
+    }
+    liar.kill();
 }
 
 /// The helper's side: with so many locks, says what the page says of it, and sleeps, again and again.

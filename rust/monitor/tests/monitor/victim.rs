@@ -18,7 +18,7 @@ use nix::unistd::{ForkResult, Pid, fork, getppid, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::{LANE_ENV, ROLE_ENV, register};
-use crate::{domains, hostile, privileges, scale, sleepers, slices, stays};
+use crate::{census, domains, fair, hostile, privileges, scale, sleepers, slices, stays};
 
 #[repr(C, align(64))]
 struct Block(UnsafeCell<fg_thread_block>);
@@ -130,8 +130,12 @@ fn play(role: &str) {
         }
         ("spin", kind) => spin_as(&socket, kind),
         ("named", kind) => {
-            with_block(|block| block.self_ = gettid().as_raw() as u32);
+            name_block(gettid().as_raw() as u32);
             spin_as(&socket, kind);
+        }
+        ("called", name) => {
+            name_block(name.parse().unwrap());
+            spin_as(&socket, "held");
         }
         ("stand", place) => stand(&socket, place),
         ("yield", held) => yield_in_turn(&socket, held.parse().unwrap(), 0),
@@ -160,6 +164,10 @@ fn play(role: &str) {
         ("serve", _) => scale::play_serve(),
         ("send", kind) => crate::logged::play_send(&socket, kind),
         ("crowd", _) => hostile::play_crowd(&socket),
+        ("member", _) => census::play_member(&socket),
+        ("wanting", _) => census::play_wanting(&socket),
+        ("flood", _) => fair::play_flood(&socket),
+        ("again", what) => fair::play_again(&socket, what),
         ("unread", uid) => hostile::play_unread(&socket, uid.parse().unwrap()),
         ("few-files", _) => hostile::play_few_files(),
         ("many-threads", _) => hostile::play_many_threads(&socket),
@@ -309,6 +317,11 @@ fn yield_in_turn(socket: &str, held: i32, us: u64) {
         while us > 0 && stays::cpu_time_us() - begin < us {}
         thread::yield_now();
     }
+}
+
+/// What lock words call this thread.
+fn name_block(name: u32) {
+    with_block(|block| block.self_ = name);
 }
 
 /// `pending` points to a word that names `owner`.
@@ -478,6 +491,7 @@ fn spin_in_a_pid_namespace(socket: &str) {
         ForkResult::Child => {
             die_with(Pid::from_raw(0)); // of another namespace: has no number here
             assert_eq!(std::process::id(), 1);
+            name_block(gettid().as_raw() as u32);
             wait_for_go();
             spin_as(socket, "held");
         }

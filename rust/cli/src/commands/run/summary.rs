@@ -54,6 +54,8 @@ impl Summary {
             ("voluntary-switches", end.usage.ru_nvcsw.into()),
             ("involuntary-switches", end.usage.ru_nivcsw.into()),
         ];
+        let refused = counted.and_then(|counted| counted.refusals_told());
+        lines.extend(refused.map(|refused| ("refused-clients", refused.into())));
         let note = counted.and_then(|c| note(lock, &c, end.status));
         lines.extend(note.map(|note| ("note", note.into())));
         Self(lines)
@@ -98,6 +100,9 @@ impl Serialize for Summary {
 fn note(lock: &str, counted: &Stats, status: Status) -> Option<String> {
     if lock == POSIX || counted.registered_processes > 0 || status != Status::Exited(0) {
         return None;
+    }
+    if counted.unmonitored > 0 {
+        return Some("no process registered: the monitor refused (refused-clients)".into());
     }
     let causes = "the program is statically linked, is setuid, or clears its environment";
     Some(format!("no process registered: {causes}"))

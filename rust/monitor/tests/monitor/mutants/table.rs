@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c, cpus.h, domains.h and judge.h dropped or
-// turned round, and what must notice. Included by mutants.rs and by the oracle's build script (tests/checks/oracle).
+// The kernel half, broken on purpose: each condition of bpf/monitor.bpf.c, census.h, cpus.h, domains.h, judge.h and names.h
+// dropped or turned round, and what must notice. Included by mutants.rs and by the oracle's build script (tests/checks/oracle).
 //
 // Left out are conditions without which the monitor says the same and only costs more: `any_process`, `slices_wanted`,
 // `PF_KTHREAD`, whether a thread has storage at all (`bpf_storage`), the empty record (`n_images`), the range (lo, hi]
@@ -23,6 +23,9 @@ pub const ORACLE: &str = "oracle";
 const OWN_USER: &str = "domains::a_holder_raises_the_counter_of_its_user_and_no_others";
 const CROWD: &str = "domains::where_all_domains_are_taken_the_machines_counter_serves";
 const STAYS: &str = "stays::the_page_tells_how_long_the_process_before_had_the_cpu";
+const FULL: &str =
+    "census::a_user_has_so_many_watched_programs_and_other_users_have_theirs";
+const RESTS: &str = "census::where_no_program_is_left_the_kernel_half_rests";
 const AGED: &str = "counting::who_gets_no_cpu_is_forgotten_after_a_second";
 
 const fn mutant(
@@ -138,6 +141,18 @@ pub const MUTANTS: &[Mutant] = &[
         "",
     ),
     mutant(
+        "any-name",
+        "sleepers::who_calls_itself_by_another_threads_number_is_not_named",
+        "if (name && !is_own_name(prev, name))",
+        "if (0)",
+    ),
+    mutant(
+        "namespaces-ignored",
+        "sleepers::a_thread_is_named_as_its_own_pid_namespace_numbers_it",
+        "if (level == 0 || level > DEEPEST_PID_NAMESPACE)",
+        "if (1)",
+    ),
+    mutant(
         "every-sleep-noted",
         "sleepers::who_sleeps_without_a_lock_is_not",
         "if (kind == FG_KIND_NONE || (!runnable && kind != FG_KIND_HOLDER))",
@@ -152,7 +167,12 @@ pub const MUTANTS: &[Mutant] = &[
     // the life of a registration
     mutant("thread-without-record", "counting::threads", "\tmake_thread_record(child, count);", ""),
     mutant("old-thread-without-record", "counting::threads", "\tmake_thread_record(task, count);", ""),
-    mutant("child-not-registered", "lifecycle::fork_inherits", "if (child->pid == child->tgid)\n\t\tinherit", "if (0)\n\t\tinherit"),
+    mutant("full-users-fork", FULL, "if (i < full->number && full->uid[i] == uid)", "if (0)"),
+    mutant("none-may-fork", FULL, "if (i < full->number && full->uid[i] == uid)", "if (i < full->number)"),
+    mutant("watches-for-ever", RESTS, "page->any_process = 0;", ";"),
+    mutant("slices-for-ever", RESTS, "if (!args->slices)", "if (0)"),
+    mutant("rests-too-early", RESTS, "if (!args->any &&", "if ("),
+    mutant("child-not-registered", "lifecycle::fork_inherits", "if (child->pid == child->tgid) {", "if (0) {"),
     mutant("exec-keeps", "lifecycle::exec_drops", "if (page && page->any_process)\n\t\tbpf_task_storage_delete", "if (0)\n\t\tbpf_task_storage_delete"),
     mutant(
         "no-goodbye",

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* The names of critical threads that are off their CPU: `off_cpu` of the shared page, which all programs read. */
+#ifndef FLEXGUARD_NAMES_H
+#define FLEXGUARD_NAMES_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "kernel_types.h"
+#include "monitor.h"
+
+#define DEEPEST_PID_NAMESPACE 32 /* the kernel makes none below */
+
+/* A thread's name is its id, as its own PID namespace has it. A program that gives its threads other names may want the
+ * waiters of another program's locks to park: those names are not published. */
+static __always_inline bool is_own_name(struct task_struct *task, __u32 name)
+{
+	const void *pid, *number;
+	__u32 level;
+	int id = 0;
+
+	if (name == (__u32)task->pid)
+		return true;
+	pid = BPF_CORE_READ(task, thread_pid);
+	level = BPF_CORE_READ((const struct pid *)pid, level);
+	if (level == 0 || level > DEEPEST_PID_NAMESPACE)
+		return false;
+	number = pid + bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid) +
+		 bpf_core_field_offset(struct upid, nr);
+	return !bpf_probe_read_kernel(&id, sizeof(id), number) && name == (__u32)id;
+}
+
+/* A place that another thread has taken meanwhile is left to it. */
+static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_shared *page)
+{
+	__u32 name = thread->named_as, place = fg_off_cpu_place(name);
+
+	if (page->off_cpu[place] == name)
+		page->off_cpu[place] = 0;
+	thread->named_as = 0;
+	if (!(name & FG_RUNNABLE))
+		__sync_fetch_and_add(&page->named, -1);
+}
+
+static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_shared *page)
+{
+	page->off_cpu[fg_off_cpu_place(name)] = name;
+	thread->named_as = name;
+	if (!(name & FG_RUNNABLE)) /* the others are counted */
+		__sync_fetch_and_add(&page->named, 1);
+}
+
+#endif

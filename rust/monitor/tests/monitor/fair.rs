@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+//! What one user asks of the monitor delays that user's programs, and no others.
+
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use flexguard_abi::FG_MAX_IMAGES;
+use flexguard_monitor::{Monitor, Stop};
+use nix::errno::Errno;
+use nix::unistd::Uid;
+
+use crate::harness::{Helper, connect, is_root, load, registration, reply, start};
+use crate::hostile::start_threads;
+use crate::logged::{listen, refusals_logged};
+use crate::privileges::{NOBODY, become_nobody};
+use crate::victim::{say, wait_for_go};
+
+const FLOOD: usize = 100;
+/// So many of a flood may come before another user's client: what the monitor had begun before it saw that one.
+const BEFORE: usize = 5;
+/// Below the monitor's limit of a process.
+const THREADS: usize = 2000;
+/// Far more registrations of so many threads than a user is allowed in a minute.
+const TIMES: usize = 2000;
+
+/// The nth image of a process.
+fn image(n: u32) -> Vec<u8> {
+    registration(-64 * i64::from(n), &[])
+}
+
+fn status(socket: &str, message: &[u8]) -> i32 {
+    let mut stream = connect(socket);
+    stream.write_all(message).unwrap();
+    reply(&mut stream).status as i32
+}
+
+/// From here on this process is refused as one that has too many images, after all that a registration costs.
+fn fill(socket: &str) -> Vec<u8> {
+    for n in 1..=FG_MAX_IMAGES {
+        assert_eq!(status(socket, &image(n)), 0);
+    }
+    image(FG_MAX_IMAGES + 1)
+}
+
+/// Nobody registers so often before it reads the first answer.
+pub fn play_flood(socket: &str) {
+    become_nobody();
+    let message = fill(socket);
+    say("full");
+    wait_for_go();
+    let asked: Vec<_> = (0..FLOOD)
+        .map(|_| {
+            let mut stream = connect(socket);
+            stream.write_all(&message).unwrap();
+            stream
+        })
+        .collect();
+    say("there");
+    for mut stream in asked {
+        assert_eq!(reply(&mut stream).status as i32, libc::ENOSPC);
+    }
+    say("answered");
+    wait_for_go();
+}
+
+struct StopAtEnd<'a>(&'a Stop);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Serves while `work` is done, also where that panics.
+fn while_served<T>(monitor: &Monitor, work: impl FnOnce() -> T) -> T {
+    let stop = Stop::new().unwrap();
+    thread::scope(|scope| {
+        let _ends = StopAtEnd(&stop);
+        scope.spawn(|| monitor.serve(&stop).unwrap());
+        work()
+    })
+}
+
+#[test]
+fn a_flood_of_one_user_delays_no_other() {
+    listen();
+    let Some((monitor, name)) = load() else {
+        return;
+    };
+    if !is_root() {
+        return; // nobody to become
+    }
+    let mut flood = Helper::start("flood", &name);
+    let message = while_served(&monitor, || {
+        assert_eq!(flood.hear(), "full");
+        fill(&name)
+    });
+    // Nobody serves now: what comes waits in the backlog.
+    flood.go();
+    assert_eq!(flood.hear(), "there");
+    let mut mine = connect(&name);
+    mine.write_all(&message).unwrap();
+    while_served(&monitor, || {
+        assert_eq!(reply(&mut mine).status as i32, libc::ENOSPC);
+        assert_eq!(flood.hear(), "answered");
+    });
+    let refused = refusals_logged(Errno::ENOSPC);
+    let me = (std::process::id() as i32, Uid::effective().as_raw());
+    let at = refused
+        .iter()
+        .position(|&one| one == me)
+        .expect("it is logged");
+    let its = refused[..at]
+        .iter()
+        .filter(|&&one| one == (flood.pid(), NOBODY));
+    let before = its.count();
+    assert!(before <= BEFORE, "{before} of {FLOOD} came first");
+}
+
+/// Nobody, with many threads, registers again and again: the same image, or one more than a process may have. Says what
+/// became of the last try.
+pub fn play_again(socket: &str, what: &str) {
+    become_nobody();
+    start_threads(THREADS);
+    let message = if what == "same" {
+        image(1)
+    } else {
+        fill(socket)
+    };
+    let mut tries = (0..TIMES).map(|_| status(socket, &message));
+    say(&format!("{:?}", tries.find(|&one| one == libc::EAGAIN)));
+    thread::sleep(Duration::MAX);
+}
+
+fn again(what: &str) -> Option<String> {
+    let running = start()?;
+    if !is_root() {
+        return None; // nobody to become
+    }
+    Some(running.helper(&format!("again {what}")).hear())
+}
+
+#[test]
+fn an_image_that_is_registered_again_costs_no_walk_over_the_threads() {
+    let Some(refused) = again("same") else { return };
+    assert_eq!(refused, "None");
+}
+
+#[test]
+fn who_has_many_threads_walked_again_and_again_is_refused() {
+    let Some(refused) = again("more") else { return };
+    assert_eq!(refused, format!("{:?}", Some(libc::EAGAIN)));
+}
