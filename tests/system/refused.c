@@ -38,7 +38,7 @@ static struct sockaddr_un address(socklen_t *length)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 
-	strcpy(a.sun_path, name);
+	memcpy(a.sun_path, name, sizeof(name));
 	a.sun_path[0] = '\0';
 	*length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
 	return a;
