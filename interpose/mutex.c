@@ -285,6 +285,8 @@ void fgi_mutex_arrived(struct fgi_waiter *w)
 {
 	struct fgi_mutex *m = mutex_of(w->mutex);
 
+	if (w->forks != fgi_forks) /* a signal handler forked: nobody grants it in this process */
+		return;
 	if (!fgi_waiter_granted(w))
 		leave_due(m, w);
 	while (!fgi_waiter_granted(w))

@@ -166,6 +166,7 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
 	w->granted_ns = 0;
 	w->in_flight = false;
 	w->late = false;
+	w->late_ns = 0;
 	w->priority = 0;
 	w->cond = q;
 	w->forks = fgi_forks;
@@ -177,8 +178,11 @@ void fgi_waitq_join(struct fgi_waitq *q, struct fgi_waiter *w)
 /* It was taken out long ago, so its deadline no longer counts. */
 static bool watch(struct fgi_waiter *w)
 {
-	struct timespec until = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + FGI_LATE_NS);
+	struct timespec until;
 
+	if (!w->late_ns)
+		w->late_ns = fgi_now_ns(CLOCK_MONOTONIC) + FGI_LATE_NS;
+	until = fgi_timespec(w->late_ns);
 	w->late = fgi_futex_wait(&w->state, FGI_WATCHES, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
 	return !w->late;
 }

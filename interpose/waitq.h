@@ -38,7 +38,8 @@ struct fgi_waiter {
 	uint32_t grant;   /* what it is granted as, once it is out of the list: FGI_SIGNALLED or FGI_BROADCAST */
 	uint8_t priority; /* of its thread (runtime/policy.h), once that sleeps */
 	bool in_flight;   /* woken by an unlock: the mutex counts it until it arrives (M6). Before it is granted */
-	bool late;        /* has watched for FGI_LATE_NS: its thread takes the mutex without a grant. Its thread's */
+	bool late;        /* has watched until late_ns: its thread takes the mutex without a grant. Its thread's */
+	uint64_t late_ns; /* CLOCK_MONOTONIC; 0: it has not watched. Its thread's */
 };
 
 /* The first bytes of a pthread_cond_t of ours; all zero at the start. All else is in static memory and in the waiters:

@@ -24,7 +24,9 @@ trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
 chmod 755 "$scratch"
 mkdir -m 755 "$scratch/socket"
-mount -t bpf bpf /sys/fs/bpf
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/bpf
+mount -t bpf bpf /mnt/bpf
 FLEXGUARD_SOCKET=$scratch/socket/monitor.sock
 PATH=$prefix/bin:$PATH
 export FLEXGUARD_SOCKET PATH
