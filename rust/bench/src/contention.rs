@@ -118,6 +118,10 @@ impl Contention {
     /// The locks that a subject stands for.
     fn locks_of(&self, subject: &Subject, known: &[Lock]) -> failure::Result<Vec<String>> {
         let group = ["all", "peers", "constants"].contains(&subject.lock.as_str());
+        if subject.lock == "constants" && !worker::has_constants(known) {
+            output::note_once("flexguard: left out: constants (`make workers CONSTANTS=ON`)\n");
+            return Ok(Vec::new());
+        }
         if self.demanding || group {
             return worker::resolve(known, std::slice::from_ref(&subject.lock));
         }

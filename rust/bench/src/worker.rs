@@ -98,6 +98,10 @@ pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
     Ok(chosen)
 }
 
+pub fn has_constants(known: &[Lock]) -> bool {
+    known.iter().any(|lock| lock.class == CONSTANT)
+}
+
 /// Says so if not.
 fn usable(known: &[Lock], name: &str) -> bool {
     let demanded = locks::find(known, name).and_then(Lock::demand);
