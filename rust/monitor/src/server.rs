@@ -3,8 +3,9 @@
 //!
 //! A client that is slow, silent or hostile costs a place for a second at most, and its user's share of the places and
 //! of the connections a second (clients.rs): an honest one sends its message at once. Whose message is there waits for
-//! its turn (turns.rs): each pass of the loop takes in what has come, and serves one. The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half
-//! and this process, but not the socket.
+//! its turn (turns.rs): each pass of the loop takes in what has come, as far as there is space for it, and serves one.
+//! The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half and
+//! this process, but not the socket.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -129,9 +130,13 @@ impl Server<'_> {
         }
     }
 
-    /// Accepts the clients that wait; false if the system has no descriptor or memory for them now.
+    /// Accepts the clients that wait, as long as there is space for them; false if the system has no descriptor or memory
+    /// for them now.
     fn accept(&self, clients: &mut Clients, turns: &mut Turns, users: &mut Users) -> bool {
         for _ in 0..MAX_ACCEPTS {
+            if turns.is_full() {
+                return true;
+            }
             let accepted = self.listener.socket.accept();
             let mut client = match accepted.and_then(|(stream, _)| Client::new(stream)) {
                 Ok(client) => client,
@@ -165,9 +170,7 @@ impl Server<'_> {
             Parsed::Invalid(errno) => self.reject(client, errno),
             Parsed::Complete(message) => {
                 client.received = Vec::new();
-                if let Some(displaced) = turns.push(client, message) {
-                    self.reject(displaced, Errno::EBUSY);
-                }
+                turns.push(client, message);
             }
         }
     }

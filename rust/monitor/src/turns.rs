@@ -4,6 +4,10 @@
 //! What they ask for may take the server a while: a registration walks the threads of its process. So their order is not
 //! that of their coming, but by what each user has used up (clients.rs): the user who has used least comes first. A flood
 //! of one user delays the other clients of that user alone.
+//!
+//! Each has a descriptor, of which there are only so many. While there is no space for more, the server accepts nobody:
+//! the next clients wait in the socket's backlog, where all users are alike. With LimitNOFILE= of the unit there is
+//! space for all connections that a user may make at once.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,8 +16,6 @@ use nix::sys::resource::{Resource, getrlimit};
 use crate::clients::Client;
 use crate::message::Message;
 
-/// A thousand processes may start at once.
-const MOST_OF_ONE_USER: usize = 1024;
 /// Of the descriptors that this process may have, those of one user are an eighth at most, and those of all a quarter.
 const SHARE_OF_ONE_USER: usize = 8;
 const SHARE_OF_ALL: usize = 4;
@@ -25,6 +27,10 @@ type Turn = (Client, Message, u64);
 #[derive(Debug)]
 pub struct Turns {
     waiting: HashMap<u32, VecDeque<Turn>>,
+    /// How many there are.
+    all: usize,
+    /// How many users have as many as one may have.
+    full_users: usize,
     /// How many have ever come.
     numbers: u64,
     most_of_one_user: usize,
@@ -42,40 +48,32 @@ impl Turns {
     fn within(files: usize) -> Turns {
         Turns {
             waiting: HashMap::new(),
+            all: 0,
+            full_users: 0,
             numbers: 0,
-            most_of_one_user: MOST_OF_ONE_USER.min(files / SHARE_OF_ONE_USER).max(1),
+            most_of_one_user: (files / SHARE_OF_ONE_USER).max(1),
             most: (files / SHARE_OF_ALL).max(1),
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.all == 0
     }
 
-    /// Takes a client in; returns the one that loses its place to it: the last of the user who has the most.
-    pub fn push(&mut self, client: Client, message: Message) -> Option<Client> {
-        let uid = client.uid;
+    /// Is there no space for another client? The next one may be of the user who has the most.
+    pub fn is_full(&self) -> bool {
+        self.all >= self.most || self.full_users > 0
+    }
+
+    /// Takes a client in.
+    pub fn push(&mut self, client: Client, message: Message) {
+        self.all += 1;
         self.numbers += 1;
-        let turns = self.waiting.entry(uid).or_default();
+        let turns = self.waiting.entry(client.uid).or_default();
         turns.push_back((client, message, self.numbers));
-        let full = turns.len() > self.most_of_one_user;
-        let displaced = if full { uid } else { self.displaced()? };
-        self.take(displaced, VecDeque::pop_back)
-            .map(|(client, ..)| client)
-    }
-
-    /// Of the users with the most clients the one whose last has come last; None: there is space for all.
-    fn displaced(&self) -> Option<u32> {
-        let all: usize = self.waiting.values().map(VecDeque::len).sum();
-        if all <= self.most {
-            return None;
+        if turns.len() == self.most_of_one_user {
+            self.full_users += 1;
         }
-        let by_number = |turns: &VecDeque<Turn>| (turns.len(), turns.back().map(|turn| turn.2));
-        let most = self
-            .waiting
-            .iter()
-            .max_by_key(|(_, turns)| by_number(turns));
-        most.map(|(uid, _)| *uid)
     }
 
     /// The client whose turn it is: of the user who has the most left; of equals, of the one who has waited longest.
@@ -86,23 +84,22 @@ impl Turns {
             by_left.then_with(|| first(of_b).cmp(&first(of_a)))
         })?;
         let uid = *uid;
-        let (client, message, _) = self.take(uid, VecDeque::pop_front)?;
-        Some((client, message))
-    }
-
-    fn take(&mut self, uid: u32, from: fn(&mut VecDeque<Turn>) -> Option<Turn>) -> Option<Turn> {
         let turns = self.waiting.get_mut(&uid)?;
-        let taken = from(turns);
+        if turns.len() == self.most_of_one_user {
+            self.full_users -= 1;
+        }
+        let (client, message, _) = turns.pop_front()?;
         if turns.is_empty() {
             self.waiting.remove(&uid);
         }
-        taken
+        self.all -= 1;
+        Some((client, message))
     }
 
     /// All of them.
-    pub fn drain(&mut self) -> impl Iterator<Item = Client> {
-        let turns = std::mem::take(&mut self.waiting);
-        turns.into_values().flatten().map(|(client, ..)| client)
+    pub fn drain(self) -> impl Iterator<Item = Client> {
+        let turns = self.waiting.into_values().flatten();
+        turns.map(|(client, ..)| client)
     }
 }
 
@@ -111,6 +108,15 @@ mod tests {
     use super::*;
     use crate::clients::tests::client;
 
+    /// Of these users, in that order.
+    fn waiting(files: usize, users: impl IntoIterator<Item = u32>) -> Turns {
+        let mut turns = Turns::within(files);
+        for uid in users {
+            turns.push(client(uid), Message::Status);
+        }
+        turns
+    }
+
     /// The users in the order in which they are served.
     fn served(turns: &mut Turns, left: impl Fn(u32) -> f64) -> Vec<u32> {
         std::iter::from_fn(|| turns.next(&left))
@@ -118,17 +124,9 @@ mod tests {
             .collect()
     }
 
-    fn push(turns: &mut Turns, uid: u32) -> Option<u32> {
-        let displaced = turns.push(client(uid), Message::Status);
-        displaced.map(|client| client.uid)
-    }
-
     #[test]
     fn the_user_who_has_used_least_comes_first() {
-        let mut turns = Turns::within(1000);
-        for uid in [1, 1, 1, 2, 1, 3, 2] {
-            assert_eq!(push(&mut turns, uid), None);
-        }
+        let mut turns = waiting(1000, [1, 1, 1, 2, 1, 3, 2]);
         let left = |uid| if uid == 1 { 7.0 } else { 8.0 };
         assert_eq!(served(&mut turns, left), [2, 3, 2, 1, 1, 1, 1]);
         assert!(turns.is_empty());
@@ -136,10 +134,7 @@ mod tests {
 
     #[test]
     fn a_user_who_pays_as_it_is_served_takes_turns_with_an_equal() {
-        let mut turns = Turns::within(1000);
-        for uid in [1, 1, 1, 2, 2] {
-            assert_eq!(push(&mut turns, uid), None);
-        }
+        let mut turns = waiting(1000, [1, 1, 1, 2, 2]);
         let mut left = HashMap::from([(1, 10.0), (2, 10.0)]);
         let mut order = vec![];
         while let Some((client, _)) = turns.next(|uid| left[&uid]) {
@@ -150,25 +145,25 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_displaces_only_its_own() {
-        let mut turns = Turns::within(16 * SHARE_OF_ALL); // of one user: 8
-        for n in 0..20 {
-            assert_eq!(push(&mut turns, 1), (n >= 8).then_some(1));
+    fn there_is_space_until_a_user_or_all_have_their_share() {
+        let files = 16 * SHARE_OF_ALL; // of one user: 8
+        for (users, full) in [
+            (vec![1; 7], false),
+            (vec![1; 8], true),
+            ((0..15).collect(), false),
+            ((0..16).collect(), true),
+        ] {
+            assert_eq!(waiting(files, users.clone()).is_full(), full, "{users:?}");
         }
-        for uid in 2..10 {
-            assert_eq!(push(&mut turns, uid), None);
-        }
-        assert_eq!(push(&mut turns, 10), Some(1), "it has the most");
-        assert_eq!(served(&mut turns, |_| 0.0).len(), 16);
     }
 
+    /// Clients that were accepted before, and have now said all, may make it more.
     #[test]
-    fn of_equals_the_last_goes() {
-        let mut turns = Turns::within(2 * SHARE_OF_ALL);
-        assert_eq!(
-            [1, 2, 3].map(|uid| push(&mut turns, uid)),
-            [None, None, Some(3)]
-        );
-        assert_eq!(served(&mut turns, |_| 0.0), [1, 2]);
+    fn there_is_space_again_when_enough_were_served() {
+        let mut turns = waiting(16 * SHARE_OF_ALL, [1; 10]);
+        let full = std::iter::from_fn(|| turns.next(|_| 0.0).map(|_| turns.is_full()));
+        let full: Vec<bool> = full.collect();
+        assert_eq!(full.iter().filter(|&&full| full).count(), 2);
+        assert_eq!(full[..2], [true; 2]);
     }
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 //! What one user asks of the monitor delays that user's programs, and no others.
 
-use std::io::Write;
+use std::io::{Read, Write, pipe};
 use std::thread;
 use std::time::Duration;
 
 use flexguard_abi::FG_MAX_IMAGES;
 use flexguard_monitor::{Monitor, Stop};
 use nix::errno::Errno;
-use nix::unistd::Uid;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::{ForkResult, Uid, pause};
 
 use crate::harness::{Helper, connect, is_root, load, registration, reply, start};
 use crate::hostile::start_threads;
 use crate::logged::{listen, refusals_logged};
 use crate::privileges::{NOBODY, become_nobody};
-use crate::victim::{say, wait_for_go};
+use crate::victim::{fork_to_die_together, say, wait_for_go};
 
 const FLOOD: usize = 100;
 /// So many of a flood may come before another user's client: what the monitor had begun before it saw that one.
@@ -116,6 +117,64 @@ fn a_flood_of_one_user_delays_no_other() {
         .filter(|&&one| one == (flood.pid(), NOBODY));
     let before = its.count();
     assert!(before <= BEFORE, "{before} of {FLOOD} came first");
+}
+
+/// Programs that one user starts at once: twice as many as a monitor with so many open files takes in at a time, and so few
+/// that all of them may leave their answers unread.
+const BURST: usize = 250;
+const FILES: u64 = 1024;
+
+/// A monitor with few open files, which does not serve before it is told to.
+pub fn play_serve_late() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, FILES, hard).unwrap();
+    let Some((monitor, name)) = load() else {
+        return say("skipped");
+    };
+    say(&name);
+    wait_for_go();
+    monitor.serve(&Stop::new().unwrap()).unwrap();
+}
+
+/// Nobody starts so many programs. Says when all have asked, and then how those that were refused were answered.
+pub fn play_burst(socket: &str) {
+    become_nobody();
+    let (mut hears, mut tells) = pipe().unwrap();
+    for _ in 0..BURST {
+        // SAFETY: this process has one thread.
+        if let ForkResult::Child = unsafe { fork_to_die_together() } {
+            let mut stream = connect(socket);
+            stream.write_all(&image(1)).unwrap();
+            tells.write_all(b"?").unwrap();
+            tells.write_all(&[reply(&mut stream).status as u8]).unwrap();
+            loop {
+                pause();
+            }
+        }
+    }
+    drop(tells);
+    let mut told = [0; BURST];
+    hears.read_exact(&mut told).unwrap();
+    say("there");
+    hears.read_exact(&mut told).unwrap();
+    let refused: Vec<_> = told.iter().filter(|&&status| status != 0).collect();
+    say(&format!("{refused:?}"));
+}
+
+#[test]
+fn of_programs_that_start_at_once_none_is_refused() {
+    if !is_root() {
+        return; // nobody to become
+    }
+    let mut monitor = Helper::start("serve-late", "");
+    let name = monitor.hear();
+    if name == "skipped" {
+        return;
+    }
+    let mut burst = Helper::start("burst", &name);
+    assert_eq!(burst.hear(), "there");
+    monitor.go();
+    assert_eq!(burst.hear(), "[]");
 }
 
 /// Nobody, with many threads, registers again and again: the same image, or one more than a process may have. Says what

@@ -174,6 +174,8 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("member", _) => census::play_member(socket),
         ("wanting", _) => census::play_wanting(socket),
         ("flood", _) => fair::play_flood(socket),
+        ("burst", _) => fair::play_burst(socket),
+        ("serve-late", _) => fair::play_serve_late(),
         ("again", what) => fair::play_again(socket, what),
         ("unread", uid) => hostile::play_unread(socket, uid.parse().unwrap()),
         ("few-files", _) => hostile::play_few_files(),
