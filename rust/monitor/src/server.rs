@@ -86,7 +86,7 @@ impl Server<'_> {
         loop {
             self.tally.looks.fetch_add(1, Ordering::Relaxed);
             users.unread.look_now_and_then();
-            // The kernel may be out of memory for the iterator: then the next turn tries again.
+            // The kernel may be out of memory for the iterator: then the next look tries again.
             if let Err(errno) = users.census.look_now_and_then(self.kernel) {
                 tracing::warn!(%errno, "cannot count the registered programs");
             }

@@ -4,12 +4,13 @@
 
 use std::fs;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flexguard_abi::FG_WANT_SLICE_FORECAST;
 
 use crate::counting::PREEMPTIONS;
-use crate::harness::{is_root, start};
+use crate::harness::{is_root, start, timeout};
+use crate::logged::{listen, times_logged};
 use crate::mutants::serve_edited;
 
 /// A switch-in can go unseen (monitor.bpf.c). Here the kernel half leaves some out itself, and a thread that was counted
@@ -82,6 +83,33 @@ fn preempted_after_exec(edits: &[(&str, &str)]) -> u64 {
         thread::sleep(Duration::from_millis(10));
     }
     running.stats().preempted_holders
+}
+
+/// The kernel may be out of memory for the iterator that counts the registered programs; here it always fails.
+#[test]
+fn a_look_that_fails_is_not_tried_again_at_once() {
+    const FAILS: (&str, &str) = (
+        "bpf_seq_write(ctx->meta->seq, &counted, sizeof(counted));\n\treturn 0;",
+        "return 1;",
+    );
+    const TOLD: &str = "cannot count the registered programs";
+    if start().is_none() {
+        return;
+    }
+    listen();
+    let begin = Instant::now();
+    let running = serve_edited(&[FAILS]);
+    let mut member = running.helper("member");
+    assert_eq!(member.hear(), "0");
+    while times_logged(TOLD) == 0 {
+        assert!(begin.elapsed() < timeout(), "it does not fail");
+        thread::sleep(Duration::from_millis(10));
+    }
+    for _ in 0..100 {
+        assert_eq!(running.status_of(b"garbage!"), libc::EPROTO); // the server wakes
+    }
+    let (told, seconds) = (times_logged(TOLD), begin.elapsed().as_secs());
+    assert!(told as u64 <= 1 + seconds, "{told} times in {seconds} s");
 }
 
 /// fg_age looks at a thread, which may run and be counted anew before it is taken out of the counter. Here it always

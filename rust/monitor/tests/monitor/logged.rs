@@ -46,6 +46,13 @@ pub fn assert_refusal_logged(pid: i32, uid: u32, errno: Errno) {
     assert!(log.lines().any(|l| l.ends_with(&line)), "{line}\n{log}");
 }
 
+/// How many lines of the log say that.
+pub fn times_logged(what: &str) -> usize {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let log = String::from_utf8_lossy(&log);
+    log.lines().filter(|line| line.contains(what)).count()
+}
+
 /// Pid and user of the clients that were refused with this number, in that order.
 pub fn refusals_logged(errno: Errno) -> Vec<(i32, u32)> {
     let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
