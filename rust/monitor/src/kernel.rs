@@ -228,23 +228,21 @@ impl Kernel {
     }
 
     /// What came of an earlier registration of the image, by the program that the process behind `pidfd` runs now; None:
-    /// there was none. It walks no threads.
+    /// there was none. Afterwards the record has nothing of an earlier program's. It walks no threads.
     pub fn registered(
         &self,
         pidfd: BorrowedFd<'_>,
         image: &Registration,
     ) -> Result<Option<Registered>, Errno> {
-        let has = |record: Option<fg_process_record>| {
-            record.filter(|record| record.has(image) && !self.is_without_domain(record))
-        };
-        if has(self.record(pidfd)?).is_none() {
+        if self.record(pidfd)?.is_none() {
             return Ok(None);
         }
-        // The record of an earlier program is emptied now.
         let mut leader = libbpf_sys::bpf_iter_link_info::default();
         leader.task.tid = peer::pid_of(pidfd)? as u32;
         self.iterate("fg_adopt", leader)?;
-        Ok(has(self.record(pidfd)?).map(|record| self.outcome(&record, false)))
+        let has = |record: &fg_process_record| record.has(image) && !self.is_without_domain(record);
+        let record = self.record(pidfd)?.filter(has);
+        Ok(record.map(|record| self.outcome(&record, false)))
     }
 
     fn is_without_domain(&self, record: &fg_process_record) -> bool {

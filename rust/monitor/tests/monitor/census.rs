@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! How many programs of a user are watched, and what the kernel half does when none is.
 
+use std::env;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt;
 use std::ptr::NonNull;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,12 +17,12 @@ use nix::unistd::{ForkResult, pause};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use crate::harness::{
-    Helper, Running, connect, is_root, pidfd, register_asking, registration, reply, start,
-    start_with, timeout,
+    Helper, Running, connect, is_root, pidfd, register, register_asking, registration, reply,
+    start, start_with, timeout,
 };
 use crate::lifecycle::{map_page, read_page};
 use crate::logged::{assert_refusal_logged, listen};
-use crate::victim::{block_offset, fork_to_die_together, say, wait_for_go};
+use crate::victim::{block_offset, fork_to_die_together, helper_command, say, wait_for_go};
 
 const FULL: u32 = 54_401;
 const OTHER: u32 = 54_402;
@@ -42,6 +44,24 @@ pub fn play_member(socket: &str) {
                 pause();
             }
         }
+    }
+}
+
+/// Registers, and becomes a program that does so again and again, with another image, and says what came of it.
+pub fn play_successor(socket: &str) {
+    drop(register(socket, block_offset(), &[]));
+    let error = helper_command(env::current_exe().unwrap(), "register-again").exec();
+    panic!("exec: {error}");
+}
+
+pub fn play_register_again() {
+    let socket = env::var("FLEXGUARD_SOCKET").unwrap();
+    say("another program");
+    loop {
+        wait_for_go();
+        let mut stream = connect(&socket);
+        stream.write_all(&registration(-4096, &[])).unwrap();
+        say(&reply(&mut stream).status.to_string());
     }
 }
 

@@ -7,11 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flexguard_abi::FG_WANT_SLICE_FORECAST;
+use flexguard_monitor::Options;
 
 use crate::counting::PREEMPTIONS;
 use crate::harness::{is_root, start, timeout};
 use crate::logged::{listen, times_logged};
-use crate::mutants::serve_edited;
+use crate::mutants::{serve_edited, serve_edited_with};
 
 /// A switch-in can go unseen (monitor.bpf.c). Here the kernel half leaves some out itself, and a thread that was counted
 /// must not stay counted for ever.
@@ -48,12 +49,13 @@ fn left_over(edits: &[(&str, &str)]) -> u64 {
 }
 
 /// The hook that deletes the record at exec fails now and then on Linux 6.1; here it always does.
+const FAILS_AT_EXEC: (&str, &str) = (
+    "if (page && page->any_process)\n\t\tbpf_task_storage_delete",
+    "if (0)\n\t\tbpf_task_storage_delete",
+);
+
 #[test]
 fn a_record_that_outlives_its_program_judges_nobody() {
-    const FAILS: (&str, &str) = (
-        "if (page && page->any_process)\n\t\tbpf_task_storage_delete",
-        "if (0)\n\t\tbpf_task_storage_delete",
-    );
     const IGNORED: (&str, &str) = (
         " && process->exec_id == task->group_leader->self_exec_id",
         "",
@@ -61,8 +63,31 @@ fn a_record_that_outlives_its_program_judges_nobody() {
     if start().is_none() {
         return;
     }
-    assert_eq!(preempted_after_exec(&[FAILS]), 0);
-    assert_ne!(preempted_after_exec(&[FAILS, IGNORED]), 0);
+    assert_eq!(preempted_after_exec(&[FAILS_AT_EXEC]), 0);
+    assert_ne!(preempted_after_exec(&[FAILS_AT_EXEC, IGNORED]), 0);
+}
+
+/// Its user may have one watched program; the process of the record runs another one by now, and a second process has
+/// registered.
+#[test]
+fn a_record_that_outlives_its_program_is_no_leave_to_register_beyond_the_limit() {
+    if start().is_none() {
+        return;
+    }
+    let options = Options {
+        programs_of_user: Some(1),
+        ..Options::default()
+    };
+    let running = serve_edited_with(&[FAILS_AT_EXEC], options);
+    let mut first = running.helper("successor");
+    assert_eq!(first.hear(), "another program");
+    let mut second = running.helper("member");
+    assert_eq!(second.hear(), "0");
+    first.go();
+    assert_eq!(first.hear().parse(), Ok(libc::EDQUOT));
+    second.kill();
+    first.go();
+    assert_eq!(first.hear(), "0");
 }
 
 /// How many preempted holders a kernel half with those edits counts in the program that a registered process becomes.

@@ -54,12 +54,8 @@ pub fn start() -> Option<Running> {
 
 /// Starts a monitor that does not serve yet, or says that the test is skipped.
 pub fn load() -> Option<(Monitor, String)> {
-    load_object(env::var_os(OBJECT_ENV).as_deref().map(Path::new))
-}
-
-/// The same with the kernel half in that file.
-pub fn load_object(object: Option<&Path>) -> Option<(Monitor, String)> {
-    load_with(object, Options::default())
+    let object = env::var_os(OBJECT_ENV);
+    load_with(object.as_deref().map(Path::new), Options::default())
 }
 
 /// Starts a monitor with those options, or says that the test is skipped.
@@ -77,7 +73,8 @@ pub fn start_with_domains(domains: DomainKind) -> Option<Running> {
     })
 }
 
-fn load_with(object: Option<&Path>, options: Options) -> Option<(Monitor, String)> {
+/// The same with the kernel half in that file, and those options.
+pub fn load_with(object: Option<&Path>, options: Options) -> Option<(Monitor, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("@flexguard-test-{}-{number}", std::process::id());

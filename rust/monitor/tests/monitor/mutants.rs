@@ -11,7 +11,9 @@ use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{LANE_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, load, load_object};
+use flexguard_monitor::Options;
+
+use crate::harness::{LANE_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, load, load_with};
 
 include!("mutants/table.rs");
 include!("../../bpf_flags.rs");
@@ -28,8 +30,14 @@ const MOST_LANES: usize = 4;
 
 /// A monitor with those edits in its kernel half.
 pub fn serve_edited(edits: &[(&str, &str)]) -> Running {
+    serve_edited_with(edits, Options::default())
+}
+
+/// The same with those options.
+pub fn serve_edited_with(edits: &[(&str, &str)], options: Options) -> Running {
     let folder = tempfile::tempdir().unwrap();
-    let (monitor, name) = load_object(Some(&build(folder.path(), "edited", edits))).unwrap();
+    let object = build(folder.path(), "edited", edits);
+    let (monitor, name) = load_with(Some(&object), options).unwrap();
     Running::serve(monitor, name)
 }
 

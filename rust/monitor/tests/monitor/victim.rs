@@ -78,6 +78,7 @@ pub fn play_alone(role: &str) {
 
 fn play_here(role: &str) {
     match role {
+        "register-again" => census::play_register_again(),
         "dropped" => hostile::play_dropped(),
         "held-unregistered" => hostile::play_held_unregistered(),
         _ => panic!("no such role: {role}"),
@@ -171,6 +172,7 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("serve", _) => scale::play_serve(),
         ("send", kind) => crate::logged::play_send(socket, kind),
         ("crowd", _) => hostile::play_crowd(socket),
+        ("successor", _) => census::play_successor(socket),
         ("member", _) => census::play_member(socket),
         ("wanting", _) => census::play_wanting(socket),
         ("flood", _) => fair::play_flood(socket),
