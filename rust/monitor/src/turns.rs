@@ -2,8 +2,9 @@
 //! The clients whose message is there, until it is their turn.
 //!
 //! What they ask for may take the server a while: a registration walks the threads of its process. So their order is not
-//! that of their coming, but by what each user has used up (clients.rs): the user who has used least comes first. A flood
-//! of one user delays the other clients of that user alone.
+//! that of their coming. Programs that register come before those who ask for what the monitor knows. Among either, the
+//! user who has used up least (clients.rs) comes first: a flood of one user delays the other clients of that user alone.
+//! But who has many users, such as a range of subordinate ids, has the share of each.
 //!
 //! Each has a descriptor, of which there are only so many. While there is no space for more, the server accepts nobody:
 //! the next clients wait in the socket's backlog, where all users are alike. With LimitNOFILE= of the unit there is
@@ -22,15 +23,18 @@ const SHARE_OF_ALL: usize = 4;
 
 /// A client, what it asks for, and its number among all that have come.
 type Turn = (Client, Message, u64);
-
 /// By user, the oldest first. No user is there without a client.
+type Waiting = HashMap<u32, VecDeque<Turn>>;
+
 #[derive(Debug)]
 pub struct Turns {
-    waiting: HashMap<u32, VecDeque<Turn>>,
-    /// How many there are.
+    registrations: Waiting,
+    /// For the statistics, or the list.
+    requests: Waiting,
+    /// How many of both there are.
     all: usize,
-    /// How many users have as many as one may have.
-    full_users: usize,
+    /// How often a user has as many of either as one may have.
+    full: usize,
     /// How many have ever come.
     numbers: u64,
     most_of_one_user: usize,
@@ -47,9 +51,10 @@ impl Default for Turns {
 impl Turns {
     fn within(files: usize) -> Turns {
         Turns {
-            waiting: HashMap::new(),
+            registrations: Waiting::new(),
+            requests: Waiting::new(),
             all: 0,
-            full_users: 0,
+            full: 0,
             numbers: 0,
             most_of_one_user: (files / SHARE_OF_ONE_USER).max(1),
             most: (files / SHARE_OF_ALL).max(1),
@@ -62,35 +67,44 @@ impl Turns {
 
     /// Is there no space for another client? The next one may be of the user who has the most.
     pub fn is_full(&self) -> bool {
-        self.all >= self.most || self.full_users > 0
+        self.all >= self.most || self.full > 0
     }
 
     /// Takes a client in.
     pub fn push(&mut self, client: Client, message: Message) {
         self.all += 1;
         self.numbers += 1;
-        let turns = self.waiting.entry(client.uid).or_default();
+        let waiting = match message {
+            Message::Register(_) => &mut self.registrations,
+            Message::Status | Message::List => &mut self.requests,
+        };
+        let turns = waiting.entry(client.uid).or_default();
         turns.push_back((client, message, self.numbers));
         if turns.len() == self.most_of_one_user {
-            self.full_users += 1;
+            self.full += 1;
         }
     }
 
-    /// The client whose turn it is: of the user who has the most left; of equals, of the one who has waited longest.
+    /// The client whose turn it is: one that registers; of the user who has the most left; of equals, of the one who has
+    /// waited longest.
     pub fn next(&mut self, left: impl Fn(u32) -> f64) -> Option<(Client, Message)> {
+        let waiting = match self.registrations.is_empty() {
+            true => &mut self.requests,
+            false => &mut self.registrations,
+        };
         let first = |turns: &VecDeque<Turn>| turns.front().map(|turn| turn.2);
-        let (uid, _) = self.waiting.iter().max_by(|(a, of_a), (b, of_b)| {
+        let (uid, _) = waiting.iter().max_by(|(a, of_a), (b, of_b)| {
             let by_left = left(**a).total_cmp(&left(**b));
             by_left.then_with(|| first(of_b).cmp(&first(of_a)))
         })?;
         let uid = *uid;
-        let turns = self.waiting.get_mut(&uid)?;
+        let turns = waiting.get_mut(&uid)?;
         if turns.len() == self.most_of_one_user {
-            self.full_users -= 1;
+            self.full -= 1;
         }
         let (client, message, _) = turns.pop_front()?;
         if turns.is_empty() {
-            self.waiting.remove(&uid);
+            waiting.remove(&uid);
         }
         self.all -= 1;
         Some((client, message))
@@ -98,8 +112,11 @@ impl Turns {
 
     /// All of them.
     pub fn drain(self) -> impl Iterator<Item = Client> {
-        let turns = self.waiting.into_values().flatten();
-        turns.map(|(client, ..)| client)
+        let turns = self
+            .registrations
+            .into_values()
+            .chain(self.requests.into_values());
+        turns.flatten().map(|(client, ..)| client)
     }
 }
 
@@ -107,12 +124,21 @@ impl Turns {
 mod tests {
     use super::*;
     use crate::clients::tests::client;
+    use crate::message::Registration;
 
-    /// Of these users, in that order.
+    fn registration() -> Message {
+        Message::Register(Registration {
+            block_offset: -64,
+            flags: 0,
+            windows: vec![],
+        })
+    }
+
+    /// Programs of these users, in that order.
     fn waiting(files: usize, users: impl IntoIterator<Item = u32>) -> Turns {
         let mut turns = Turns::within(files);
         for uid in users {
-            turns.push(client(uid), Message::Status);
+            turns.push(client(uid), registration());
         }
         turns
     }
@@ -142,6 +168,18 @@ mod tests {
             order.push(client.uid);
         }
         assert_eq!(order, [1, 2, 1, 2, 1]);
+    }
+
+    #[test]
+    fn who_registers_comes_before_who_asks() {
+        let mut turns = Turns::within(1000);
+        for uid in 1..=3 {
+            turns.push(client(uid), Message::List);
+            turns.push(client(uid), Message::Status);
+        }
+        turns.push(client(1), registration());
+        let left = |uid| if uid == 1 { 7.0 } else { 8.0 };
+        assert_eq!(served(&mut turns, left), [1, 2, 2, 3, 3, 1, 1]);
     }
 
     #[test]
