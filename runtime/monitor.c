@@ -149,7 +149,7 @@ static int send_to_monitor(int fd, const struct message *message, size_t size)
 	ssize_t sent;
 
 	if (connect(fd, (struct sockaddr *)&target.addr, target.length) < 0)
-		return errno;
+		return errno == EAGAIN ? ETIMEDOUT : errno; /* its backlog is full, and stays so */
 	if (!is_trusted(fd))
 		return EKEYREJECTED;
 	sent = send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -244,7 +244,8 @@ static bool has_ended(pid_t pid)
 	return info.si_pid == pid;
 }
 
-/* Clients that the monitor has not accepted yet fill its backlog. The next one waits until there is space again. */
+/* Clients that the monitor has not accepted yet fill its backlog. The next one waits until there is space again, but no
+ * longer than for an answer. */
 static void a_full_backlog_is_waited_for(void)
 {
 	struct fg_reply reply = refusal(EDQUOT);
@@ -260,6 +261,7 @@ static void a_full_backlog_is_waited_for(void)
 			break;
 	}
 	CHECK(errno == EAGAIN && n > 0);
+	CHECK(error_with(name) == ETIMEDOUT);
 	client = start_client();
 	while (call_of(client) != SYS_connect && !has_ended(client))
 		sched_yield();
