@@ -64,7 +64,8 @@ __attribute__((noreturn)) static void refuse_to_start(uint32_t why)
 		part(program_invocation_short_name),
 		part(" does not start without a monitor (FLEXGUARD_REQUIRE=1): "),
 		part(told(why)),
-		part("; `flexguard doctor` says what to do\n"),
+		/* Where both variables are exported, the command would not start either, nor would env(1). */
+		part("; `FLEXGUARD_REQUIRE=0 flexguard doctor` says what to do\n"),
 	};
 
 	ssize_t written = writev(STDERR_FILENO, line, sizeof(line) / sizeof(line[0]));

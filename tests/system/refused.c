@@ -285,6 +285,7 @@ static void a_program_that_requires_a_monitor_does_not_start_without(void)
 	CHECK(run("/bin/true", NULL, true, name, "1", said) == WITHOUT_MONITOR);
 	CHECK(strstr(said, "flexguard: true does not start without a monitor (FLEXGUARD_REQUIRE=1)"));
 	CHECK(strstr(said, "no monitor listens"));
+	CHECK(strstr(said, "`FLEXGUARD_REQUIRE=0 flexguard doctor`")); /* see the run with 0 below */
 	CHECK(run("/bin/true", NULL, true, "", "1", said) == WITHOUT_MONITOR);
 	CHECK(strstr(said, "FLEXGUARD_SOCKET is empty"));
 	CHECK(run("/bin/true", NULL, true, name, "0", said) == 0 && said[0] == '\0');
