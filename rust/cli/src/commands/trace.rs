@@ -98,8 +98,9 @@ impl Subcommand for Trace {
                 (
                     "waiters",
                     "Threads of the process that slept on the lock's word when the thread ran again. A waiter that spins, \
-                     yields its CPU, or waits for the mutex after a condition variable is not among them. Unknown where \
-                     the lock's word does not name its owner; the default lock's does.",
+                     yields its CPU, or waits for the mutex after a condition variable is not among them, nor is one \
+                     that has slept since before the trace began. Unknown where the lock's word does not name its \
+                     owner; the default lock's does.",
                 ),
                 (
                     "lost",
