@@ -100,20 +100,21 @@ static void *wait_for_ever(void *)
 
 static void threads_end()
 {
+	const int bystanders = at_most(3) - 1, ends = at_most(4);
 	pthread_t others[2], ending[4];
 	int began = 0;
 
-	for (int i = 0; i < at_most(3) - 1; i++)
+	for (int i = 0; i < bystanders; i++)
 		others[i] = check_thread(bustle, nullptr);
 	for (int round = 0; round < rounds(10); round++) {
-		for (int i = 0; i < at_most(4); i++)
+		for (int i = 0; i < ends; i++)
 			ending[i] = check_thread(live_and_end, nullptr);
-		for (int i = 0; i < at_most(4); i++)
+		for (int i = 0; i < ends; i++)
 			check_join(ending[i]);
 	}
-	CHECK_IS(*endings, rounds(10) * at_most(4) * (ENDS + 1));
+	CHECK_IS(*endings, rounds(10) * ends * (ENDS + 1));
 	tell(&stop, 1);
-	for (int i = 0; i < at_most(3) - 1; i++)
+	for (int i = 0; i < bystanders; i++)
 		check_join(others[i]);
 	check_join(check_thread(end_as_holder, nullptr));
 	for (int i = 0; i < at_most(4); i++)
