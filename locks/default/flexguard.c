@@ -30,7 +30,8 @@
  *   the waiter's policy is real-time, or there is no monitor and
  *   it has spun for about what a sleep costs (has_spun)
  *   it has waited for a LONG_WAIT, and no other's turn is on         it becomes the head waiter: it demands the lock,
- *                                                                    and goes on yielding where others would park
+ *                                                                    keeps its CPU while nothing critical is preempted,
+ *                                                                    and yields where others would park
  *
  * A parked waiter sleeps on the word. It is woken by a release that finds NEEDY, by one that finds PARKED and a use for
  * the waiter (release_to_parked), by a watcher, or by its clock, which is a timeout of its sleep. The futex queue says
@@ -77,8 +78,7 @@ struct fg_lock {
 #define FLAGS (NEEDY | DEMAND | PARKED)
 _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
-/* All ours. docs/results/default-lock.md has what was measured at these values, not at others; FGI_HOT_NS (pace.h)
- * changed nothing at four times its value (sysbench, 16 threads at one mutex).
+/* All ours. docs/results/default-lock.md has what each changes at other values, but for IN_VAIN and LONGEST_SLEEP_NS.
  * LONG_WAIT, 1 ms: the unit of fairness. A waiter that others have passed for so long becomes the head waiter; if the
  * lock has not moved for so long, it is worth a sleep without a clock. */
 #ifndef FGI_LONG_WAIT_NS
