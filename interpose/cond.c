@@ -174,26 +174,26 @@ static void release(struct fgi_waiter *first)
 		fgi_waiters_grant(first);
 }
 
-void fgi_cond_signal(pthread_cond_t *cond)
+static inline void take_and_release(pthread_cond_t *cond, struct fgi_waiter *(*take)(struct fgi_waitq *))
 {
+	struct fgi_waitq *q = fgi_waitq_of(cond);
 	bool suspended;
 
-	if (fgi_waitq_idle(fgi_waitq_of(cond)))
+	if (fgi_waitq_idle(q))
 		return;
 	suspended = fgi_async_suspend();
-	release(fgi_waitq_take_first(fgi_waitq_of(cond)));
+	release(take(q));
 	fgi_async_resume(suspended);
+}
+
+void fgi_cond_signal(pthread_cond_t *cond)
+{
+	take_and_release(cond, fgi_waitq_take_first);
 }
 
 void fgi_cond_broadcast(pthread_cond_t *cond)
 {
-	bool suspended;
-
-	if (fgi_waitq_idle(fgi_waitq_of(cond)))
-		return;
-	suspended = fgi_async_suspend();
-	release(fgi_waitq_take_all(fgi_waitq_of(cond)));
-	fgi_async_resume(suspended);
+	take_and_release(cond, fgi_waitq_take_all);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *cond)

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::daemon::{Process, wait_for};
 use crate::common::*;
-use crate::service::{BpfFileSystem, await_more_than, counters, preempted_holders, root, start};
+use crate::service::{
+    BpfFileSystem, await_more_than, counters, preempted_holders, root, start, start_pinned,
+};
 
 static ONE_CROWD: Mutex<()> = Mutex::new(());
 const PROGRAMS: usize = 200;
@@ -94,11 +96,7 @@ fn two_hundred_locking_programs_are_watched_again_after_a_restart() {
     let _alone = ONE_CROWD.lock().unwrap_or_else(PoisonError::into_inner);
     let (dir, pins) = (tempfile::tempdir().unwrap(), BpfFileSystem::mount());
     let socket = dir.path().join("m.sock");
-    let start_one = || {
-        let mut command = flexguard();
-        let command = command.arg("monitor").arg("--socket").arg(&socket);
-        start(command.arg("--pin").arg(pins.pins()))
-    };
+    let start_one = || start_pinned(&socket, &pins);
     let monitor = start_one();
     let crowd = Crowd::start(&socket, "0");
     restart(&socket, crowd, start_one, monitor, 0);

@@ -160,6 +160,13 @@ impl Drop for BpfFileSystem {
     }
 }
 
+/// A monitor whose maps and programs outlive it.
+pub fn start_pinned(socket: &Path, pins: &BpfFileSystem) -> Process {
+    let mut command = flexguard();
+    let command = command.arg("monitor").arg("--socket").arg(socket);
+    start(command.arg("--pin").arg(pins.pins()))
+}
+
 #[test]
 fn a_monitor_is_killed_and_its_successor_goes_on_where_it_ended() {
     const TEST: &str = "a_monitor_is_killed_and_its_successor_goes_on_where_it_ended";
@@ -168,11 +175,7 @@ fn a_monitor_is_killed_and_its_successor_goes_on_where_it_ended() {
     }
     let (dir, pins) = (tempfile::tempdir().unwrap(), BpfFileSystem::mount());
     let socket = dir.path().join("m.sock");
-    let monitor = || {
-        let mut command = flexguard();
-        let command = command.arg("monitor").arg("--socket").arg(&socket);
-        start(command.arg("--pin").arg(pins.pins()))
-    };
+    let monitor = || start_pinned(&socket, &pins);
     let mut running = monitor();
     let worker = worker(&socket);
     await_more_than(0, &socket);

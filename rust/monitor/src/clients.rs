@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::message::MAX_BYTES;
@@ -26,6 +27,11 @@ const RATE: f64 = 1000.0;
 const BURST: f64 = 4000.0;
 /// Users whose connections are remembered; those who have made none for a while are forgotten first.
 const MAX_USERS: usize = 1024;
+
+/// So many descriptors this process may have, which its clients share.
+pub fn most_open_files() -> usize {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft as usize)
+}
 
 /// A connection, and what has come over it so far.
 #[derive(Debug)]

@@ -12,9 +12,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use nix::sys::resource::{Resource, getrlimit};
-
-use crate::clients::Client;
+use crate::clients::{Client, most_open_files};
 use crate::message::Message;
 
 /// Of the descriptors that this process may have, those of one user are an eighth at most, and those of all a quarter.
@@ -43,8 +41,7 @@ pub struct Turns {
 
 impl Default for Turns {
     fn default() -> Self {
-        let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft as usize);
-        Turns::within(files)
+        Turns::within(most_open_files())
     }
 }
 

@@ -14,8 +14,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{Resource, getrlimit};
-
+use crate::clients::most_open_files;
 use crate::stream::hang_up;
 
 /// An honest client reads its answer at once. A thousand processes may start at once.
@@ -44,8 +43,7 @@ pub struct Unread {
 
 impl Default for Unread {
     fn default() -> Self {
-        let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft as usize);
-        Unread::within(files)
+        Unread::within(most_open_files())
     }
 }
 

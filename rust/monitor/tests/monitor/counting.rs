@@ -23,8 +23,7 @@ enum Expect {
 /// Runs one victim beside the hog, kills it with SIGKILL, and holds what was counted against what it was.
 fn check(running: &Running, role: &str, expect: Expect) {
     let before = running.stats();
-    let mut victim = running.helper(role);
-    assert_eq!(victim.hear(), "ready");
+    let mut victim = running.ready(role);
     wait_for_preemptions(running, role);
     victim.kill();
     compare(role, expect, before, running.stats());
@@ -67,8 +66,7 @@ fn compare(role: &str, expect: Expect, before: Stats, after: Stats) {
 
 fn check_all(cases: &[(&str, Expect)]) {
     let Some(running) = start() else { return };
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     for &(role, expect) in cases {
         check(&running, role, expect);
     }
@@ -131,8 +129,7 @@ fn a_process_in_its_own_pid_namespace() {
     if !is_root() {
         return; // making one needs CAP_SYS_ADMIN
     }
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     let before = running.stats();
     let mut outside = running.helper("pid-namespace");
     let inside: i32 = outside.hear().parse().unwrap();
@@ -152,8 +149,7 @@ fn a_process_in_its_own_pid_namespace() {
 #[test]
 fn what_cannot_be_read_is_not_critical_and_said_to_be_unreadable() {
     let Some(running) = start() else { return };
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     check(&running, "spin node nowhere", Expect::Nothing);
     assert!(running.stats().unreadable >= PREEMPTIONS);
 }
@@ -196,11 +192,9 @@ fn who_gets_no_cpu_is_forgotten_after_a_second() {
     }
     for role in ["starved granted", "starved held"] {
         let before = running.stats();
-        let mut victim = running.helper(role);
-        assert_eq!(victim.hear(), "ready");
+        let mut victim = running.ready(role);
         for round in 1..=2 {
-            let mut hog = running.helper("starving hog");
-            assert_eq!(hog.hear(), "ready");
+            let mut hog = running.ready("starving hog");
             let after = running.wait_until(role, |stats| stats.aged >= before.aged + round);
             assert_eq!(after.num_preempted_cs, 0, "{role}: {after:?}");
             hog.kill();

@@ -109,8 +109,7 @@ impl View {
 }
 
 fn ready(running: &Running, role: &str) -> Helper {
-    let mut helper = running.helper(role);
-    assert_eq!(helper.hear(), "ready");
+    let helper = running.ready(role);
     helper
 }
 

@@ -36,10 +36,8 @@ fn a_switch_in_that_goes_unseen_is_made_good() {
 /// How many are counted after a holder has died, in a kernel half with those edits.
 fn left_over(edits: &[(&str, &str)]) -> u64 {
     let running = serve_edited(edits);
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
-    let mut victim = running.helper("spin held");
-    assert_eq!(victim.hear(), "ready");
+    let _hog = running.ready("hog");
+    let mut victim = running.ready("spin held");
     let enough = running.stats().preempted_holders + 4 * PREEMPTIONS;
     running.wait_until("preempted holders", |stats| {
         stats.preempted_holders >= enough
@@ -93,8 +91,7 @@ fn a_record_that_outlives_its_program_is_no_leave_to_register_beyond_the_limit()
 /// How many preempted holders a kernel half with those edits counts in the program that a registered process becomes.
 fn preempted_after_exec(edits: &[(&str, &str)]) -> u64 {
     let running = serve_edited(edits);
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     let mut helper = running.helper("exec-of-critical");
     let thread = helper.hear();
     let preemptions = || {
@@ -166,10 +163,8 @@ fn who_gets_no_cpu_is_forgotten_also_where_no_time_says_so() {
 /// How many threads are aged while a holder gets no CPU, in a kernel half with those edits.
 fn aged_in_three_seconds(edits: &[(&str, &str)]) -> u64 {
     let running = serve_edited(edits);
-    let mut victim = running.helper("starved held");
-    assert_eq!(victim.hear(), "ready");
-    let mut hog = running.helper("starving hog");
-    assert_eq!(hog.hear(), "ready");
+    let _victim = running.ready("starved held");
+    let _hog = running.ready("starving hog");
     let before = running.stats().blocking_ns;
     let after = running.wait_until("three seconds, or an aged one", |stats| {
         stats.aged > 0 || stats.blocking_ns >= before + 3_000_000_000

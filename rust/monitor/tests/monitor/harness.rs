@@ -192,6 +192,13 @@ impl Running {
     pub fn helper(&self, role: &str) -> Helper {
         Helper::start(role, &self.name)
     }
+
+    /// The same, once it has begun.
+    pub fn ready(&self, role: &str) -> Helper {
+        let mut helper = self.helper(role);
+        assert_eq!(helper.hear(), "ready");
+        helper
+    }
 }
 
 impl Drop for Running {

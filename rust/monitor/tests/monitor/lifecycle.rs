@@ -59,8 +59,7 @@ fn two_monitors_take_one_process_at_once() {
         return;
     };
     for _ in 0..100 {
-        let mut helper = one.helper(&format!("both {}", other.name));
-        assert_eq!(helper.hear(), "ready");
+        let mut helper = one.ready(&format!("both {}", other.name));
         let pid = helper.pid();
         assert!(is_registered(&one, pid) && is_registered(&other, pid));
         helper.kill();
@@ -73,8 +72,7 @@ fn two_monitors_take_one_process_at_once() {
 #[test]
 fn fork_inherits() {
     let Some(running) = start() else { return };
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     let mut parent = running.helper("fork");
     let child: i32 = parent.hear().parse().unwrap();
     assert!(is_registered(&running, child));
@@ -92,8 +90,7 @@ fn fork_inherits() {
 #[test]
 fn exec_drops() {
     let Some(running) = start() else { return };
-    let mut helper = running.helper("exec");
-    assert_eq!(helper.hear(), "ready");
+    let mut helper = running.ready("exec");
     assert!(is_registered(&running, helper.pid()));
     helper.go();
     assert_eq!(helper.hear(), "another program");
@@ -192,13 +189,11 @@ fn the_page_cannot_be_written_through_bpf_either() {
 #[test]
 fn a_neighbour_sees_it() {
     let Some(running) = start() else { return };
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     let fd = register(&running.name, block_offset(), &[]);
     let page = map_page(&fd, ProtFlags::PROT_READ).unwrap();
     assert_eq!(read_page(page).num_preempted_cs, 0);
-    let mut holder = running.helper("spin held");
-    assert_eq!(holder.hear(), "ready");
+    let mut holder = running.ready("spin held");
     let deadline = Instant::now() + timeout();
     while read_page(page).num_preempted_cs == 0 {
         assert!(Instant::now() < deadline, "it never rose");

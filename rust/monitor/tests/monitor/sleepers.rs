@@ -83,11 +83,9 @@ fn who_sleeps_without_a_lock_is_not() {
 fn who_is_preempted_is_named_until_it_runs() {
     let Some(running) = start() else { return };
     let page = page_of(&running);
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     for kind in ["held", "granted"] {
-        let mut victim = running.helper(&format!("named {kind}"));
-        assert_eq!(victim.hear(), "ready");
+        let mut victim = running.ready(&format!("named {kind}"));
         let name = victim.pid() as u32 | FG_RUNNABLE;
         for _ in 0..10 {
             wait_until("it is preempted", || is_noted(page, name));
@@ -102,10 +100,8 @@ fn who_is_preempted_is_named_until_it_runs() {
 fn who_is_preempted_without_a_lock_is_not_named() {
     let Some(running) = start() else { return };
     let page = page_of(&running);
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
-    let mut victim = running.helper("named waiting");
-    assert_eq!(victim.hear(), "ready");
+    let _hog = running.ready("hog");
+    let mut victim = running.ready("named waiting");
     let name = victim.pid() as u32;
     let first = running.stats().registered_preemptions;
     let mut preemptions = first;
@@ -123,8 +119,7 @@ fn a_thread_is_named_as_its_own_pid_namespace_numbers_it() {
         return; // no namespace to be in
     }
     let page = page_of(&running);
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     let mut outside = running.helper("pid-namespace");
     let _number_out_here = outside.hear();
     outside.go();
@@ -137,11 +132,9 @@ fn a_thread_is_named_as_its_own_pid_namespace_numbers_it() {
 fn who_calls_itself_by_another_threads_number_is_not_named() {
     let Some(running) = start() else { return };
     let page = page_of(&running);
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     let name = std::process::id();
-    let mut liar = running.helper(&format!("called {name}"));
-    assert_eq!(liar.hear(), "ready");
+    let mut liar = running.ready(&format!("called {name}"));
     let first = running.stats().preempted_holders;
     while running.stats().preempted_holders < first + 30 {
         assert!(!is_noted(page, name | FG_RUNNABLE) && !is_noted(page, name));

@@ -25,8 +25,7 @@ fn watch(flags: u64) -> Option<String> {
 }
 
 fn watch_under(running: &Running, flags: u64) -> String {
-    let mut hog = running.helper("hog");
-    assert_eq!(hog.hear(), "ready");
+    let _hog = running.ready("hog");
     let mut victim = running.helper(&format!("slices {flags}"));
     let seen = victim.hear();
     victim.wait();
