@@ -108,11 +108,6 @@ impl View {
     }
 }
 
-fn ready(running: &Running, role: &str) -> Helper {
-    let helper = running.ready(role);
-    helper
-}
-
 /// A monitor with a domain for each user, and its counters; None: there can be none here, or nobody can become another user.
 fn domains_of_users() -> Option<(Running, View)> {
     let running = start_with_domains(DomainKind::User)?;
@@ -126,8 +121,8 @@ fn a_holder_raises_the_counter_of_its_user_and_no_others() {
         return;
     };
     assert_ne!(view.domain, 0);
-    let hog = ready(&running, "hog");
-    let mut stranger = ready(&running, &format!("user {STRANGER} spin held"));
+    let hog = running.ready("hog");
+    let mut stranger = running.ready(&format!("user {STRANGER} spin held"));
     for _ in 0..20 {
         view.wait_for("it rises", |v| v.of_user(STRANGER) == 1);
         assert_eq!(view.own(), 0);
@@ -137,7 +132,7 @@ fn a_holder_raises_the_counter_of_its_user_and_no_others() {
     stranger.kill();
     assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
 
-    let mut ours = ready(&running, "spin held");
+    let mut ours = running.ready("spin held");
     view.wait_for("our user's counter rises", |v| v.own() == 1);
     ours.kill();
     assert_eq!((view.machine(), view.own()), (0, 0));
@@ -174,7 +169,7 @@ fn holders_of_two_users_take_turns() {
         return;
     };
     let role = |uid| format!("real-time user {uid} hold-in-turn 500");
-    let mut both = [STRANGER, STRANGER + 1].map(|uid| ready(&running, &role(uid)));
+    let mut both = [STRANGER, STRANGER + 1].map(|uid| running.ready(&role(uid)));
     for holder in &mut both {
         holder.go();
     }
@@ -200,7 +195,7 @@ fn a_child_is_in_its_parents_domain() {
     let Some((running, view)) = domains_of_users() else {
         return;
     };
-    let hog = ready(&running, "hog");
+    let hog = running.ready("hog");
     let mut parent = running.helper(&format!("user {STRANGER} fork"));
     parent.hear(); // the number of its child
     view.wait_for("it rises", |v| v.of_user(STRANGER) > 0);
@@ -214,9 +209,9 @@ fn who_gets_no_cpu_leaves_its_users_counter_after_a_second() {
     let Some((running, view)) = domains_of_users() else {
         return;
     };
-    let mut victim = ready(&running, &format!("user {STRANGER} starved held"));
+    let mut victim = running.ready(&format!("user {STRANGER} starved held"));
     for round in 1..=2 {
-        let mut hog = ready(&running, "starving hog");
+        let mut hog = running.ready("starving hog");
         running.wait_until("it ages", |stats| stats.aged >= round);
         assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
         hog.kill();
@@ -246,8 +241,8 @@ fn where_all_domains_are_taken_the_machines_counter_serves() {
 
     assert_eq!(View::of(&running).domain, 0);
     assert_eq!(running.stats().without_domain, 1);
-    let holder = ready(&running, "spin held");
-    let hog = ready(&running, "hog");
+    let holder = running.ready("spin held");
+    let hog = running.ready("hog");
     let view = View::of(&running);
     view.wait_for("it rises", |v| v.machine() > 0);
     drop((holder, hog));
@@ -296,8 +291,8 @@ fn a_holder_raises_the_counter_of_its_control_group_and_no_others() {
     };
     let view = View::of(&running);
     assert_ne!(view.domain, 0);
-    let hog = ready(&running, "hog");
-    let mut outside = ready(&running, "spin held");
+    let hog = running.ready("hog");
+    let mut outside = running.ready("spin held");
     view.wait_for("our group's counter rises", |v| v.own() == 1);
     outside.kill();
     assert_eq!((view.machine(), view.own()), (0, 0));
