@@ -190,13 +190,15 @@ fn who_gets_no_cpu_is_forgotten_after_a_second() {
     if !is_root() {
         return; // the hog's priority needs CAP_SYS_NICE
     }
-    for role in ["starved granted", "starved held"] {
+    for role in ["spin granted", "spin held"] {
         let before = running.stats();
         let mut victim = running.ready(role);
         for round in 1..=2 {
             let mut hog = running.ready("starving hog");
+            victim.starve();
             let after = running.wait_until(role, |stats| stats.aged >= before.aged + round);
             assert_eq!(after.num_preempted_cs, 0, "{role}: {after:?}");
+            victim.starve_no_more();
             hog.kill();
             running.wait_until("it runs again, and its time is told", |stats| {
                 stats.preempted_ns >= before.preempted_ns + round * 1_000_000_000

@@ -209,11 +209,13 @@ fn who_gets_no_cpu_leaves_its_users_counter_after_a_second() {
     let Some((running, view)) = domains_of_users() else {
         return;
     };
-    let mut victim = running.ready(&format!("user {STRANGER} starved held"));
+    let mut victim = running.ready(&format!("user {STRANGER} spin held"));
     for round in 1..=2 {
         let mut hog = running.ready("starving hog");
+        victim.starve();
         running.wait_until("it ages", |stats| stats.aged >= round);
         assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
+        victim.starve_no_more();
         hog.kill();
         running.wait_until("it runs again", |stats| {
             stats.preempted_ns >= round * 1_000_000_000

@@ -163,8 +163,9 @@ fn who_gets_no_cpu_is_forgotten_also_where_no_time_says_so() {
 /// How many threads are aged while a holder gets no CPU, in a kernel half with those edits.
 fn aged_in_three_seconds(edits: &[(&str, &str)]) -> u64 {
     let running = serve_edited(edits);
-    let _victim = running.ready("starved held");
+    let victim = running.ready("spin held");
     let _hog = running.ready("starving hog");
+    victim.starve();
     let before = running.stats().blocking_ns;
     let after = running.wait_until("three seconds, or an aged one", |stats| {
         stats.aged > 0 || stats.blocking_ns >= before + 3_000_000_000

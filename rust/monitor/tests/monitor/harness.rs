@@ -360,6 +360,23 @@ impl Helper {
             .unwrap();
     }
 
+    /// From here on it gets no CPU beside a starving hog. Before that is there, and after it has gone, it must not be so:
+    /// beside a usual hog, which another test may have, it would get its CPU about once a second.
+    pub fn starve(&self) {
+        self.set_policy(libc::SCHED_IDLE);
+    }
+
+    pub fn starve_no_more(&self) {
+        self.set_policy(libc::SCHED_OTHER);
+    }
+
+    fn set_policy(&self, policy: i32) {
+        let usual = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the record outlives the call.
+        let set = unsafe { libc::sched_setscheduler(self.pid(), policy, &usual) };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    }
+
     /// Waits for its own end.
     pub fn wait(&mut self) {
         self.harness.wait().unwrap();

@@ -125,10 +125,6 @@ fn play(role: &str) {
         }
         ("hog", _) => hog(),
         ("starving", _) => starving_hog(),
-        ("starved", kind) => {
-            set_policy(libc::SCHED_IDLE);
-            spin_as(&socket, kind);
-        }
         ("spin", kind) => spin_as(&socket, kind),
         ("named", kind) => {
             name_block(gettid().as_raw() as u32);
@@ -267,13 +263,7 @@ fn hog() {
     spin_for_ever();
 }
 
-fn set_policy(policy: i32) {
-    let usual = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the record outlives the call.
-    assert_eq!(unsafe { libc::sched_setscheduler(0, policy, &usual) }, 0);
-}
-
-/// Leaves a thread of SCHED_IDLE on its CPU one tick in 30,000.
+/// Leaves a thread of SCHED_IDLE on its CPU one tick in 30,000, and others one in 90 (see Helper::starve).
 fn starving_hog() {
     // SAFETY: no pointers are passed.
     assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) }, 0);
