@@ -3,7 +3,8 @@
 //!
 //! What they ask for may take the server a while: a registration walks the threads of its process. So their order is not
 //! that of their coming. Programs that register come before those who ask for what the monitor knows. Among either, the
-//! user who has used up least (clients.rs) comes first: a flood of one user delays the other clients of that user alone.
+//! user who has used up least (clients.rs) comes first, and of equals the one whose last turn is longest ago: a flood of
+//! one user delays the other clients of that user alone.
 //! But who has many users, such as a range of subordinate ids, has the share of each.
 //!
 //! Each has a descriptor, of which there are only so many. While there is no space for more, the server accepts nobody:
@@ -19,10 +20,19 @@ use crate::message::Message;
 const SHARE_OF_ONE_USER: usize = 8;
 const SHARE_OF_ALL: usize = 4;
 
-/// A client, what it asks for, and its number among all that have come.
-type Turn = (Client, Message, u64);
-/// By user, the oldest first. No user is there without a client.
-type Waiting = HashMap<u32, VecDeque<Turn>>;
+/// A client, and what it asks for.
+type Turn = (Client, Message);
+/// By user. No user is there without a client.
+type Waiting = HashMap<u32, Queue>;
+
+/// The clients of a user.
+#[derive(Debug)]
+struct Queue {
+    /// The oldest first.
+    turns: VecDeque<Turn>,
+    /// Since when this user waits for a turn: since the first one came, or since its last turn.
+    since: u64,
+}
 
 #[derive(Debug)]
 pub struct Turns {
@@ -33,8 +43,8 @@ pub struct Turns {
     all: usize,
     /// How often a user has as many of either as one may have.
     full: usize,
-    /// How many have ever come.
-    numbers: u64,
+    /// Counts what `since` counts: clients that came, and turns.
+    time: u64,
     most_of_one_user: usize,
     most: usize,
 }
@@ -52,7 +62,7 @@ impl Turns {
             requests: Waiting::new(),
             all: 0,
             full: 0,
-            numbers: 0,
+            time: 0,
             most_of_one_user: (files / SHARE_OF_ONE_USER).max(1),
             most: (files / SHARE_OF_ALL).max(1),
         }
@@ -70,41 +80,43 @@ impl Turns {
     /// Takes a client in.
     pub fn push(&mut self, client: Client, message: Message) {
         self.all += 1;
-        self.numbers += 1;
+        self.time += 1;
         let waiting = match message {
             Message::Register(_) => &mut self.registrations,
             Message::Status | Message::List => &mut self.requests,
         };
-        let turns = waiting.entry(client.uid).or_default();
-        turns.push_back((client, message, self.numbers));
-        if turns.len() == self.most_of_one_user {
+        let queue = waiting.entry(client.uid).or_insert(Queue {
+            turns: VecDeque::new(),
+            since: self.time,
+        });
+        queue.turns.push_back((client, message));
+        if queue.turns.len() == self.most_of_one_user {
             self.full += 1;
         }
     }
 
     /// The client whose turn it is: one that registers; of the user who has the most left; of equals, of the one who has
-    /// waited longest.
+    /// waited longest for a turn.
     pub fn next(&mut self, left: impl Fn(u32) -> f64) -> Option<(Client, Message)> {
         let waiting = match self.registrations.is_empty() {
             true => &mut self.requests,
             false => &mut self.registrations,
         };
-        let first = |turns: &VecDeque<Turn>| turns.front().map(|turn| turn.2);
-        let (uid, _) = waiting.iter().max_by(|(a, of_a), (b, of_b)| {
+        let (&uid, queue) = waiting.iter_mut().max_by(|(a, of_a), (b, of_b)| {
             let by_left = left(**a).total_cmp(&left(**b));
-            by_left.then_with(|| first(of_b).cmp(&first(of_a)))
+            by_left.then_with(|| of_b.since.cmp(&of_a.since))
         })?;
-        let uid = *uid;
-        let turns = waiting.get_mut(&uid)?;
-        if turns.len() == self.most_of_one_user {
+        if queue.turns.len() == self.most_of_one_user {
             self.full -= 1;
         }
-        let (client, message, _) = turns.pop_front()?;
-        if turns.is_empty() {
+        let turn = queue.turns.pop_front()?;
+        self.time += 1;
+        queue.since = self.time;
+        if queue.turns.is_empty() {
             waiting.remove(&uid);
         }
         self.all -= 1;
-        Some((client, message))
+        Some(turn)
     }
 
     /// All of them.
@@ -113,7 +125,9 @@ impl Turns {
             .registrations
             .into_values()
             .chain(self.requests.into_values());
-        turns.flatten().map(|(client, ..)| client)
+        turns
+            .flat_map(|queue| queue.turns)
+            .map(|(client, _)| client)
     }
 }
 
@@ -156,6 +170,12 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_of_a_user_who_has_used_nothing_up_leaves_others_their_turns() {
+        let mut turns = waiting(1000, [1, 1, 1, 1, 2, 3, 2]);
+        assert_eq!(served(&mut turns, |_| 8.0), [1, 2, 3, 1, 2, 1, 1]);
+    }
+
+    #[test]
     fn a_user_who_pays_as_it_is_served_takes_turns_with_an_equal() {
         let mut turns = waiting(1000, [1, 1, 1, 2, 2]);
         let mut left = HashMap::from([(1, 10.0), (2, 10.0)]);
@@ -176,7 +196,7 @@ mod tests {
         }
         turns.push(client(1), registration());
         let left = |uid| if uid == 1 { 7.0 } else { 8.0 };
-        assert_eq!(served(&mut turns, left), [1, 2, 2, 3, 3, 1, 1]);
+        assert_eq!(served(&mut turns, left), [1, 2, 3, 2, 3, 1, 1]);
     }
 
     #[test]
