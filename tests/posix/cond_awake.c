@@ -18,14 +18,16 @@ static void delay(unsigned int random)
 
 /* Two threads pass a turn, each with delays of its own before the signal, which is given with or without the mutex. */
 static pthread_cond_t passed[2] = {PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
-static int turn, turns;
+static int turn;
+static bool over;
 
 static void *play(void *argument)
 {
 	int me = (int)(long)argument;
 	unsigned int random = 12345u + (unsigned int)me;
+	bool last = false;
 
-	for (int i = 0; i < turns; i++) {
+	for (int i = 0; !last; i++) {
 		bool held;
 
 		random = random * 1664525u + 1013904223u;
@@ -34,6 +36,7 @@ static void *play(void *argument)
 		ok(pthread_mutex_lock(&m));
 		while (turn != me)
 			ok(pthread_cond_wait(&passed[me], &m));
+		last = over = over || (me == 0 && !goes_on(i, 200000));
 		turn = 1 - me;
 		if (held)
 			ok(pthread_cond_signal(&passed[1 - me]));
@@ -48,7 +51,6 @@ static void turns_are_passed(void)
 {
 	pthread_t other;
 
-	turns = rounds(200000);
 	turn = 0;
 	other = check_thread(play, (void *)1l);
 	play(NULL);
@@ -84,10 +86,12 @@ static void *produce(void *argument)
 	unsigned int random = (unsigned int)(long)argument * 104729u;
 	bool more = true;
 
-	while (more) {
+	for (int i = 0; more; i++) {
 		random = random * 1664525u + 1013904223u;
 		delay(random >> 3);
 		ok(pthread_mutex_lock(&m));
+		if (left && !goes_on(i, 100000))
+			left = 1;
 		more = left > 0;
 		if (more) {
 			left--;
@@ -117,7 +121,7 @@ static void *wait_briefly(void *unused)
 {
 	pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 
-	for (int i = 0; i < rounds(1000); i++) {
+	for (int i = 0; goes_on(i, 1000); i++) {
 		clockid_t clock = i % 2 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 		struct timespec soon;
 
@@ -153,7 +157,7 @@ static void *wait_for_ever(void *argument)
 
 static void is_cancelled(void)
 {
-	for (int i = 0; i < rounds(3000); i++) {
+	for (int i = 0; goes_on(i, 3000); i++) {
 		pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 		pthread_t thread;
 
@@ -184,7 +188,7 @@ static void falling_asleep(void)
 {
 	static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 
-	for (int i = 0; i < rounds(100000); i++) {
+	for (int i = 0; goes_on(i, 100000); i++) {
 		volatile unsigned int left_to_go = (unsigned int)i % 10000;
 		pthread_t thread;
 
@@ -204,7 +208,7 @@ static void falling_asleep(void)
 /* A fork while a thread begins to wait: in the child nobody waits, in the parent the waiter is still there. */
 static void forks(void)
 {
-	for (int i = 0; i < rounds(300); i++) {
+	for (int i = 0; goes_on(i, 300); i++) {
 		pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 		pthread_t thread;
 		pid_t child;

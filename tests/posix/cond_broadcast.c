@@ -92,12 +92,12 @@ int main(void)
 
 	for (int i = 0; i < 20; i++)
 		round_of(many, i % 2);
-	for (int i = 0; i < rounds(100); i++)
+	for (int i = 0; goes_on(i, 100); i++)
 		in_passing(many, i % 2);
 	deadline_ns = 0;
-	for (int i = 0; i < rounds(1000); i++)
+	for (int i = 0; goes_on(i, 1000); i++)
 		round_of(1 + i % 2, i % 3 == 0);
-	for (int i = 0; i < rounds(2000); i++) { /* the deadlines pass about when the broadcast comes */
+	for (int i = 0; goes_on(i, 2000); i++) { /* the deadlines pass about when the broadcast comes */
 		deadline_ns = 20000 + i % 100 * 2000;
 		round_of(2, false);
 	}

@@ -141,21 +141,21 @@ int main(void)
 {
 	static pthread_cond_t lasting = PTHREAD_COND_INITIALIZER;
 	pthread_t other;
-	int n = rounds(12000), cancelled = 0;
+	int cancelled = 0;
 
 	c = &lasting;
 	/* Until both ends of the race were seen. On a busy machine it takes the victim longer to return. */
-	for (int i = 0; i < n || cancelled == 0 || cancelled == i; i++) {
-		if (i >= n && i % 97 == 0 && distance < 1000000)
+	for (int i = 0; goes_on(i, 12000) || cancelled == 0 || cancelled == i; i++) {
+		if (i % 97 == 0 && !goes_on(i, 12000) && distance < 1000000)
 			distance *= 2;
 		cancelled += inherit(i);
 	}
-	for (int i = 0; i < n / 10; i++)
+	for (int i = 0; goes_on(i, 1200); i++)
 		broadcast(i);
 	cancelled = 0;
 	other = check_thread(bystander, NULL);
 	await(&bystander_waits, 1);
-	for (int i = 0; i < n / 2; i++)
+	for (int i = 0; goes_on(i, 6000); i++)
 		cancelled += vanish(i);
 	CHECK(cancelled > 0 || !ours()); /* since glibc 2.41 its wait does not end by a cancellation that comes after */
 	ok(pthread_mutex_lock(&bystander_mutex));

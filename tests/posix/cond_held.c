@@ -251,7 +251,7 @@ int main(void)
 {
 	int many = at_most(WAITERS);
 
-	for (int i = 0; i < rounds(200); i++) {
+	for (int i = 0; goes_on(i, 200); i++) {
 		if (ours())
 			at_the_unlock(1 + i % many, i % 2);
 		with_another_mutex(i % 2);
@@ -260,7 +260,7 @@ int main(void)
 		cancelled();
 	}
 	signal(SIGUSR1, stay);
-	for (int i = 0; i < rounds(20); i++) {
+	for (int i = 0; goes_on(i, 20); i++) {
 		held_up();
 		past_the_deadline();
 		in_a_child();
