@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* Who gets a read-write lock when it is given up, and what its word says then (sync/handover.c): a table of situations.
+ * Nodes without threads play the waiters. */
+#include "runtime/clock.h"
+#include "sync/handover.h"
+#include "tests/check.h"
+
+#define MOST 3
+#define P FGI_RW_PARKED
+#define R FGI_RW_RESERVED
+#define K FGI_RW_WOKEN
+#define E FGI_RW_ENTRIES
+#define READ(n) (FGI_RW_READ | (n))
+#define OTHER 4711u           /* a writer that is not in the table */
+#define NODE(i) (1000u + (i)) /* the thread of waiter i */
+
+struct node {
+	bool waits, writer, due, reserved;
+	uint8_t priority;
+};
+#define READER                                                                                                         \
+	{                                                                                                              \
+		.waits = true                                                                                          \
+	}
+#define READER_DUE                                                                                                     \
+	{                                                                                                              \
+		.waits = true, .due = true                                                                             \
+	}
+#define READER_RESERVED                                                                                                \
+	{                                                                                                              \
+		.waits = true, .reserved = true                                                                        \
+	}
+#define WRITER                                                                                                         \
+	{                                                                                                              \
+		.waits = true, .writer = true                                                                          \
+	}
+#define WRITER_DUE                                                                                                     \
+	{                                                                                                              \
+		.waits = true, .writer = true, .due = true                                                             \
+	}
+#define WRITER_RESERVED                                                                                                \
+	{                                                                                                              \
+		.waits = true, .writer = true, .reserved = true                                                        \
+	}
+#define WRITER_BOTH                                                                                                    \
+	{                                                                                                              \
+		.waits = true, .writer = true, .due = true, .reserved = true                                           \
+	}
+#define URGENT_WRITER                                                                                                  \
+	{                                                                                                              \
+		.waits = true, .writer = true, .priority = 5                                                           \
+	}
+
+struct situation {
+	struct node nodes[MOST];
+	uint32_t word;
+	bool writers_first, rests;
+	enum fgi_parked_state state; /* of those that are told */
+	uint32_t told;               /* a bit each */
+	uint32_t next;
+};
+#define NOBODY FGI_PARKED_AWAKE, 0
+#define OWNER FGI_PARKED_OWNER
+#define RETRY FGI_PARKED_RETRY
+
+static const struct situation after_a_reader[] = {
+	{{{false}}, READ(1) | P, false, false, NOBODY, 0},
+	{{{false}}, READ(1) | P | K, false, false, NOBODY, K},
+	{{WRITER}, READ(2) | P, false, false, NOBODY, READ(1) | P},
+	{{WRITER_DUE}, READ(2) | P | R, false, false, NOBODY, READ(1) | P | R},
+	{{WRITER}, READ(1) | P, false, false, RETRY, 1, K},
+	{{WRITER}, READ(1) | P, true, false, RETRY, 1, K | P | R},
+	{{WRITER, WRITER}, READ(1) | P, false, false, RETRY, 1, K | P},
+	{{WRITER, WRITER_RESERVED}, READ(1) | P | R, false, false, RETRY, 1, K | P | R},
+	{{WRITER_RESERVED, URGENT_WRITER}, READ(1) | P | R, false, false, RETRY, 2, K | P | R},
+	{{WRITER, URGENT_WRITER}, READ(1) | P, false, false, RETRY, 2, K | P},
+	{{URGENT_WRITER, WRITER}, READ(1) | P, false, false, RETRY, 1, K | P},
+	{{WRITER_DUE}, READ(1) | P | R, false, false, OWNER, 1, NODE(0)},
+	{{WRITER_DUE}, READ(1) | P, false, true, RETRY, 1, K},
+	{{WRITER_DUE}, READ(1) | P | K, false, false, OWNER, 1, K | NODE(0)},
+	{{WRITER, WRITER_DUE}, READ(1) | P, false, false, OWNER, 1, P | NODE(0)},
+	{{WRITER, WRITER_BOTH}, READ(1) | P | R, false, false, OWNER, 1, P | R | NODE(0)},
+	{{WRITER_DUE, URGENT_WRITER}, READ(1) | P, false, false, OWNER, 2, P | NODE(1)},
+	{{WRITER_DUE, WRITER_RESERVED}, READ(1) | P | R, false, false, OWNER, 1, P | NODE(0)},
+	{{WRITER_DUE, WRITER_RESERVED}, READ(1) | P | R, true, false, OWNER, 1, P | R | NODE(0)},
+	{{READER, WRITER}, READ(1) | P, false, false, RETRY, 2, K | P},
+	{{READER_RESERVED, WRITER}, READ(1) | P | R, false, false, RETRY, 2, K | P | R},
+	{{READER_DUE, WRITER}, READ(1) | P, false, false, OWNER, 2, P | NODE(1)},
+	{{READER}, READ(1) | P | R, false, false, RETRY, 1, K},
+	{{READER_DUE}, READ(1) | P | E, false, false, OWNER, 1, READ(1) | E},
+	{{WRITER_DUE}, READ(1) | P | E, false, false, RETRY, 1, K | E},
+};
+
+static const struct situation after_a_writer[] = {
+	{{{false}}, OTHER | P, false, false, NOBODY, 0},
+	{{WRITER}, OTHER | P, false, false, RETRY, 1, K},
+	{{WRITER}, OTHER | P | R | K, true, false, NOBODY, P | R | K},
+	{{READER, WRITER, READER}, OTHER | P, false, false, RETRY, 5, K | P},
+	{{READER, WRITER}, OTHER | P | R, true, false, RETRY, 2, K | P | R},
+	{{READER_RESERVED, WRITER_RESERVED}, OTHER | P | R, true, false, RETRY, 1, K | P | R},
+	{{READER, WRITER_RESERVED, WRITER}, OTHER | P | R, false, false, RETRY, 1, K | P | R},
+	{{READER, WRITER, WRITER_RESERVED}, OTHER | P | R, false, false, RETRY, 1, K | P | R},
+	{{READER_DUE, WRITER, READER}, OTHER | P, false, false, OWNER, 5, READ(2) | P},
+	{{READER_DUE, WRITER_RESERVED}, OTHER | P | R, false, false, OWNER, 1, READ(1) | P},
+	{{READER, WRITER_BOTH}, OTHER | P | R, false, false, OWNER, 1, READ(1) | P | R},
+	{{READER_DUE, READER}, OTHER | P, false, false, OWNER, 3, READ(2)},
+};
+
+/* A thread that was to come does not, or readers are no longer kept out. unit.rwlock_turns has the writers. */
+static const struct situation let_in[] = {
+	{{{false}}, 0, false, false, NOBODY, 0},
+	{{READER, READER}, P | R, false, false, OWNER, 3, READ(2)},
+	{{READER, WRITER, READER}, READ(1) | P | R, false, false, OWNER, 5, READ(3) | P},
+	{{READER}, OTHER | P, false, false, NOBODY, OTHER | P},
+	{{READER, WRITER, WRITER_RESERVED}, P | R, false, false, RETRY, 2, P | R | K},
+	{{READER, WRITER_RESERVED, WRITER}, P | R, false, false, RETRY, 2, P | R | K},
+	{{READER, WRITER_RESERVED}, READ(1) | P | R, false, false, NOBODY, READ(1) | P | R},
+};
+
+static struct fgi_rwlock l;
+static struct fgi_parked nodes[MOST];
+
+/* Returns the number of waiters. */
+static int park(struct fgi_parked_list *list, const struct situation *s, uint64_t now)
+{
+	int n = 0;
+
+	for (; n < MOST && s->nodes[n].waits; n++) {
+		const struct node *as = &s->nodes[n];
+
+		nodes[n] = (struct fgi_parked){.lock = &l,
+					       .writer = as->writer,
+					       .reserved = as->reserved,
+					       .priority = as->priority,
+					       .since_ns = as->due ? now - 2ull * FGI_RW_RESERVE_NS : now,
+					       .self = NODE((uint32_t)n),
+					       .state = FGI_PARKED_ASLEEP};
+		fgi_parked_add(list, &nodes[n], false);
+	}
+	return n;
+}
+
+/* Whether the others have to wait anew. */
+static bool is_handed_to_one_that_was_due(const struct situation *s)
+{
+	for (int i = 0; i < MOST; i++)
+		if (s->state == OWNER && (s->told & 1u << i) && s->nodes[i].due)
+			return true;
+	return false;
+}
+
+static void look(const char *table, int index, const struct situation *s, int waiters, bool rests)
+{
+	bool paced = !s->rests && is_handed_to_one_that_was_due(s);
+	struct fgi_parked_list *list;
+
+	CHECK(l.word == s->next, "%s %d: %x, not %x", table, index, l.word, s->next);
+	list = fgi_parked_lock(&l);
+	for (int i = 0; i < waiters; i++) {
+		bool told = s->told & 1u << i;
+		enum fgi_parked_state should = told ? s->state : FGI_PARKED_ASLEEP;
+		bool reserved = paced ? nodes[i].writer && s->writers_first : s->nodes[i].reserved;
+
+		CHECK(nodes[i].state == should, "%s %d: waiter %d is %d", table, index, i, (int)nodes[i].state);
+		if (told)
+			continue;
+		CHECK(nodes[i].reserved == reserved, "%s %d: waiter %d", table, index, i);
+		fgi_parked_remove(list, &nodes[i]);
+	}
+	CHECK(fgi_parked_next(list, &l, NULL) == NULL, "%s %d: a waiter that was told is still in the list", table,
+	      index);
+	fgi_parked_unlock(list);
+	CHECK(rests == (s->rests || paced), "%s %d: %s rest", table, index, rests ? "a" : "no");
+}
+
+static void set_up(const struct situation *s, uint64_t now)
+{
+	l = (struct fgi_rwlock){.word = s->word, .writers_first = s->writers_first};
+	fgi_rw_rest(&l.unreserved_until, now, s->rests ? FGI_RW_LONGEST_REST_NS / 2 : 0);
+}
+
+static void released(const char *table, const struct situation *all, size_t many, bool writer)
+{
+	for (size_t i = 0; i < many; i++) {
+		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+		struct fgi_parked_list *list;
+		int waiters;
+
+		set_up(&all[i], now);
+		list = fgi_parked_lock(&l);
+		waiters = park(list, &all[i], now);
+		fgi_parked_unlock(list);
+		fgi_rw_release(&l, writer);
+		look(table, (int)i, &all[i], waiters, fgi_rw_rests(&l.unreserved_until, now));
+	}
+}
+
+static void are_let_in(void)
+{
+	for (size_t i = 0; i < sizeof(let_in) / sizeof(*let_in); i++) {
+		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+		enum fgi_parked_state state = FGI_PARKED_AWAKE;
+		struct fgi_parked_list *list;
+		struct fgi_parked *chain;
+		int waiters;
+
+		set_up(&let_in[i], now);
+		list = fgi_parked_lock(&l);
+		waiters = park(list, &let_in[i], now);
+		chain = fgi_rw_let_in(&l, list, &state);
+		fgi_parked_unlock(list);
+		fgi_rw_tell(chain, state);
+		look("let in", (int)i, &let_in[i], waiters, false);
+	}
+}
+
+int main(void)
+{
+	check_watchdog(60);
+	released("after a reader", after_a_reader, sizeof(after_a_reader) / sizeof(*after_a_reader), false);
+	released("after a writer", after_a_writer, sizeof(after_a_writer) / sizeof(*after_a_writer), true);
+	are_let_in();
+	return 0;
+}
