@@ -14,45 +14,16 @@
 #define OTHER 4711u           /* a writer that is not in the table */
 #define NODE(i) (1000u + (i)) /* the thread of waiter i */
 
-struct node {
-	bool waits, writer, due, reserved;
-	uint8_t priority;
+enum {
+	READER = 1,
+	WRITER = 2,
+	DUE = 4,
+	RESERVED = 8,
+	URGENT = 16, /* of a higher priority */
 };
-#define READER                                                                                                         \
-	{                                                                                                              \
-		.waits = true                                                                                          \
-	}
-#define READER_DUE                                                                                                     \
-	{                                                                                                              \
-		.waits = true, .due = true                                                                             \
-	}
-#define READER_RESERVED                                                                                                \
-	{                                                                                                              \
-		.waits = true, .reserved = true                                                                        \
-	}
-#define WRITER                                                                                                         \
-	{                                                                                                              \
-		.waits = true, .writer = true                                                                          \
-	}
-#define WRITER_DUE                                                                                                     \
-	{                                                                                                              \
-		.waits = true, .writer = true, .due = true                                                             \
-	}
-#define WRITER_RESERVED                                                                                                \
-	{                                                                                                              \
-		.waits = true, .writer = true, .reserved = true                                                        \
-	}
-#define WRITER_BOTH                                                                                                    \
-	{                                                                                                              \
-		.waits = true, .writer = true, .due = true, .reserved = true                                           \
-	}
-#define URGENT_WRITER                                                                                                  \
-	{                                                                                                              \
-		.waits = true, .writer = true, .priority = 5                                                           \
-	}
 
 struct situation {
-	struct node nodes[MOST];
+	int waiters[MOST];
 	uint32_t word;
 	bool writers_first, rests;
 	enum fgi_parked_state state; /* of those that are told */
@@ -64,57 +35,58 @@ struct situation {
 #define RETRY FGI_PARKED_RETRY
 
 static const struct situation after_a_reader[] = {
-	{{{false}}, READ(1) | P, false, false, NOBODY, 0},
-	{{{false}}, READ(1) | P | K, false, false, NOBODY, K},
+	{{0}, READ(1) | P, false, false, NOBODY, 0},
+	{{0}, READ(1) | P | K, false, false, NOBODY, K},
 	{{WRITER}, READ(2) | P, false, false, NOBODY, READ(1) | P},
-	{{WRITER_DUE}, READ(2) | P | R, false, false, NOBODY, READ(1) | P | R},
+	{{WRITER | DUE}, READ(2) | P | R, false, false, NOBODY, READ(1) | P | R},
 	{{WRITER}, READ(1) | P, false, false, RETRY, 1, K},
 	{{WRITER}, READ(1) | P, true, false, RETRY, 1, K | P | R},
 	{{WRITER, WRITER}, READ(1) | P, false, false, RETRY, 1, K | P},
-	{{WRITER, WRITER_RESERVED}, READ(1) | P | R, false, false, RETRY, 1, K | P | R},
-	{{WRITER_RESERVED, URGENT_WRITER}, READ(1) | P | R, false, false, RETRY, 2, K | P | R},
-	{{WRITER, URGENT_WRITER}, READ(1) | P, false, false, RETRY, 2, K | P},
-	{{URGENT_WRITER, WRITER}, READ(1) | P, false, false, RETRY, 1, K | P},
-	{{WRITER_DUE}, READ(1) | P | R, false, false, OWNER, 1, NODE(0)},
-	{{WRITER_DUE}, READ(1) | P, false, true, RETRY, 1, K},
-	{{WRITER_DUE}, READ(1) | P | K, false, false, OWNER, 1, K | NODE(0)},
-	{{WRITER, WRITER_DUE}, READ(1) | P, false, false, OWNER, 1, P | NODE(0)},
-	{{WRITER, WRITER_BOTH}, READ(1) | P | R, false, false, OWNER, 1, P | R | NODE(0)},
-	{{WRITER_DUE, URGENT_WRITER}, READ(1) | P, false, false, OWNER, 2, P | NODE(1)},
-	{{WRITER_DUE, WRITER_RESERVED}, READ(1) | P | R, false, false, OWNER, 1, P | NODE(0)},
-	{{WRITER_DUE, WRITER_RESERVED}, READ(1) | P | R, true, false, OWNER, 1, P | R | NODE(0)},
+	{{WRITER, WRITER | RESERVED}, READ(1) | P | R, false, false, RETRY, 1, K | P | R},
+	{{WRITER | RESERVED, WRITER | URGENT}, READ(1) | P | R, false, false, RETRY, 2, K | P | R},
+	{{WRITER, WRITER | URGENT}, READ(1) | P, false, false, RETRY, 2, K | P},
+	{{WRITER | URGENT, WRITER}, READ(1) | P, false, false, RETRY, 1, K | P},
+	{{WRITER | DUE}, READ(1) | P | R, false, false, OWNER, 1, NODE(0)},
+	{{WRITER | DUE}, READ(1) | P, false, true, RETRY, 1, K},
+	{{WRITER | DUE}, READ(1) | P | K, false, false, OWNER, 1, K | NODE(0)},
+	{{WRITER, WRITER | DUE}, READ(1) | P, false, false, OWNER, 1, P | NODE(0)},
+	{{WRITER, WRITER | DUE | RESERVED}, READ(1) | P | R, false, false, OWNER, 1, P | R | NODE(0)},
+	{{WRITER | DUE, WRITER | URGENT}, READ(1) | P, false, false, OWNER, 2, P | NODE(1)},
+	{{WRITER | DUE, WRITER | RESERVED}, READ(1) | P | R, false, false, OWNER, 1, P | NODE(0)},
+	{{WRITER | DUE, WRITER | RESERVED}, READ(1) | P | R, true, false, OWNER, 1, P | R | NODE(0)},
+	{{WRITER | DUE, READER}, READ(1) | P | R, true, false, OWNER, 1, P | NODE(0)},
 	{{READER, WRITER}, READ(1) | P, false, false, RETRY, 2, K | P},
-	{{READER_RESERVED, WRITER}, READ(1) | P | R, false, false, RETRY, 2, K | P | R},
-	{{READER_DUE, WRITER}, READ(1) | P, false, false, OWNER, 2, P | NODE(1)},
+	{{READER | RESERVED, WRITER}, READ(1) | P | R, false, false, RETRY, 2, K | P | R},
+	{{READER | DUE, WRITER}, READ(1) | P, false, false, OWNER, 2, P | NODE(1)},
 	{{READER}, READ(1) | P | R, false, false, RETRY, 1, K},
-	{{READER_DUE}, READ(1) | P | E, false, false, OWNER, 1, READ(1) | E},
-	{{WRITER_DUE}, READ(1) | P | E, false, false, RETRY, 1, K | E},
+	{{READER | DUE}, READ(1) | P | E, false, false, OWNER, 1, READ(1) | E},
+	{{WRITER | DUE}, READ(1) | P | E, false, false, RETRY, 1, K | E},
 };
 
 static const struct situation after_a_writer[] = {
-	{{{false}}, OTHER | P, false, false, NOBODY, 0},
+	{{0}, OTHER | P, false, false, NOBODY, 0},
 	{{WRITER}, OTHER | P, false, false, RETRY, 1, K},
 	{{WRITER}, OTHER | P | R | K, true, false, NOBODY, P | R | K},
 	{{READER, WRITER, READER}, OTHER | P, false, false, RETRY, 5, K | P},
 	{{READER, WRITER}, OTHER | P | R, true, false, RETRY, 2, K | P | R},
-	{{READER_RESERVED, WRITER_RESERVED}, OTHER | P | R, true, false, RETRY, 1, K | P | R},
-	{{READER, WRITER_RESERVED, WRITER}, OTHER | P | R, false, false, RETRY, 1, K | P | R},
-	{{READER, WRITER, WRITER_RESERVED}, OTHER | P | R, false, false, RETRY, 1, K | P | R},
-	{{READER_DUE, WRITER, READER}, OTHER | P, false, false, OWNER, 5, READ(2) | P},
-	{{READER_DUE, WRITER_RESERVED}, OTHER | P | R, false, false, OWNER, 1, READ(1) | P},
-	{{READER, WRITER_BOTH}, OTHER | P | R, false, false, OWNER, 1, READ(1) | P | R},
-	{{READER_DUE, READER}, OTHER | P, false, false, OWNER, 3, READ(2)},
+	{{READER | RESERVED, WRITER | RESERVED}, OTHER | P | R, true, false, RETRY, 1, K | P | R},
+	{{READER, WRITER | RESERVED, WRITER}, OTHER | P | R, false, false, RETRY, 1, K | P | R},
+	{{READER, WRITER, WRITER | RESERVED}, OTHER | P | R, false, false, RETRY, 1, K | P | R},
+	{{READER | DUE, WRITER, READER}, OTHER | P, false, false, OWNER, 5, READ(2) | P},
+	{{READER | DUE, WRITER | RESERVED}, OTHER | P | R, false, false, OWNER, 1, READ(1) | P},
+	{{READER, WRITER | DUE | RESERVED}, OTHER | P | R, false, false, OWNER, 1, READ(1) | P | R},
+	{{READER | DUE, READER}, OTHER | P, false, false, OWNER, 3, READ(2)},
 };
 
 /* A thread that was to come does not, or readers are no longer kept out. unit.rwlock_turns has the writers. */
 static const struct situation let_in[] = {
-	{{{false}}, 0, false, false, NOBODY, 0},
+	{{0}, 0, false, false, NOBODY, 0},
 	{{READER, READER}, P | R, false, false, OWNER, 3, READ(2)},
 	{{READER, WRITER, READER}, READ(1) | P | R, false, false, OWNER, 5, READ(3) | P},
 	{{READER}, OTHER | P, false, false, NOBODY, OTHER | P},
-	{{READER, WRITER, WRITER_RESERVED}, P | R, false, false, RETRY, 2, P | R | K},
-	{{READER, WRITER_RESERVED, WRITER}, P | R, false, false, RETRY, 2, P | R | K},
-	{{READER, WRITER_RESERVED}, READ(1) | P | R, false, false, NOBODY, READ(1) | P | R},
+	{{READER, WRITER, WRITER | RESERVED}, P | R, false, false, RETRY, 2, P | R | K},
+	{{READER, WRITER | RESERVED, WRITER}, P | R, false, false, RETRY, 2, P | R | K},
+	{{READER, WRITER | RESERVED}, READ(1) | P | R, false, false, NOBODY, READ(1) | P | R},
 };
 
 static struct fgi_rwlock l;
@@ -125,14 +97,14 @@ static int park(struct fgi_parked_list *list, const struct situation *s, uint64_
 {
 	int n = 0;
 
-	for (; n < MOST && s->nodes[n].waits; n++) {
-		const struct node *as = &s->nodes[n];
+	for (; n < MOST && s->waiters[n]; n++) {
+		int as = s->waiters[n];
 
 		nodes[n] = (struct fgi_parked){.lock = &l,
-					       .writer = as->writer,
-					       .reserved = as->reserved,
-					       .priority = as->priority,
-					       .since_ns = as->due ? now - 2ull * FGI_RW_RESERVE_NS : now,
+					       .writer = as & WRITER,
+					       .reserved = as & RESERVED,
+					       .priority = as & URGENT ? 5 : 0,
+					       .since_ns = as & DUE ? now - 2ull * FGI_RW_RESERVE_NS : UINT64_MAX,
 					       .self = NODE((uint32_t)n),
 					       .state = FGI_PARKED_ASLEEP};
 		fgi_parked_add(list, &nodes[n], false);
@@ -144,7 +116,7 @@ static int park(struct fgi_parked_list *list, const struct situation *s, uint64_
 static bool is_handed_to_one_that_was_due(const struct situation *s)
 {
 	for (int i = 0; i < MOST; i++)
-		if (s->state == OWNER && (s->told & 1u << i) && s->nodes[i].due)
+		if (s->state == OWNER && (s->told & 1u << i) && (s->waiters[i] & DUE))
 			return true;
 	return false;
 }
@@ -159,7 +131,7 @@ static void look(const char *table, int index, const struct situation *s, int wa
 	for (int i = 0; i < waiters; i++) {
 		bool told = s->told & 1u << i;
 		enum fgi_parked_state should = told ? s->state : FGI_PARKED_ASLEEP;
-		bool reserved = paced ? nodes[i].writer && s->writers_first : s->nodes[i].reserved;
+		bool reserved = paced ? nodes[i].writer && s->writers_first : s->waiters[i] & RESERVED;
 
 		CHECK(nodes[i].state == should, "%s %d: waiter %d is %d", table, index, i, (int)nodes[i].state);
 		if (told)
@@ -176,7 +148,7 @@ static void look(const char *table, int index, const struct situation *s, int wa
 static void set_up(const struct situation *s, uint64_t now)
 {
 	l = (struct fgi_rwlock){.word = s->word, .writers_first = s->writers_first};
-	fgi_rw_rest(&l.unreserved_until, now, s->rests ? FGI_RW_LONGEST_REST_NS / 2 : 0);
+	fgi_rw_rest(&l.unreserved_until, now, s->rests ? FGI_RW_LONGEST_REST_NS : 0);
 }
 
 static void released(const char *table, const struct situation *all, size_t many, bool writer)
