@@ -142,7 +142,7 @@ __attribute__((noinline, cold)) static void forget_carried(const struct fgi_rwlo
 	uint32_t word = fg_load_relaxed(&l->word);
 	uint32_t reads = entries + (word & FGI_RW_READ ? word & FGI_RW_COUNT : 0);
 
-	if (fgi_rw_written(word) && (word & FG_OWNER_MASK) == fgi_carried.forker && fg_thread.held > 0) {
+	if ((word & FG_OWNER_MASK) == fgi_carried.forker && fg_thread.held > 0) {
 		fgi_carried.locks--;
 		fgi_held_lower();
 	}

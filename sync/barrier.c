@@ -19,9 +19,10 @@ struct wait {
 	uint32_t end; /* the phase has ended once `phase` is as large, modulo 2^32 */
 };
 
+/* Whatever bit 0 says: `end` has none. */
 static inline bool is_before(uint32_t phase, uint32_t end)
 {
-	return (int32_t)((phase & ~ASLEEP) - end) < 0;
+	return (int32_t)(phase - end) < 0;
 }
 
 static bool ended(const void *argument)
@@ -33,18 +34,17 @@ static bool ended(const void *argument)
 
 /* The phase may be one after the present: then the word changes more than once before this one ends.
  * Returns whether the thread has slept. */
-static bool sleep_until_ended(struct fgi_barrier *b, const struct wait *w)
+static bool sleep_until(struct fgi_barrier *b, uint32_t end)
 {
 	bool slept = false;
+	uint32_t phase;
 
-	while (!ended(w)) {
-		uint32_t phase = fg_load_relaxed(&b->phase), asleep = phase | ASLEEP;
-
-		if (!is_before(phase, w->end) || (phase != asleep && fg_cas_relaxed(&b->phase, phase, asleep) != phase))
+	while (is_before(phase = fg_load_acquire(&b->phase), end)) { /* pairs with end_phase */
+		if (fg_cas_relaxed(&b->phase, phase, phase | ASLEEP) != phase)
 			continue;
 		slept = true;
 		fg_thread.parks++;
-		fgi_futex_wait(&b->phase, asleep, CLOCK_MONOTONIC, NULL);
+		fgi_futex_wait(&b->phase, phase | ASLEEP, CLOCK_MONOTONIC, NULL);
 	}
 	return slept;
 }
@@ -56,7 +56,7 @@ static void await_end(struct fgi_barrier *b, uint32_t end)
 	bool slept;
 
 	fgi_awake_begin(&awake, b);
-	slept = !fgi_awake_stay(&awake, ended, &w, CLOCK_MONOTONIC, NULL) && sleep_until_ended(b, &w);
+	slept = !fgi_awake_stay(&awake, ended, &w, CLOCK_MONOTONIC, NULL) && sleep_until(b, end);
 	fgi_awake_end(&awake, slept, 0);
 }
 

@@ -174,7 +174,7 @@ static void act(struct wait *w)
 
 	/* Also of one that is about to be told: it goes on sleeping, for the thread that tells it may need its CPU. */
 	w->act_ns = now + (w->node.writer ? FGI_RW_RESERVE_NS : w->pass_ns);
-	if (fgi_parked_state(&w->node) <= FGI_PARKED_ASLEEP && is_listed(w, list)) {
+	if (is_listed(w, list)) {
 		bool passes = w->node.writer && w->node.reserved;
 
 		if (kept_out_by_nobody(w, list)) {
@@ -315,7 +315,7 @@ static int wait_turn(struct wait *w)
 	    fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline.clock, w->deadline.deadline))
 		return 0;
 	if (fgi_past_deadline(&w->deadline))
-		return worth_a_try(w) && w->tries < TRIES ? 0 : ETIMEDOUT;
+		return ETIMEDOUT;
 	w->node.priority = w->node.writer ? fgi_priority() : 0;
 	if (!enter_list(w))
 		return 0;
@@ -371,10 +371,10 @@ static int read_wait(struct wait *w)
 	struct fgi_rwlock *l = w->lock;
 	uint32_t seen = fg_load_relaxed(&l->word);
 	/* Then the caller has lost the word to another thread. */
-	bool crowded = fgi_rw_readable(seen, false) && !(seen & FGI_RW_BIASED);
+	bool crowded = fgi_rw_readable(seen, false);
 	int result;
 
-	if (fgi_rw_written(seen) && (seen & FG_OWNER_MASK) == w->node.self)
+	if ((seen & FG_OWNER_MASK) == w->node.self)
 		return EDEADLK;
 	for (;;) {
 		uint32_t word = fg_load_relaxed(&l->word), next;

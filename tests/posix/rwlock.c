@@ -201,26 +201,30 @@ static void await_waiting_writer(pthread_rwlock_t *lock)
 		nanosleep(&moment, NULL);
 }
 
-/* A thread that reads may read again, whatever waits: programs with the default kind rely on it. */
-static void recursion(void)
+/* A thread that reads may read again, whatever waits: programs rely on it, but for those with the third kind. */
+static void recursion(int kind)
 {
+	pthread_rwlock_t lock;
 	pthread_t writer;
+
+	init_lock(&lock, kind, PTHREAD_PROCESS_PRIVATE);
 
 	for (int i = 0; i < 20; i++) {
 		step = order = 0;
-		ok(pthread_rwlock_rdlock(&l));
-		writer = check_thread(wait_to_write, &l);
+		ok(pthread_rwlock_rdlock(&lock));
+		writer = check_thread(wait_to_write, &lock);
 		await(&step, 1);
 		if (i % 5 == 0)
 			usleep(60000); /* long enough for the writer to park, and to reserve the lock */
-		ok(pthread_rwlock_rdlock(&l));
-		CHECK_IS(elsewhere(try_read, &l), 0); /* and others may try to */
+		ok(pthread_rwlock_rdlock(&lock));
+		CHECK_IS(elsewhere(try_read, &lock), 0); /* and others may try to */
 		CHECK_IS(order, 0);
-		ok(pthread_rwlock_unlock(&l));
-		ok(pthread_rwlock_unlock(&l));
+		ok(pthread_rwlock_unlock(&lock));
+		ok(pthread_rwlock_unlock(&lock));
 		check_join(writer);
 		CHECK_IS(order, 2);
 	}
+	ok(pthread_rwlock_destroy(&lock));
 }
 
 /* Nor may a new reader wait for ever for a writer that waits for a thread that waits for that reader. */
@@ -246,7 +250,7 @@ static void writers_first(void)
 	pthread_rwlock_t lock;
 	pthread_t writer, reader;
 
-	init_lock(&lock, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP, PTHREAD_PROCESS_PRIVATE);
+	init_lock(&lock, kinds[2], PTHREAD_PROCESS_PRIVATE);
 	step = order = 0;
 	ok(pthread_rwlock_rdlock(&lock));
 	writer = check_thread(wait_to_write, &lock);
@@ -356,7 +360,8 @@ int main(void)
 {
 	all_kinds();
 	deadlines();
-	recursion();
+	recursion(kinds[0]);
+	recursion(kinds[1]);
 	reader_needs_reader();
 	writers_first();
 	after_a_writer();

@@ -6,7 +6,7 @@
 
 static pthread_rwlock_t read_one = PTHREAD_RWLOCK_INITIALIZER, read_twice = PTHREAD_RWLOCK_INITIALIZER,
 			written = PTHREAD_RWLOCK_INITIALIZER, last = PTHREAD_RWLOCK_INITIALIZER,
-			written_by_another = PTHREAD_RWLOCK_INITIALIZER;
+			written_by_another = PTHREAD_RWLOCK_INITIALIZER, read_by_another = PTHREAD_RWLOCK_INITIALIZER;
 static int locked, stop = -1;
 
 static void holds(int locks)
@@ -53,22 +53,61 @@ static void some_again(void)
 	init_again(&last, 0);
 }
 
-static void *write_it(void *arg)
+/* What others read is not what the thread reads, be it since the fork or no longer. */
+static void one_again(void)
+{
+	holds(1);
+	ok(pthread_rwlock_rdlock(&read_one));
+	holds(2);
+	ok(pthread_rwlock_init(&read_by_another, NULL));
+	holds(2);
+	ok(pthread_rwlock_unlock(&read_one));
+	init_again(&written, 0);
+}
+
+static void a_read_again(void)
+{
+	ok(pthread_rwlock_unlock(&read_one));
+	holds(1);
+	ok(pthread_rwlock_init(&read_by_another, NULL));
+	holds(1);
+	init_again(&written, 0);
+}
+
+/* The last that was taken: the thread does not count it in `held` yet. */
+static void the_last_again(void)
+{
+	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
+
+	ok(pthread_rwlock_init(&written, NULL));
+	if (block)
+		CHECK_IS(block->held, 0);
+	ok(pthread_rwlock_wrlock(&written));
+	ok(pthread_rwlock_unlock(&written));
+	holds(0);
+}
+
+static void *lock_both(void *arg)
 {
 	ok(pthread_rwlock_wrlock(&written_by_another));
+	ok(pthread_rwlock_rdlock(&read_by_another));
 	tell(&locked, 1);
 	await(&stop, 0);
+	ok(pthread_rwlock_unlock(&read_by_another));
 	ok(pthread_rwlock_unlock(&written_by_another));
 	return arg;
 }
 
 int main(void)
 {
-	pthread_t other = check_thread(write_it, NULL);
+	pthread_t other = check_thread(lock_both, NULL);
 
 	await(&locked, 1);
-	ok(pthread_rwlock_rdlock(&read_one));
 	ok(pthread_rwlock_wrlock(&written));
+	in_child(the_last_again);
+	in_child(one_again);
+	ok(pthread_rwlock_rdlock(&read_one));
+	in_child(a_read_again);
 	ok(pthread_rwlock_rdlock(&read_twice));
 	ok(pthread_rwlock_rdlock(&read_twice));
 	ok(pthread_rwlock_wrlock(&last));

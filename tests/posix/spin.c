@@ -56,6 +56,29 @@ static void held_for_long(void)
 	CHECK_IS(*counter, 40);
 }
 
+static void *unlock_spin(void *lock)
+{
+	ok(pthread_spin_unlock(lock));
+	return (void *)sections();
+}
+
+/* A thread counts a lock from taking it to unlocking it: not one that it has not taken. */
+static void counts_its_own(void)
+{
+	pthread_spinlock_t other;
+
+	ok(pthread_spin_init(&other, PTHREAD_PROCESS_PRIVATE));
+	ok(pthread_spin_lock(s));
+	CHECK_IS(sections(), 1);
+	ok(pthread_spin_unlock(&other)); /* which is free */
+	CHECK_IS(sections(), 1);
+	ok(pthread_spin_unlock(s));
+	CHECK_IS(sections(), 0);
+	ok(pthread_spin_lock(&other));
+	CHECK_IS(elsewhere(unlock_spin, (void *)&other), 0);
+	CHECK_IS(elsewhere(try_spin, (void *)&other), 0);
+}
+
 static void in_shared_page(int fd)
 {
 	char *page = shared_page(fd);
@@ -94,6 +117,8 @@ int main(int argc, char **argv)
 	threads(2);
 	threads(8);
 	held_for_long();
+	if (ours() && !getenv("FG_TEST_UNKNOWN")) /* then they are glibc's */
+		counts_its_own();
 	ok(pthread_spin_destroy(s));
 	across_processes(argv[0]);
 	return 0;

@@ -126,7 +126,7 @@ static void make(size_t i)
 	l = (struct fgi_rwlock){.word = calls[i].word, .writers_first = more & WRITERS_FIRST};
 	if (more & BY_SELF)
 		l.word += fgi_self();
-	fgi_rw_rest(&l.unbiased_until, now, more & RESTS ? FGI_RW_LONGEST_REST_NS : 0);
+	fgi_rw_rest(&l.unbiased_until, now, more & RESTS ? 4ull * FGI_RW_LONGEST_REST_NS : 0);
 	fgi_rw_rest(&l.unreserved_until, now, 0);
 	fgi_reading = more & READING ? 1 : 0;
 	fgi_readers_used = !!(more & STALE || calls[i].word & E);
@@ -146,9 +146,23 @@ static void clean_up(size_t i)
 		CHECK(fgi_rw_rests(&l.unbiased_until, fgi_now_ns(CLOCK_MONOTONIC)), "it looks for entries each time");
 }
 
+/* In the child of a fork the entries of the row are the thread's if it reads; otherwise of threads of the parent. */
+static void forks(bool reads)
+{
+	fgi_readers_used = 1;
+	fgi_reading = reads;
+	CHECK(fgi_readers_enter(fgi_readers_entry(&l), &l), "the entry is free");
+	fgi_readers_before_fork();
+	fgi_readers_after_fork();
+	CHECK((fgi_readers_find(&l) != NULL) == reads, "%d", reads);
+	fgi_readers_forget(&l);
+}
+
 int main(void)
 {
 	check_watchdog(60);
+	forks(false);
+	forks(true);
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
 		make(i);
 		clean_up(i);

@@ -166,6 +166,7 @@ static const struct {
 	{false, false, NONE, OTHER | P | R | K, OTHER | P}, /* the waiters stayed in the parent of a fork */
 	{true, false, NONE, READ(1) | P | R | K, READ(1) | P},
 	{true, true, NONE, READ(1) | P | R | K, READ(1) | P | R},
+	{true, true, NONE, OTHER | P | R | K, OTHER | P | R},
 	{false, true, NONE, P | R | K, P | R | K}, /* the writer that was woken comes in a moment */
 	{false, false, RESERVED_WRITER, READ(1) | P | R | K, READ(1) | P | R | K},
 	{false, false, RESERVED_WRITER, READ(1) | E | P | R, READ(1) | E | P | R},
@@ -194,6 +195,27 @@ static void parks_so(size_t i)
 	CHECK_IS(w.result, 0);
 }
 
+/* Behind those that wait; but before them once it was woken, and finds the lock taken again. */
+static void parks_where(void)
+{
+	struct waiter w = {.writer = true, .deadline = NEVER};
+	struct fgi_parked_list *list;
+
+	make(OTHER | P, false);
+	play(&played[0], true, false);
+	begin(&w);
+	list = lock_when_parked(&w);
+	CHECK(fgi_parked_next(list, &l, NULL) == &played[0], "it came first");
+	fgi_parked_remove(list, w.node);
+	fgi_parked_unlock(list);
+	fgi_parked_tell(w.node, FGI_PARKED_RETRY);
+	list = lock_when_parked(&w);
+	CHECK(fgi_parked_next(list, &l, NULL) == w.node, "it had to queue again");
+	fgi_parked_unlock(list);
+	remove_played(&played[0]);
+	wake(&w, 0);
+}
+
 /* Readers were kept out by a writer that stayed in the parent of a fork. */
 static void is_kept_out_by_nobody(void)
 {
@@ -206,26 +228,69 @@ static void is_kept_out_by_nobody(void)
 	CHECK_IS(w.parks, 0);
 }
 
+/* The lock became free while it was on its way into the list: no release would wake it. */
+static void does_not_park(bool writer, uint32_t word)
+{
+	struct waiter w = {.writer = writer, .deadline = NEVER};
+	struct fgi_parked_list *list;
+
+	make(OTHER, writer);
+	list = fgi_parked_lock(&l);
+	begin(&w);
+	while (__atomic_load_n((uint32_t *)(void *)list, __ATOMIC_RELAXED) != 2) /* sync/bucket.h: waited for */
+		sched_yield();
+	__atomic_store_n(&l.word, word, __ATOMIC_RELAXED);
+	fgi_parked_unlock(list);
+	check_join(w.thread);
+	CHECK_IS(w.result, 0);
+	CHECK_IS(w.parks, 0);
+}
+
 /* ---- as it leaves ---- */
 
+/* Wakes it for nothing, so that it looks around, until its call ends. */
+static void disturb(struct waiter *w)
+{
+	while (!__atomic_load_n(&w->over, __ATOMIC_ACQUIRE)) {
+		fgi_futex_wake(&w->node->state, 1);
+		sched_yield();
+	}
+	check_join(w->thread);
+}
+
 /* A writer reaches its deadline: readers that it has kept out come in. */
-static void a_writer_leaves(void)
+static void a_writer_leaves(bool a_reader_waits)
 {
 	struct waiter w = {.writer = true, .deadline = NEVER};
 
 	make(READ(1), true);
-	play(&played[0], false, false);
+	if (a_reader_waits)
+		play(&played[0], false, false);
 	begin(&w);
 	fgi_parked_unlock(lock_when_parked(&w));
 	is_late(&w);
-	while (!__atomic_load_n(&w.over, __ATOMIC_ACQUIRE)) {
-		fgi_futex_wake(&w.node->state, 1);
-		sched_yield();
-	}
-	check_join(w.thread);
+	disturb(&w);
 	CHECK_IS(w.result, ETIMEDOUT);
-	await_told(&played[0], FGI_PARKED_OWNER);
-	CHECK_IS(l.word, READ(2));
+	if (a_reader_waits)
+		await_told(&played[0], FGI_PARKED_OWNER);
+	CHECK_IS(l.word, READ(1 + a_reader_waits));
+}
+
+/* A signal handler has forked: in the child it is in no list, and nobody tells it anything. */
+static void is_in_no_list(void)
+{
+	struct waiter w = {.writer = true, .deadline = NEVER};
+	struct fgi_parked_list *list;
+
+	make(OTHER, false);
+	begin(&w);
+	list = lock_when_parked(&w);
+	fgi_parked_remove(list, w.node);
+	w.node->forks = fgi_forks + 2;
+	__atomic_store_n(&l.word, 0, __ATOMIC_RELAXED);
+	fgi_parked_unlock(list);
+	disturb(&w);
+	CHECK_IS(w.result, 0);
 }
 
 /* It is woken when its deadline has passed. */
@@ -254,7 +319,31 @@ static void is_woken_late(void)
 	make(OTHER, false); /* or nobody's, and the flags are those of the waiters */
 	play(&played[0], true, false);
 	CHECK_IS(woken_late(true, READ(1) | P | R | K, ETIMEDOUT), READ(1) | P);
+	played[0].reserved = true;
+	make(OTHER, false);
+	CHECK_IS(woken_late(true, READ(1) | P | K, ETIMEDOUT), READ(1) | P | R);
 	remove_played(&played[0]);
+}
+
+/* A cancellation came while the call had it suspended: the thread ends without the lock. */
+static void *is_cancelled(void *result)
+{
+	if (!result)
+		CHECK_IS(fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL), 0);
+	CHECK_IS(pthread_cancel(pthread_self()), 0);
+	fgi_rw_resume(&l, true, (int)(long)result);
+	CHECK(!"cancelled", " ");
+	return NULL;
+}
+
+static void ends_without_the_lock(void)
+{
+	make(0, false);
+	CHECK(check_join(check_thread(is_cancelled, NULL)) == PTHREAD_CANCELED, "it went on");
+	CHECK_IS(l.word, 0);
+	make(OTHER, false);
+	CHECK(check_join(check_thread(is_cancelled, (void *)(long)ETIMEDOUT)) == PTHREAD_CANCELED, "it went on");
+	CHECK_IS(l.word, OTHER);
 }
 
 /* ---- by its own clock ---- */
@@ -284,7 +373,39 @@ static void keeps_readers_out(void)
 		CHECK(fgi_now_ns(CLOCK_MONOTONIC) - began >= least, "pass %u came early", i);
 	}
 	CHECK_IS(await_flag(R), READ(1 + PASSES) | P | R);
+	while (__atomic_load_n(&l.word, __ATOMIC_RELAXED) & R) /* also those that come */
+		sched_yield();
 	wake(&w, 0);
+}
+
+/* Looks all the time for some of its turns to act. */
+static void stays_so(struct waiter *w, bool reserved, uint32_t word)
+{
+	uint64_t end = fgi_now_ns(CLOCK_MONOTONIC) + 200000000;
+
+	while (fgi_now_ns(CLOCK_MONOTONIC) < end) {
+		struct fgi_parked_list *list = lock_when_parked(w);
+
+		CHECK_IS(w->node->reserved, reserved);
+		CHECK_IS(l.word, word);
+		fgi_parked_unlock(list);
+		sched_yield();
+	}
+}
+
+/* One of a lock that prefers writers keeps them out all the time. */
+static void keeps_readers_out_for_ever(void)
+{
+	struct waiter w = {.writer = true, .deadline = NEVER};
+
+	make(READ(1), true);
+	play(&played[0], false, false);
+	begin(&w);
+	stays_so(&w, true, READ(1) | P | R);
+	CHECK_IS(w.node->state, FGI_PARKED_ASLEEP);
+	remove_played(&played[0]);
+	wake(&w, 0);
+	CHECK(w.parks < 4, "%ld", w.parks);
 }
 
 static void rests_first(void)
@@ -329,8 +450,9 @@ static void a_reader_acts(void)
 	make(OTHER, false);
 	begin(&w);
 	await_reserved(&w);
-	CHECK_IS(l.word, OTHER | P | R);
+	stays_so(&w, true, OTHER | P | R);
 	wake(&w, 0);
+	CHECK(w.parks < 15, "%ld: it looks again after 10 ms, 20, 40, ...", w.parks);
 }
 
 /* The lock became free, and no release woke it. */
@@ -354,10 +476,18 @@ int main(void)
 	check_watchdog(60);
 	for (size_t i = 0; i < sizeof(parks) / sizeof(*parks); i++)
 		parks_so(i);
+	parks_where();
 	is_kept_out_by_nobody();
-	a_writer_leaves();
+	does_not_park(false, 0);
+	does_not_park(true, 0);
+	does_not_park(true, E); /* readers may stand in the table, and none does */
+	a_writer_leaves(false);
+	a_writer_leaves(true);
+	is_in_no_list();
 	is_woken_late();
+	ends_without_the_lock();
 	keeps_readers_out();
+	keeps_readers_out_for_ever();
 	rests_first();
 	a_reader_acts();
 	finds_it_free(false);
