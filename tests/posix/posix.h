@@ -47,8 +47,8 @@ static inline int rounds(int n)
 	return divisor ? n / atoi(divisor) + 1 : n;
 }
 
-/* The same for a loop whose rounds wait for threads: for (int i = 0; goes_on(i, n); i++). On a busy machine a round takes
- * as long as its threads wait for a CPU, and that is not what the watchdog is to find. So no round begins after
+/* The same for a loop whose rounds wait for threads: for (int i = 0; goes_on(i, n); i++). On a busy machine a round
+ * takes as long as its threads wait for a CPU, and that is not what the watchdog is to find. So no round begins after
  * ROUNDS_SECONDS. Loops of one thread are not nested. */
 #define ROUNDS_SECONDS 8
 
