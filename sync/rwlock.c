@@ -563,7 +563,7 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l)
 		word = fg_load_relaxed(&l->word);
 	}
 	fgi_intent_set(&l->word);
-	while (fgi_rw_writable(word & ~FGI_RW_RESERVED)) {
+	while (fgi_rw_writable(word)) {
 		uint32_t found = fg_cas_acquire(&l->word, word, word | self);
 
 		if (found == word)

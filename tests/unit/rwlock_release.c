@@ -36,7 +36,8 @@ struct situation {
 
 static const struct situation after_a_reader[] = {
 	{{0}, READ(1) | P, false, false, NOBODY, 0},
-	{{0}, READ(1) | P | K, false, false, NOBODY, K},
+	{{0}, READ(1) | P | R | K, false, false, NOBODY, K},
+	{{WRITER | DUE}, READ(1) | P | K, false, false, NOBODY, P | K}, /* another comes */
 	{{WRITER}, READ(2) | P, false, false, NOBODY, READ(1) | P},
 	{{WRITER | DUE}, READ(2) | P | R, false, false, NOBODY, READ(1) | P | R},
 	{{WRITER}, READ(1) | P, false, false, RETRY, 1, K},
@@ -48,7 +49,7 @@ static const struct situation after_a_reader[] = {
 	{{WRITER | URGENT, WRITER}, READ(1) | P, false, false, RETRY, 1, K | P},
 	{{WRITER | DUE}, READ(1) | P | R, false, false, OWNER, 1, NODE(0)},
 	{{WRITER | DUE}, READ(1) | P, false, true, RETRY, 1, K},
-	{{WRITER | DUE}, READ(1) | P | K, false, false, OWNER, 1, K | NODE(0)},
+	{{WRITER | DUE}, READ(1) | P | R | K, false, false, OWNER, 1, K | NODE(0)},
 	{{WRITER, WRITER | DUE}, READ(1) | P, false, false, OWNER, 1, P | NODE(0)},
 	{{WRITER, WRITER | DUE | RESERVED}, READ(1) | P | R, false, false, OWNER, 1, P | R | NODE(0)},
 	{{WRITER | DUE, WRITER | URGENT}, READ(1) | P, false, false, OWNER, 2, P | NODE(1)},
@@ -67,6 +68,8 @@ static const struct situation after_a_writer[] = {
 	{{0}, OTHER | P, false, false, NOBODY, 0},
 	{{WRITER}, OTHER | P, false, false, RETRY, 1, K},
 	{{WRITER}, OTHER | P | R | K, true, false, NOBODY, P | R | K},
+	{{WRITER | DUE}, OTHER | P | K, false, false, NOBODY, P | K},
+	{{WRITER | DUE}, OTHER | P | R | K, false, false, OWNER, 1, K | NODE(0)},
 	{{READER, WRITER, READER}, OTHER | P, false, false, RETRY, 5, K | P},
 	{{READER, WRITER}, OTHER | P | R, true, false, RETRY, 2, K | P | R},
 	{{READER | RESERVED, WRITER | RESERVED}, OTHER | P | R, true, false, RETRY, 1, K | P | R},
@@ -162,7 +165,10 @@ static void released(const char *table, const struct situation *all, size_t many
 		list = fgi_parked_lock(&l);
 		waiters = park(list, &all[i], now);
 		fgi_parked_unlock(list);
-		fgi_rw_release(&l, writer);
+		if (writer)
+			fgi_rwlock_write_unlock_slow(&l);
+		else
+			fgi_rwlock_read_unlock_slow(&l, false);
 		look(table, (int)i, &all[i], waiters, fgi_rw_rests(&l.unreserved_until, now));
 	}
 }
