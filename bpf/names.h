@@ -34,13 +34,21 @@ static __always_inline bool is_own_name(struct task_struct *task, __u32 name)
 	return !bpf_probe_read_kernel(&id, sizeof(id), number) && name == (__u32)id;
 }
 
+static __always_inline __u32 *place_of(__u32 name, struct fg_shared *page)
+{
+	__u64 place = fg_off_cpu_place(name);
+
+	barrier_var(place); /* or the verifier of 6.1 finds no bound in how it is computed */
+	return &page->off_cpu[place % FG_OFF_CPU];
+}
+
 /* A place that another thread has taken meanwhile is left to it. */
 static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_shared *page)
 {
-	__u32 name = thread->named_as, place = fg_off_cpu_place(name);
+	__u32 name = thread->named_as, *place = place_of(name, page);
 
-	if (page->off_cpu[place] == name)
-		page->off_cpu[place] = 0;
+	if (*place == name)
+		*place = 0;
 	thread->named_as = 0;
 	if (!(name & FG_RUNNABLE))
 		__sync_fetch_and_add(&page->named, -1);
@@ -48,7 +56,7 @@ static __always_inline void forget_name(struct fg_thread_record *thread, struct 
 
 static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_shared *page)
 {
-	page->off_cpu[fg_off_cpu_place(name)] = name;
+	*place_of(name, page) = name;
 	thread->named_as = name;
 	if (!(name & FG_RUNNABLE)) /* the others are counted */
 		__sync_fetch_and_add(&page->named, 1);
