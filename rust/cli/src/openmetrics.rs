@@ -205,7 +205,7 @@ impl Metrics<'_, '_> {
         )?;
         self.counters(
             "refused_clients",
-            "Refused clients, by reason",
+            "Refused clients, and forks that inherited no registration, by reason",
             "reason",
             &stats.refusals(),
         )?;

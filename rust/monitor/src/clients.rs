@@ -20,7 +20,7 @@ use crate::stream;
 const MAX_CLIENTS: usize = 64;
 const MAX_OF_ONE_USER: usize = 16;
 /// An honest client sends its message at once.
-const CLIENT_TIME: Duration = Duration::from_secs(1);
+pub const CLIENT_TIME: Duration = Duration::from_secs(1);
 /// Connections a second that one user may make on average, and how many in one burst: a thousand processes may start at
 /// once.
 const RATE: f64 = 1000.0;
@@ -46,13 +46,13 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(stream: UnixStream) -> io::Result<Client> {
+    pub fn new(stream: UnixStream, time: Duration) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         let peer = getsockopt(&stream, sockopt::PeerCredentials)?;
         Ok(Client {
             stream,
             accepted: Ticks::now()?,
-            deadline: Instant::now() + CLIENT_TIME,
+            deadline: Instant::now() + time,
             pid: peer.pid(),
             uid: peer.uid(),
             received: Vec::new(),
@@ -170,7 +170,7 @@ pub mod tests {
         let (ours, _) = UnixStream::pair().unwrap();
         Client {
             uid,
-            ..Client::new(ours).unwrap()
+            ..Client::new(ours, CLIENT_TIME).unwrap()
         }
     }
 

@@ -130,7 +130,7 @@ impl Error {
                 "use the command that was installed with that monitor, or restart the service after an upgrade".into()
             }
             Error::Pin { .. } => {
-                "give --pin a directory of a BPF file system that you may write (mount -t bpf bpf DIRECTORY; systemd mounts one at \
+                "give --pin a directory of a BPF file system that only you may write (mount -t bpf bpf DIRECTORY; systemd mounts one at \
                  /sys/fs/bpf), without links or files of others".into()
             }
             Error::Trace { .. } => "run it as root in the initial namespaces: this needs CAP_SYS_ADMIN, CAP_BPF and CAP_PERFMON".into(),

@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::error::os;
 use crate::kernel::Kernel;
 use crate::monitor::blocking_for_ns;
-use crate::records::FG_AGED_NS;
+use crate::records::{FG_AGED_NS, fg_listed};
 use crate::{Error, Stop};
 
 /// Renews the heartbeat while `work` runs. If the heartbeat fails, the `Stop` that `work` gets is set, and `work` returns.
@@ -111,19 +111,33 @@ impl Aging {
     }
 }
 
+/// So many of the aged threads are named at a time: a user may have any number of them, and who reads the log must not
+/// keep the heart from beating.
+const MOST_NAMED: usize = 8;
+
+fn named(aged: &[fg_listed]) -> (&[fg_listed], usize) {
+    let (named, others) = aged.split_at(aged.len().min(MOST_NAMED));
+    (named, others.len())
+}
+
 /// Forgets the threads that are preempted for too long, and says which.
 fn age(kernel: &Kernel) {
     // The kernel may be out of memory for the iterator: then the next beat tries again.
     let aged = kernel.age().inspect_err(
         |errno| tracing::warn!(%errno, "cannot look for threads that are preempted for too long"),
     );
-    for thread in aged.unwrap_or_default() {
+    let aged = aged.unwrap_or_default();
+    let (named, others) = named(&aged);
+    for thread in named {
         tracing::warn!(
             pid = thread.tgid,
             tid = thread.tid,
             by_pid = thread.by_tgid,
             "a thread with a lock has not had a CPU for a second: it is no longer counted"
         );
+    }
+    if others > 0 {
+        tracing::warn!(others, "and so it is with other threads");
     }
 }
 
@@ -165,6 +179,18 @@ mod tests {
         });
         assert!(matches!(result, Err(Error::Detached)), "{result:?}");
         assert_eq!(kernel.shared_page().unwrap().heartbeat_ns, 0);
+    }
+
+    #[test]
+    fn of_a_crowd_of_aged_threads_a_few_are_named() {
+        for (aged, expected) in [(3, (3, 0)), (MOST_NAMED, (8, 0)), (30_000, (8, 29_992))] {
+            let (named, others) = {
+                let aged = vec![fg_listed::new_zeroed(); aged];
+                let (named, others) = named(&aged);
+                (named.len(), others)
+            };
+            assert_eq!((named, others), expected);
+        }
     }
 
     #[test]

@@ -7,13 +7,15 @@
 //! programs, and then drops its predecessor's links.
 
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use flexguard_abi::FG_ABI_VERSION;
+use nix::unistd::geteuid;
 use sd_notify::NotifyState;
 
 use crate::Error;
@@ -58,7 +60,7 @@ impl MadeDirectories {
         let mut missing: Vec<_> = path.ancestors().take_while(|p| !p.exists()).collect();
         let mut made = MadeDirectories::default();
         while let Some(directory) = missing.pop().filter(|d| !d.as_os_str().is_empty()) {
-            fs::create_dir(directory)?;
+            DirBuilder::new().mode(0o755).create(directory)?;
             made.0.push(directory.into());
         }
         Ok(made)
@@ -98,6 +100,7 @@ impl Keeper {
             Keeper::Manager(found) => std::mem::take(found),
             Keeper::Directory(path) => {
                 made = MadeDirectories::make(path).map_err(pin_error(path))?;
+                check_owner(path).map_err(pin_error(path))?;
                 pinned(path).map_err(pin_error(path))?
             }
         };
@@ -190,6 +193,17 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+/// Or another user could leave maps there for this monitor to take over: a BPF file system may be open to all.
+fn check_owner(directory: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(directory)?;
+    let is_ours = [0, geteuid().as_raw()].contains(&metadata.uid());
+    if is_ours && metadata.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let why = "other users may write it, or own it";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
 fn pinned(directory: &Path) -> io::Result<Vec<(String, OwnedFd)>> {

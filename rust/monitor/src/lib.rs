@@ -20,6 +20,7 @@ mod error;
 mod heart;
 mod keep;
 mod kernel;
+mod lists;
 mod message;
 mod monitor;
 mod peer;

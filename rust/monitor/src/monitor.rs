@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use flexguard_abi::fg_shared;
 use nix::time::{ClockId, clock_gettime};
 
+use crate::clients::CLIENT_TIME;
 use crate::error::os;
 use crate::kernel::{Kernel, OBJECT};
 use crate::server::{Server, Tally};
@@ -33,6 +34,10 @@ pub struct Options {
     pub programs_of_user: Option<u32>,
     /// Ask the kernel to keep the programs' run time (needs CAP_SYS_ADMIN, costs two clock reads a switch).
     pub run_time_stats: bool,
+    /// How long a client may take over its message; None: a second. For the tests: a client of theirs may have no CPU
+    /// for so long.
+    #[doc(hidden)]
+    pub client_time: Option<Duration>,
 }
 
 /// What one process has registered.
@@ -53,6 +58,7 @@ pub struct Monitor {
     kernel: Kernel,
     tally: Tally,
     programs_of_user: u32,
+    client_time: Duration,
     socket: SocketName,
     leaves: AtomicBool,
     started: Instant,
@@ -85,6 +91,7 @@ impl Monitor {
             kernel,
             tally: Tally::default(),
             programs_of_user: options.programs_of_user.unwrap_or(PROGRAMS_OF_USER),
+            client_time: options.client_time.unwrap_or(CLIENT_TIME),
             socket,
             leaves: AtomicBool::new(false),
             started: Instant::now(),
@@ -99,6 +106,7 @@ impl Monitor {
             listener: &self.listener,
             tally: &self.tally,
             most_of_one_user: self.programs_of_user,
+            client_time: self.client_time,
             stats: &stats,
         }
         .run(stop)
@@ -123,7 +131,7 @@ impl Monitor {
             registered_preemptions: counts.registered_preemptions,
             registered_processes: self.tally.registered.load(Ordering::Relaxed),
             inherited_processes: counts.inherited_processes,
-            rejected_registrations: refused.total() + full,
+            rejected_registrations: refused.total() + full + barren,
             run_time_ns: run_time.ns,
             run_count: run_time.count,
             uptime_ns: self.started.elapsed().as_nanos() as u64,

@@ -7,16 +7,13 @@
 //! The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half and
 //! this process, but not the socket.
 
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use zerocopy::IntoBytes;
 
 use crate::census::Census;
@@ -24,6 +21,7 @@ use crate::clients::{Client, Clients, Rates};
 use crate::error::os;
 use crate::heart;
 use crate::kernel::{Kernel, Registered};
+use crate::lists::Lists;
 use crate::message::{self, Message, Parsed, Registration};
 use crate::peer;
 use crate::refused::Refusals;
@@ -64,6 +62,8 @@ pub struct Server<'a> {
     pub tally: &'a Tally,
     /// Registered processes.
     pub most_of_one_user: u32,
+    /// For a client's message.
+    pub client_time: Duration,
     pub stats: &'a dyn Fn() -> Result<Stats, Error>,
 }
 
@@ -79,6 +79,7 @@ impl Server<'_> {
         let mut users = Users {
             rates: Rates::default(),
             unread: Unread::default(),
+            lists: Lists::default(),
             census: Census::new(self.kernel, self.most_of_one_user)
                 .map_err(os("counting the registered programs"))?,
         };
@@ -86,6 +87,7 @@ impl Server<'_> {
         loop {
             self.tally.looks.fetch_add(1, Ordering::Relaxed);
             users.unread.look_now_and_then();
+            users.lists.withdraw_old();
             // The kernel may be out of memory for the iterator: then the next look tries again.
             if let Err(errno) = users.census.look_now_and_then(self.kernel) {
                 tracing::warn!(%errno, "cannot count the registered programs");
@@ -93,8 +95,12 @@ impl Server<'_> {
             let now = Instant::now();
             recess_until = recess_until.filter(|&until| now < until);
             while clients.0.front().is_some_and(|c| now >= c.deadline) {
-                let late = clients.0.pop_front().expect("there is one");
-                self.reject(late, Errno::ETIMEDOUT);
+                let mut late = clients.0.pop_front().expect("there is one");
+                // Its message may have come while this thread had no CPU.
+                match self.read(&mut late) {
+                    Parsed::Incomplete => self.reject(late, Errno::ETIMEDOUT),
+                    parsed => self.queue(late, parsed, &mut turns),
+                }
             }
             let at_once = !turns.is_empty();
             let ready = wait(
@@ -138,15 +144,16 @@ impl Server<'_> {
                 return true;
             }
             let accepted = self.listener.socket.accept();
-            let mut client = match accepted.and_then(|(stream, _)| Client::new(stream)) {
-                Ok(client) => client,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a client");
-                    users.unread.look();
-                    return false;
-                }
-            };
+            let mut client =
+                match accepted.and_then(|(stream, _)| Client::new(stream, self.client_time)) {
+                    Ok(client) => client,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a client");
+                        users.unread.look();
+                        return false;
+                    }
+                };
             if let Err(errno) = users.pay(client.uid, 1.0) {
                 self.reject(client, errno);
                 continue;
@@ -194,8 +201,9 @@ impl Server<'_> {
             // The other answers carry a descriptor.
             _ if !users.unread.may_have_more(client.uid) => Err(Errno::EBUSY),
             Message::List => users.pay(client.uid, LOOK_PRICE).and_then(|()| {
-                let list = self.list()?;
-                self.answer_status(&client, Some(list.as_fd()))
+                let list = self.kernel.list()?;
+                let list = users.lists.make(client.uid, list.as_bytes())?;
+                self.answer_status(&client, Some(list))
             }),
             Message::Register(image) => self.register(&client, image, users),
         };
@@ -276,19 +284,6 @@ impl Server<'_> {
         );
     }
 
-    /// The list in a file of its own: of whatever size, it never waits for the client to read it.
-    fn list(&self) -> Result<File, Errno> {
-        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-        let file = File::from(memfd_create(c"flexguard-list", flags)?);
-        let io = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-        (&file)
-            .write_all(self.kernel.list()?.as_bytes())
-            .map_err(io)?;
-        let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
-        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-        Ok(file)
-    }
-
     fn answer_status(&self, client: &Client, list: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         let stats = (self.stats)().map_err(|error| {
             tracing::warn!(error = %error.told(), "cannot read the statistics");
@@ -330,6 +325,7 @@ impl Server<'_> {
 struct Users {
     rates: Rates,
     unread: Unread,
+    lists: Lists,
     census: Census,
 }
 

@@ -31,8 +31,8 @@ pub enum SocketName {
 
 /// What sun_path holds, its final NUL (path) or leading NUL (abstract) excluded.
 const MAX_NAME: usize = 107;
-/// A monitor that works answers in microseconds.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// A monitor that has a CPU answers in microseconds. It is also asked where CPUs are what lacks.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SocketName {
     /// Reads a name as FLEXGUARD_SOCKET spells it: an absolute path, or `@name`. An empty one is an error here.

@@ -2,7 +2,7 @@
 //! What the monitor has counted.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::mem::size_of;
 use std::os::fd::OwnedFd;
 
@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::records::{
     FG_AGED, FG_DURATIONS, FG_KIND_HOLDER, FG_KIND_NONE, FG_SHORTEST_NS, fg_listed,
 };
-use crate::{Domain, DomainKind, Error, Refused, SocketName, Version, message, stream};
+use crate::{Domain, DomainKind, Error, Refused, SocketName, Version, lists, message, stream};
 
 /// The statistics of the oldest monitor of this ABI version: up to `uptime_ns`.
 const OLDEST_BYTES: usize = 15 * size_of::<u64>();
@@ -56,7 +56,7 @@ pub struct Stats {
     pub registered_processes: u64,
     /// Processes that inherited a registration by fork.
     pub inherited_processes: u64,
-    /// Clients refused: malformed, too late, or speaking another version.
+    /// Refused: clients, and forks that inherit no registration; the sum of `refused` and `too_many_programs`.
     pub rejected_registrations: u64,
     /// Nanoseconds spent in the sched_switch program; 0 if the kernel does not keep BPF run times.
     pub run_time_ns: u64,
@@ -104,7 +104,7 @@ impl Stats {
         Version::of_number(self.version)
     }
 
-    /// Programs and clients that were refused: each reason, with its number.
+    /// What was refused: each reason, with its number.
     pub fn refusals(&self) -> Vec<(&'static str, u64)> {
         let mut reasons = self.refused.reasons().to_vec();
         reasons.push(("too_many_programs", self.too_many_programs));
@@ -155,7 +155,7 @@ impl Stats {
         (self.run_count > 0).then(|| self.run_time_ns as f64 / self.run_count as f64)
     }
 
-    /// Asks the monitor that listens on `socket`. No step waits longer than a second.
+    /// Asks the monitor that listens on `socket`. No step waits longer than ten seconds.
     pub fn query(socket: &SocketName) -> Result<Stats, Error> {
         ask(socket, false).map(|(stats, _)| stats)
     }
@@ -238,6 +238,14 @@ impl Listing {
         list.seek(SeekFrom::Start(0)) // where the monitor has written it, it was at the end
             .and_then(|_| list.read_to_end(&mut bytes))
             .map_err(|_| protocol())?;
+        let read = list.metadata().map_err(|_| protocol())?;
+        if lists::was_withdrawn(&read) {
+            return Err(Error::Socket {
+                step: "read too late the list of",
+                socket: socket.clone(),
+                source: io::ErrorKind::TimedOut.into(),
+            });
+        }
         Ok((stats, Listing::of(&bytes)))
     }
 

@@ -3,8 +3,8 @@
 //!
 //! What they ask for may take the server a while: a registration walks the threads of its process. So their order is not
 //! that of their coming. Programs that register come before those who ask for what the monitor knows. Among either, the
-//! user who has used up least (clients.rs) comes first, and of equals the one whose last turn is longest ago: a flood of
-//! one user delays the other clients of that user alone.
+//! user who has used up least (clients.rs) comes first, and of near equals the one whose last turn is longest ago: a flood
+//! of one user delays the other clients of that user alone.
 //! But who has many users, such as a range of subordinate ids, has the share of each.
 //!
 //! Each has a descriptor, of which there are only so many. While there is no space for more, the server accepts nobody:
@@ -19,6 +19,9 @@ use crate::message::Message;
 /// Of the descriptors that this process may have, those of one user are an eighth at most, and those of all a quarter.
 const SHARE_OF_ONE_USER: usize = 8;
 const SHARE_OF_ALL: usize = 4;
+/// In connections: users are equals if they have about as much left. What a flood has used up is given back while the
+/// server gets no CPU, and what another user has used up just now is not.
+const STEP: f64 = 100.0;
 
 /// A client, and what it asks for.
 type Turn = (Client, Message);
@@ -103,7 +106,8 @@ impl Turns {
             false => &mut self.registrations,
         };
         let (&uid, queue) = waiting.iter_mut().max_by(|(a, of_a), (b, of_b)| {
-            let by_left = left(**a).total_cmp(&left(**b));
+            let steps = |uid: &u32| (left(*uid) / STEP).ceil();
+            let by_left = steps(a).total_cmp(&steps(b));
             by_left.then_with(|| of_b.since.cmp(&of_a.since))
         })?;
         if queue.turns.len() == self.most_of_one_user {
@@ -164,7 +168,7 @@ mod tests {
     #[test]
     fn the_user_who_has_used_least_comes_first() {
         let mut turns = waiting(1000, [1, 1, 1, 2, 1, 3, 2]);
-        let left = |uid| if uid == 1 { 7.0 } else { 8.0 };
+        let left = |uid| if uid == 1 { 700.0 } else { 800.0 };
         assert_eq!(served(&mut turns, left), [2, 3, 2, 1, 1, 1, 1]);
         assert!(turns.is_empty());
     }
@@ -172,7 +176,8 @@ mod tests {
     #[test]
     fn a_flood_of_a_user_who_has_used_nothing_up_leaves_others_their_turns() {
         let mut turns = waiting(1000, [1, 1, 1, 1, 2, 3, 2]);
-        assert_eq!(served(&mut turns, |_| 8.0), [1, 2, 3, 1, 2, 1, 1]);
+        let left = |uid| if uid == 2 { 3999.5 } else { 4000.0 };
+        assert_eq!(served(&mut turns, left), [1, 2, 3, 1, 2, 1, 1]);
     }
 
     #[test]
@@ -195,7 +200,7 @@ mod tests {
             turns.push(client(uid), Message::Status);
         }
         turns.push(client(1), registration());
-        let left = |uid| if uid == 1 { 7.0 } else { 8.0 };
+        let left = |uid| if uid == 1 { 700.0 } else { 800.0 };
         assert_eq!(served(&mut turns, left), [1, 2, 3, 2, 3, 1, 1]);
     }
 

@@ -222,6 +222,7 @@ fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
         domains: args.domains.into(),
         programs_of_user: args.programs_per_user,
         run_time_stats: args.run_time,
+        ..Options::default()
     })?;
     let socket = served.monitor.socket().clone();
     output::announce(&line(args, "ready", &socket, None)?);

@@ -51,7 +51,8 @@ impl Subcommand for Status {
                 (
                     "totals",
                     "The monitor's counters; unreadable, missed and lost records are preemptions that it could not judge. \
-                     Refused clients come with the reasons; not watched are the programs that were among them.",
+                     Refused clients come with the reasons, and so do forks whose user has too many programs; not watched \
+                     are the programs among them.",
                 ),
                 (
                     "programs",
@@ -202,7 +203,7 @@ impl Report {
             rates.blocking * 100.0
         );
         text += &format!(
-            "totals: {} preempted holders, {} next waiters; {} not watched, {} refused clients{}; {} unreadable, {} missed, \
+            "totals: {} preempted holders, {} next waiters; {} not watched, {} refused{}; {} unreadable, {} missed, \
              {} lost records, {} without a domain\n",
             totals.preempted_holders,
             totals.preempted_next_waiters,

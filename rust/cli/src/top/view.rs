@@ -74,7 +74,7 @@ fn numbers_of<'a>(state: &State) -> Paragraph<'a> {
             sample.transitions
         )),
         Line::from(format!(
-            "preempted/s {:.0} holders, {:.0} next waiters   programs {}   refused clients {}",
+            "preempted/s {:.0} holders, {:.0} next waiters   programs {}   refused {}",
             sample.holders,
             sample.next_waiters,
             sample.rows.len(),

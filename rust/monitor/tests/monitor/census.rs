@@ -104,7 +104,9 @@ fn a_user_has_so_many_watched_programs_and_other_users_have_theirs() {
     let stats = running.stats();
     assert_eq!((stats.too_many_programs, stats.unmonitored), (1, 1));
     assert!(!child_is_watched(&running, &mut first));
-    assert_eq!(running.stats().too_many_programs, 2);
+    let stats = running.stats();
+    assert_eq!((stats.too_many_programs, stats.unmonitored), (2, 2));
+    assert_eq!(stats.rejected_registrations, 2, "the sum of the reasons");
     let (mut other, status) = member(&running, OTHER);
     assert_eq!(status, 0);
     assert!(child_is_watched(&running, &mut other));

@@ -6,7 +6,7 @@ use flexguard_monitor::Stats;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Running, is_root, start};
+use crate::harness::{Running, is_root, start, take_turns_alone};
 
 /// Enough that no accident looks like a rule.
 pub const PREEMPTIONS: u64 = 30;
@@ -24,15 +24,26 @@ enum Expect {
 fn check(running: &Running, role: &str, expect: Expect) {
     let before = running.stats();
     let mut victim = running.ready(role);
-    wait_for_preemptions(running, role);
+    wait_for_preemptions(running, role, expect, before);
     victim.kill();
     compare(role, expect, before, running.stats());
 }
 
-fn wait_for_preemptions(running: &Running, role: &str) {
-    let first = running.stats().registered_preemptions;
+/// One victim alone makes every preemption that is counted a transition, but for those after a switch back to it that
+/// the tracepoint did not report: then it still is counted. However many those are, the others come.
+fn wait_for_preemptions(running: &Running, role: &str, expect: Expect, before: Stats) {
+    let many = PREEMPTIONS / 2;
     running.wait_until(role, |stats| {
-        stats.registered_preemptions >= first + PREEMPTIONS
+        let counted = stats.preempted_holders + stats.preempted_next_waiters
+            - before.preempted_holders
+            - before.preempted_next_waiters;
+        let enough = match expect {
+            Expect::Nothing => true,
+            // Where each must be counted, there is nothing to wait for if they are not.
+            Expect::Holder | Expect::NextWaiter if counted < many => true,
+            _ => stats.mode_transitions >= before.mode_transitions + many,
+        };
+        enough && stats.registered_preemptions >= before.registered_preemptions + PREEMPTIONS
     });
 }
 
@@ -44,22 +55,16 @@ fn compare(role: &str, expect: Expect, before: Stats, after: Stats) {
         Expect::Holder => assert_eq!((holders, waiters), (all, 0), "{role}: {after:?}"),
         Expect::NextWaiter => assert_eq!((holders, waiters), (0, all), "{role}: {after:?}"),
         Expect::Nothing => assert_eq!((holders, waiters), (0, 0), "{role}: {after:?}"),
-        Expect::MostlyHolder => assert!(
-            holders >= PREEMPTIONS / 2 && waiters == 0,
-            "{role}: {after:?}"
-        ),
+        Expect::MostlyHolder => assert_eq!(waiters, 0, "{role}: {after:?}"),
     }
     assert_eq!(
         after.num_preempted_cs, 0,
         "{role}: the counter did not return to 0 after kill -9"
     );
     assert_eq!((after.missed, after.lost_records), (0, 0), "{role}");
-    // One victim alone makes every preemption a transition, but for the rare switch back to it that the tracepoint
-    // does not report: then it is still counted when it is preempted again.
     let transitions = after.mode_transitions - before.mode_transitions;
-    let counted = holders + waiters;
     assert!(
-        transitions <= counted && transitions >= counted - counted / 5,
+        transitions <= holders + waiters,
         "{role}: {transitions}, {after:?}"
     );
 }
@@ -135,7 +140,7 @@ fn a_process_in_its_own_pid_namespace() {
     let inside: i32 = outside.hear().parse().unwrap();
     outside.go();
     assert_eq!(outside.hear(), "ready");
-    wait_for_preemptions(&running, "in a PID namespace");
+    wait_for_preemptions(&running, "in a PID namespace", Expect::Holder, before);
     kill(Pid::from_raw(inside), Signal::SIGKILL).unwrap();
     outside.wait();
     compare(
@@ -159,6 +164,7 @@ fn what_cannot_be_read_is_not_critical_and_said_to_be_unreadable() {
 #[test]
 fn one_holder_replacing_another_is_no_transition() {
     let Some(running) = start() else { return };
+    let _alone = take_turns_alone();
     let roles = ["yield 1", "yield 1", "yield 0"];
     let mut all = roles.map(|role| running.helper(role));
     for helper in &mut all {
@@ -196,8 +202,10 @@ fn who_gets_no_cpu_is_forgotten_after_a_second() {
         for round in 1..=2 {
             let mut hog = running.ready("starving hog");
             victim.starve();
-            let after = running.wait_until(role, |stats| stats.aged >= before.aged + round);
-            assert_eq!(after.num_preempted_cs, 0, "{role}: {after:?}");
+            // It may be aged before it is starved, and then run once more.
+            running.wait_until(role, |stats| {
+                stats.aged >= before.aged + round && stats.num_preempted_cs == 0
+            });
             victim.starve_no_more();
             hog.kill();
             running.wait_until("it runs again, and its time is told", |stats| {

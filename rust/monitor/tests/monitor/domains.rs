@@ -18,7 +18,9 @@ use nix::sys::prctl;
 use nix::unistd::{ForkResult, Gid, Uid, getppid, pause, setresgid, setresuid};
 use zerocopy::FromBytes;
 
-use crate::harness::{Helper, Running, is_root, register_in_domain, start_with_domains, timeout};
+use crate::harness::{
+    Helper, Running, is_root, register_in_domain, start_with_domains, take_turns_alone, timeout,
+};
 use crate::victim::{block_offset, die_with, fork_to_die_together, say};
 
 /// Nobody of this machine.
@@ -92,11 +94,20 @@ impl View {
         self.now().domains[self.domain].num_preempted_cs
     }
 
-    fn of_user(&self, uid: u32) -> u32 {
+    fn domain_of(&self, uid: u32) -> fg_domain {
         let key = u64::from(FG_DOMAIN_USER) << KIND_SHIFT | u64::from(uid);
         let domains = self.now().domains;
-        let its = domains.iter().find(|domain| domain.key == key).unwrap();
-        its.num_preempted_cs
+        *domains.iter().find(|domain| domain.key == key).unwrap()
+    }
+
+    fn of_user(&self, uid: u32) -> u32 {
+        self.domain_of(uid).num_preempted_cs
+    }
+
+    /// That it has risen so often from 0 is there to be seen also where this thread runs only while the counter is up.
+    fn wait_for_rises(&self, what: &str, rises: impl Fn(&View) -> u64) {
+        let enough = rises(self) + 20;
+        self.wait_for(what, |v| rises(v) >= enough);
     }
 
     fn wait_for(&self, what: &str, wanted: impl Fn(&View) -> bool) {
@@ -123,14 +134,14 @@ fn a_holder_raises_the_counter_of_its_user_and_no_others() {
     assert_ne!(view.domain, 0);
     let hog = running.ready("hog");
     let mut stranger = running.ready(&format!("user {STRANGER} spin held"));
-    for _ in 0..20 {
-        view.wait_for("it rises", |v| v.of_user(STRANGER) == 1);
-        assert_eq!(view.own(), 0);
-        view.wait_for("it falls", |v| v.of_user(STRANGER) == 0);
-    }
+    view.wait_for_rises("its user's counter rises and falls", |v| {
+        v.domain_of(STRANGER).mode_transitions
+    });
     assert!(running.stats().preempted_holders >= 20);
     stranger.kill();
     assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
+    let own = view.now().domains[view.domain];
+    assert_eq!((own.num_preempted_cs, own.mode_transitions), (0, 0));
 
     let mut ours = running.ready("spin held");
     view.wait_for("our user's counter rises", |v| v.own() == 1);
@@ -168,6 +179,7 @@ fn holders_of_two_users_take_turns() {
     let Some((running, view)) = domains_of_users() else {
         return;
     };
+    let _alone = take_turns_alone();
     let role = |uid| format!("real-time user {uid} hold-in-turn 500");
     let mut both = [STRANGER, STRANGER + 1].map(|uid| running.ready(&role(uid)));
     for holder in &mut both {
@@ -214,7 +226,10 @@ fn who_gets_no_cpu_leaves_its_users_counter_after_a_second() {
         let mut hog = running.ready("starving hog");
         victim.starve();
         running.wait_until("it ages", |stats| stats.aged >= round);
-        assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
+        // It may be aged before it is starved, and then run once more.
+        view.wait_for("the counters to be without it", |v| {
+            (v.machine(), v.of_user(STRANGER)) == (0, 0)
+        });
         victim.starve_no_more();
         hog.kill();
         running.wait_until("it runs again", |stats| {
@@ -304,11 +319,12 @@ fn a_holder_raises_the_counter_of_its_control_group_and_no_others() {
     group.take(inside.pid());
     inside.go();
     assert_eq!(inside.hear(), "ready");
-    for _ in 0..20 {
-        view.wait_for("it rises", |v| v.machine() == 1);
-        assert_eq!(view.own(), 0);
-        view.wait_for("it falls", |v| v.machine() == 0);
-    }
+    let own = |v: &View| v.now().domains[v.domain].mode_transitions;
+    let before = own(&view);
+    view.wait_for_rises("the machine's counter rises and falls", |v| {
+        v.now().page.mode_transitions
+    });
+    assert_eq!(own(&view), before);
     inside.kill();
     assert_eq!((view.machine(), view.own()), (0, 0));
     drop(hog);

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flexguard_abi::FG_WANT_SLICE_FORECAST;
-use flexguard_monitor::Options;
+use flexguard_monitor::{Options, Stats};
 
 use crate::counting::PREEMPTIONS;
-use crate::harness::{is_root, start, timeout};
+use crate::harness::{Running, is_root, start, timeout};
 use crate::logged::{listen, times_logged};
 use crate::mutants::{serve_edited, serve_edited_with};
 
@@ -29,12 +29,19 @@ fn a_switch_in_that_goes_unseen_is_made_good() {
     if start().is_none() {
         return;
     }
-    assert_eq!(left_over(&[UNSEEN]), 0);
-    assert_ne!(left_over(&[UNSEEN, PREV_STAYS]), 0);
+    let running = after_a_holder(&[UNSEEN]);
+    running.wait_until("nobody to be counted", |stats| stats.num_preempted_cs == 0);
+    drop(running);
+    assert_ne!(
+        after_a_holder(&[UNSEEN, PREV_STAYS])
+            .stats()
+            .num_preempted_cs,
+        0
+    );
 }
 
-/// How many are counted after a holder has died, in a kernel half with those edits.
-fn left_over(edits: &[(&str, &str)]) -> u64 {
+/// After a holder has been preempted, and has died, in a kernel half with those edits.
+fn after_a_holder(edits: &[(&str, &str)]) -> Running {
     let running = serve_edited(edits);
     let _hog = running.ready("hog");
     let mut victim = running.ready("spin held");
@@ -43,7 +50,7 @@ fn left_over(edits: &[(&str, &str)]) -> u64 {
         stats.preempted_holders >= enough
     });
     victim.kill();
-    running.stats().num_preempted_cs
+    running
 }
 
 /// The hook that deletes the record at exec fails now and then on Linux 6.1; here it always does.
@@ -146,8 +153,11 @@ fn who_has_run_while_its_age_was_looked_at_stays_counted() {
     if start().is_none() || !is_root() {
         return; // the hog's priority needs CAP_SYS_NICE
     }
-    assert_eq!(aged_in_three_seconds(&[RAN]), 0);
-    assert_ne!(aged_in_three_seconds(&[RAN, UNCHECKED]), 0);
+    while_starved(&[RAN], |stats| {
+        assert_eq!(stats.aged, 0);
+        stats.blocking_ns >= 3_000_000_000 && stats.num_preempted_cs == 1
+    });
+    while_starved(&[RAN, UNCHECKED], is_aged);
 }
 
 /// Two CPUs that move the counter at once may leave it above 0 without a time since when. Here it never has one.
@@ -157,21 +167,20 @@ fn who_gets_no_cpu_is_forgotten_also_where_no_time_says_so() {
     if start().is_none() || !is_root() {
         return; // the hog's priority needs CAP_SYS_NICE
     }
-    assert_eq!(aged_in_three_seconds(&[NO_TIME]), 1);
+    while_starved(&[NO_TIME], is_aged);
 }
 
-/// How many threads are aged while a holder gets no CPU, in a kernel half with those edits.
-fn aged_in_three_seconds(edits: &[(&str, &str)]) -> u64 {
+fn is_aged(stats: &Stats) -> bool {
+    stats.aged > 0 && stats.num_preempted_cs == 0
+}
+
+/// Waits for that while a holder gets no CPU, in a kernel half with those edits.
+fn while_starved(edits: &[(&str, &str)], wanted: impl Fn(&Stats) -> bool) {
     let running = serve_edited(edits);
     let victim = running.ready("spin held");
     let _hog = running.ready("starving hog");
     victim.starve();
-    let before = running.stats().blocking_ns;
-    let after = running.wait_until("three seconds, or an aged one", |stats| {
-        stats.aged > 0 || stats.blocking_ns >= before + 3_000_000_000
-    });
-    assert_eq!(after.num_preempted_cs, u64::from(after.aged == 0));
-    after.aged
+    running.wait_until("what comes of it", wanted);
 }
 
 /// Once a process has asked for the ends of its slices, a bystander is not looked up at each switch to it. Here the

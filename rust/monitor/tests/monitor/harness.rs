@@ -27,7 +27,7 @@ use crate::victim::die_with;
 
 pub const ROLE_ENV: &str = "FLEXGUARD_TEST_ROLE";
 /// Far beyond what anything here takes on a busy machine: reaching it is a failure, not a slow run.
-const TIMEOUT: Duration = Duration::from_secs(150);
+pub const TIMEOUT: Duration = Duration::from_secs(150);
 /// The kernel half that tests run with, where it is not the one that was built in (mutants.rs).
 pub const OBJECT_ENV: &str = "FLEXGUARD_TEST_OBJECT";
 /// On which of the CPUs that they may use the roles of such a test meet (victim::pin). The first, if it is not there.
@@ -79,7 +79,12 @@ pub fn load_with(object: Option<&Path>, options: Options) -> Option<(Monitor, St
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("@flexguard-test-{}-{number}", std::process::id());
     let socket = SocketName::parse(name.as_ref()).unwrap();
-    let options = Options { socket, ..options };
+    let options = Options {
+        socket,
+        // A client may lose its CPU to other tests for seconds.
+        client_time: options.client_time.or(Some(TIMEOUT)),
+        ..options
+    };
     let started = match object {
         None => Monitor::start(options),
         Some(path) => Ok(Monitor::start_with(&fs::read(path).unwrap(), options)
@@ -159,17 +164,7 @@ impl Running {
 
     /// Sends `bytes` and returns the status of the answer.
     pub fn status_of(&self, bytes: &[u8]) -> i32 {
-        let mut stream = self.connect();
-        match stream.write_all(bytes) {
-            // A message may be refused before all of it is said; the answer is there all the same.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
-                ) => {}
-            written => written.unwrap(),
-        }
-        reply(&mut stream).status as i32
+        status_of(&self.name, bytes)
     }
 
     /// Waits until the statistics are as wanted.
@@ -216,6 +211,21 @@ pub fn connect(name: &str) -> UnixStream {
     let stream = UnixStream::connect_addr(&address).unwrap();
     stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
     stream
+}
+
+/// The status of the monitor's answer to that.
+pub fn status_of(name: &str, bytes: &[u8]) -> i32 {
+    let mut stream = connect(name);
+    match stream.write_all(bytes) {
+        // A message may be refused before all of it is said; the answer is there all the same.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+            ) => {}
+        written => written.unwrap(),
+    }
+    reply(&mut stream).status as i32
 }
 
 pub fn reply(stream: &mut UnixStream) -> fg_reply {
@@ -283,6 +293,14 @@ fn send_registration(name: &str, message: &[u8]) -> (OwnedFd, u32) {
     assert_eq!(fds.len(), 1);
     // SAFETY: the kernel has just installed it for us; nobody else knows it.
     (unsafe { OwnedFd::from_raw_fd(fds[0]) }, reply.number)
+}
+
+/// Held while a test's real-time threads take turns on a CPU: with those of another test between them, neither test would
+/// ever end. All copies of this executable have it in common.
+pub fn take_turns_alone() -> fs::File {
+    let this = fs::File::open(env::current_exe().unwrap()).unwrap();
+    this.lock().unwrap();
+    this
 }
 
 /// What `command` starts is killed when the thread that starts it ends, whatever ends that.

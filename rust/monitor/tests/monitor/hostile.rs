@@ -240,6 +240,31 @@ fn a_process_with_a_crowd_of_threads_is_refused_and_delays_nobody() {
     assert_eq!(running.status_of(&registration(-128, &[])), 0);
 }
 
+/// What a user may have of a monitor that has seen nothing of it before, in connections.
+pub struct Allowance {
+    begin: Instant,
+    had: usize,
+}
+
+impl Allowance {
+    const BURST: usize = 4000;
+    const RATE: f64 = 1000.0;
+
+    pub fn from_now() -> Allowance {
+        Allowance {
+            begin: Instant::now(),
+            had: 0,
+        }
+    }
+
+    /// Now that the user has been allowed that, too: whatever the machine does meanwhile, so much time has passed.
+    pub fn is_exceeded_by(&mut self, price: usize) -> bool {
+        self.had += price;
+        let filled = self.begin.elapsed().as_secs_f64() * Self::RATE;
+        self.had > Self::BURST + filled.ceil() as usize
+    }
+}
+
 /// Takes as many places as it gets, then as many connections as it is allowed.
 pub fn play_crowd(socket: &str) {
     become_nobody();
@@ -247,14 +272,18 @@ pub fn play_crowd(socket: &str) {
     say("there");
     wait_for_go();
     drop(crowd);
-    let refused = (0..20_000).any(|_| {
+    let mut allowance = Allowance::from_now();
+    for _ in 0..20_000 {
         let mut stream = connect(socket);
-        let mut reply = [0; 16];
         let _ = stream.write_all(b"garbage!"); // it may have hung up already
-        stream.read_exact(&mut reply).unwrap();
-        reply[8..12] == (libc::EAGAIN as u32).to_le_bytes()
-    });
-    say(&refused.to_string());
+        if reply(&mut stream).status as i32 == libc::EAGAIN {
+            return say("refused");
+        }
+        if allowance.is_exceeded_by(1) {
+            return say("too much");
+        }
+    }
+    say("served");
 }
 
 #[test]
@@ -270,16 +299,14 @@ fn a_crowd_of_one_user_keeps_another_neither_from_a_place_nor_from_a_turn() {
     slow.write_all(&message[..8]).unwrap();
     assert_eq!(crowd.hear(), "there");
     slow.write_all(&message[8..]).unwrap();
-    let status = reply(&mut slow).status as i32;
-    // On a very slow machine its second was over.
-    assert!([0, libc::ETIMEDOUT].contains(&status), "{status}");
+    assert_eq!(reply(&mut slow).status, 0);
     crowd.go();
-    assert_eq!(
-        crowd.hear(),
-        "true",
-        "nobody is allowed any number of connections"
-    );
-    assert_refusal_logged(crowd.pid(), NOBODY, Errno::EAGAIN);
+    let end = crowd.hear();
+    // "served": the machine is so slow that it was no more than it may have.
+    assert_ne!(end, "too much");
+    if end == "refused" {
+        assert_refusal_logged(crowd.pid(), NOBODY, Errno::EAGAIN);
+    }
     assert_eq!(running.status_of(&message), 0);
 }
 
@@ -340,9 +367,9 @@ fn a_user_who_reads_no_answers_is_refused_and_no_other_user_is() {
 /// have one or none.
 const FEW: usize = 100;
 
-/// The kernel counts the descriptors under way by user, so the user is one that no other test has.
+/// The kernel counts the descriptors under way by user, so the user is one that no other test has, in no process.
 pub fn play_few_files() {
-    become_least(65530);
+    become_least(200_000 + std::process::id());
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, FEW as u64, hard).unwrap();
     crate::privileges::serve_here("few-files");

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! What a monitor leaves to its successor in a BPF file system, and what the successor does with half of it.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
-use flexguard_monitor::{Keeper, Monitor, Options, SocketName};
+use flexguard_monitor::{Error, Keeper, Monitor, Options, SocketName};
 use nix::mount::{MsFlags, mount, umount};
 
 use crate::harness::{is_root, start};
@@ -32,6 +33,10 @@ impl BpfFileSystem {
         self.0.path().join("monitor")
     }
 
+    fn name(&self) -> String {
+        format!("@flexguard-test-{}", self.pins().display())
+    }
+
     fn pinned(&self) -> Vec<String> {
         let names = fs::read_dir(self.pins()).unwrap();
         let mut names: Vec<_> = names
@@ -42,9 +47,8 @@ impl BpfFileSystem {
     }
 
     fn start(&self) -> Monitor {
-        let name = format!("@flexguard-test-{}", self.pins().display());
         Monitor::start(Options {
-            socket: SocketName::parse(name.as_ref()).unwrap(),
+            socket: SocketName::parse(self.name().as_ref()).unwrap(),
             keeper: Keeper::Directory(self.pins()),
             ..Options::default()
         })
@@ -76,6 +80,32 @@ fn a_successor_with_the_same_process_number_takes_over() {
     }
     drop(files.start());
     assert_eq!(files.pinned(), [""; 0]);
+}
+
+/// Where anybody may write, anybody may leave maps for a monitor to take over.
+#[test]
+fn a_directory_of_other_users_is_no_place_for_pins() {
+    let Some(files) = BpfFileSystem::mount() else {
+        return;
+    };
+    let start = || {
+        Monitor::start(Options {
+            socket: SocketName::parse(files.name().as_ref()).unwrap(),
+            keeper: Keeper::Directory(files.pins()),
+            ..Options::default()
+        })
+    };
+    fs::create_dir(files.pins()).unwrap();
+    for (owner, mode) in [(65534, 0o755), (0, 0o775), (0, 0o757)] {
+        chown(files.pins(), Some(owner), None).unwrap();
+        fs::set_permissions(files.pins(), Permissions::from_mode(mode)).unwrap();
+        assert!(
+            matches!(start(), Err(Error::Pin { .. })),
+            "{owner} {mode:o}"
+        );
+    }
+    fs::set_permissions(files.pins(), Permissions::from_mode(0o755)).unwrap();
+    start().unwrap();
 }
 
 /// A monitor is killed when it has pinned some of its maps, or removed some of its pins.

@@ -8,7 +8,7 @@ use flexguard_monitor::{Error, Hook, Monitor, Options, SocketName, probe};
 use nix::unistd::setgroups;
 
 use crate::domains::become_user;
-use crate::harness::{Helper, ROLE_ENV, ends_with_us, is_root, register, start};
+use crate::harness::{Helper, ROLE_ENV, TIMEOUT, ends_with_us, is_root, register, start};
 use crate::victim::{block_offset, say};
 
 pub const NOBODY: u32 = 65534;
@@ -63,6 +63,7 @@ pub fn serve_here(what: &str) {
     let socket = fresh_name(what);
     let options = Options {
         socket: socket.clone(),
+        client_time: Some(TIMEOUT),
         ..Options::default()
     };
     let monitor = Monitor::start(options).unwrap();
@@ -78,6 +79,7 @@ pub fn play_least_privilege() {
     let monitor = Monitor::start(Options {
         socket: socket.clone(),
         run_time_stats: true,
+        client_time: Some(TIMEOUT),
         ..Options::default()
     })
     .unwrap();

@@ -7,12 +7,13 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flexguard_monitor::Options;
 use nix::sys::mman::ProtFlags;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork};
 
 use crate::domains::become_user;
-use crate::harness::{Helper, is_root, load, register, start};
+use crate::harness::{Helper, is_root, load_with, register, start};
 use crate::lifecycle::map_page;
 use crate::victim::{block_offset, fork_to_die_together, say, wait_for_go};
 
@@ -85,9 +86,16 @@ fn a_thousand_programs_with_eight_threads_each_are_watched() {
     crowd.kill();
 }
 
-/// A monitor without a test around it: what it takes is its own.
-pub fn play_serve() {
-    let Some((monitor, name)) = load() else {
+/// A monitor without a test around it: what it takes is its own. Clients may take so many seconds, if that is said.
+pub fn play_serve(seconds: &str) {
+    let client_time = seconds.parse().ok().map(Duration::from_secs);
+    let Some((monitor, name)) = load_with(
+        None,
+        Options {
+            client_time,
+            ..Options::default()
+        },
+    ) else {
         return say("skipped");
     };
     say(&name);
@@ -136,6 +144,14 @@ pub fn play_lives(socket: &str) {
     say("done");
 }
 
+/// KiB and descriptors of a monitor that plays "serve".
+pub fn size(monitor: &mut Helper) -> (u64, u64) {
+    monitor.go();
+    let said = monitor.hear();
+    let (memory, descriptors) = said.split_once(' ').unwrap();
+    (memory.parse().unwrap(), descriptors.parse().unwrap())
+}
+
 #[test]
 fn the_monitor_does_not_grow_with_the_programs_that_come_and_go() {
     if !is_root() {
@@ -146,18 +162,12 @@ fn the_monitor_does_not_grow_with_the_programs_that_come_and_go() {
     if name == "skipped" {
         return;
     }
-    let mut size = || -> (u64, u64) {
-        monitor.go();
-        let said = monitor.hear();
-        let (memory, descriptors) = said.split_once(' ').unwrap();
-        (memory.parse().unwrap(), descriptors.parse().unwrap())
-    };
     let mut lives = Helper::start("lives", &name);
     assert_eq!(lives.hear(), "warm");
-    let before = size();
+    let before = size(&mut monitor);
     lives.go();
     assert_eq!(lives.hear(), "done");
-    let after = size();
+    let after = size(&mut monitor);
     eprintln!("KiB and descriptors of the monitor: {before:?}, then {after:?}");
     assert!(
         after.0 <= before.0 + PAGES_KIB,

@@ -8,7 +8,7 @@ use nix::sched::sched_getcpu;
 use nix::sys::mman::ProtFlags;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::harness::{is_root, register, start};
+use crate::harness::{is_root, register, start, take_turns_alone};
 use crate::lifecycle::{map_page, read_page};
 use crate::victim::{be_real_time, block_offset, pin, say, wait_for_go};
 
@@ -25,6 +25,7 @@ fn the_page_tells_how_long_the_process_before_had_the_cpu() {
     if !is_root() {
         return; // real-time priorities need CAP_SYS_NICE
     }
+    let _alone = take_turns_alone();
     let mut both = [SHORT_US, LONG_US].map(|us| running.helper(&format!("stay {us}")));
     for helper in &mut both {
         assert_eq!(helper.hear(), "ready");

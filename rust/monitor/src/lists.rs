@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+//! The lists that clients have asked for, each in a file of its own: of whatever size, it never waits for the client to
+//! read it.
+//!
+//! The memory of such a file is the monitor's for as long as anybody has it open, and a client may keep it open. So a
+//! list is withdrawn after a while, and sooner where its user, or all users together, have many: the file is empty from
+//! then on, and its mode says so to a client that reads it too late.
+
+use std::collections::VecDeque;
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// An honest client reads its list at once.
+const LIFETIME: Duration = Duration::from_secs(30);
+const MOST_OF_ONE_USER: usize = 8;
+const MOST: usize = 128;
+
+/// By age.
+#[derive(Debug, Default)]
+pub struct Lists(VecDeque<List>);
+
+#[derive(Debug)]
+struct List {
+    uid: u32,
+    made: Instant,
+    file: File,
+}
+
+impl Drop for List {
+    /// Withdraws it. What fails leaves the memory to the client.
+    fn drop(&mut self) {
+        let _ = self.file.set_permissions(Permissions::from_mode(0)); // first: see was_withdrawn
+        let _ = self.file.set_len(0);
+    }
+}
+
+impl Lists {
+    /// A list for that user.
+    pub fn make(&mut self, uid: u32, bytes: &[u8]) -> Result<BorrowedFd<'_>, Errno> {
+        let error = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        self.withdraw_old();
+        let mut of_user = self.0.iter().filter(|list| list.uid == uid);
+        if of_user.nth(MOST_OF_ONE_USER - 1).is_some() {
+            let oldest = self.0.iter().position(|list| list.uid == uid);
+            drop(oldest.and_then(|index| self.0.remove(index)));
+        } else if self.0.len() >= MOST {
+            drop(self.0.pop_front());
+        }
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let mut file = File::from(memfd_create(c"flexguard-list", flags)?);
+        file.write_all(bytes).map_err(error)?;
+        // The client may not write it, nor keep it from being withdrawn.
+        let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        self.0.push_back(List {
+            uid,
+            made: Instant::now(),
+            file,
+        });
+        Ok(self.0.back().expect("it is there").file.as_fd())
+    }
+
+    /// To be called often.
+    pub fn withdraw_old(&mut self) {
+        let is_old = |list: &List| list.made.elapsed() >= LIFETIME;
+        while self.0.front().is_some_and(is_old) {
+            self.0.pop_front();
+        }
+    }
+}
+
+/// Asked once the file was read: what was read may have been only a part of it.
+pub fn was_withdrawn(file: &Metadata) -> bool {
+    file.permissions().mode() & 0o777 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+
+    fn made(lists: &mut Lists, uid: u32) -> File {
+        let list = lists.make(uid, b"a list").unwrap();
+        File::from(list.try_clone_to_owned().unwrap())
+    }
+
+    /// What a client that keeps a list can still read of it.
+    fn left(mut file: &File) -> String {
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(was_withdrawn(&file.metadata().unwrap()), text.is_empty());
+        text
+    }
+
+    #[test]
+    fn who_keeps_lists_keeps_no_memory_but_of_the_last_few() {
+        let mut lists = Lists::default();
+        let other = made(&mut lists, 2);
+        let kept: Vec<_> = (0..1000).map(|_| made(&mut lists, 1)).collect();
+        let left_of = |file| !left(file).is_empty();
+        assert_eq!(
+            kept.iter().filter(|file| left_of(file)).count(),
+            MOST_OF_ONE_USER
+        );
+        assert_eq!(left(kept.last().unwrap()), "a list");
+        assert_eq!(left(&other), "a list");
+        drop(lists);
+        assert_eq!(left(&other), "");
+    }
+
+    #[test]
+    fn all_users_together_have_so_many_lists() {
+        let mut lists = Lists::default();
+        let first = made(&mut lists, 0);
+        for uid in 1..=MOST as u32 {
+            made(&mut lists, uid);
+        }
+        assert_eq!((lists.0.len(), left(&first).len()), (MOST, 0));
+    }
+
+    #[test]
+    fn a_client_can_neither_write_its_list_nor_keep_it_from_being_withdrawn() {
+        let mut lists = Lists::default();
+        let file = made(&mut lists, 1);
+        assert!((&file).write_all(b"!").is_err());
+        let seal = FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK);
+        assert_eq!(fcntl(&file, seal), Err(Errno::EPERM));
+    }
+
+    #[test]
+    fn an_old_list_is_withdrawn() {
+        let mut lists = Lists::default();
+        let (old, new) = (made(&mut lists, 1), made(&mut lists, 1));
+        lists.0[0].made -= LIFETIME;
+        lists.withdraw_old();
+        assert_eq!((left(&old), left(&new)), (String::new(), "a list".into()));
+    }
+}
