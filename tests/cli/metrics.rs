@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::common::daemon::{Daemon, Process, TIMEOUT, wait_for};
 use crate::common::*;
@@ -40,10 +40,9 @@ fn ask(mut stream: impl Read + Write, request: &str) -> (String, String) {
 }
 
 fn get(address: &str) -> String {
-    let (head, body) = ask(
-        TcpStream::connect(address).unwrap(),
-        "GET /metrics HTTP/1.1\r\nHost: x",
-    );
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let (head, body) = ask(stream, "GET /metrics HTTP/1.1\r\nHost: x");
     assert!(
         head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text"),
         "{head}"
@@ -145,11 +144,6 @@ fn who_is_slow_or_talks_for_ever_is_dropped() {
         assert!(begin.elapsed() < TIMEOUT, "it listens for ever");
     }
     get(&address);
-    assert!(
-        begin.elapsed() < Duration::from_secs(30),
-        "{:?}",
-        begin.elapsed()
-    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::daemon::{Daemon, Process, check_schema, wait_for};
+use crate::common::daemon::{Daemon, Process, check_schema, first_cpu, wait_for};
 use crate::common::*;
 use serde_json::Value;
 
@@ -409,13 +409,20 @@ fn preempted_holders_are_told() {
         return;
     }
     let worker = prefix().join("libexec/flexguard/fg-bench");
+    let pin = ["taskset", "--cpu-list", &first_cpu()];
+    // It takes the CPU for whole time slices, whatever else there is on the machine.
+    let mut hog = Command::new(pin[0]);
+    hog.args(&pin[1..])
+        .args(["sh", "-c", "while :; do :; done"]);
+    let _hog = Process::start(&mut hog);
     let mut command = flexguard();
     command.env("FLEXGUARD_SOCKET", "/nonexistent/monitor.sock");
     command.args(words(
         "profile --lock flexguard --monitor require --json --",
     ));
     let args = "shm --lock posix --threads 8 --seconds 2 --warmup 0 --section-cycles 300000";
-    let output = command.arg(worker).args(args.split(' ')).output().unwrap();
+    let command = command.args(pin).arg(worker).args(args.split(' '));
+    let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let result = json(&stderr(&output));
     check_schema("profile", std::slice::from_ref(&result));

@@ -96,7 +96,7 @@ impl Daemon {
     /// Eight threads that share one lock, and the CPUs with whatever else runs. Nearly all their time is in sections.
     pub fn worker(&self, lock: &str) -> Process {
         let mut command = Command::new(prefix().join("libexec/flexguard/fg-bench"));
-        let args = "shm --lock posix --threads 8 --seconds 100 --warmup 0 --section-cycles 300000";
+        let args = "shm --lock posix --threads 8 --seconds 3600 --warmup 0 --section-cycles 300000";
         command
             .args(args.split(' '))
             .env(
@@ -107,6 +107,16 @@ impl Daemon {
             .stdout(Stdio::null());
         Process::start(&mut command)
     }
+}
+
+/// One that this process may run on.
+pub fn first_cpu() -> String {
+    let output = Command::new("taskset")
+        .args(["-pc", &std::process::id().to_string()])
+        .output();
+    let said = super::stdout(&output.expect("taskset starts"));
+    let list = said.rsplit(' ').next().unwrap().trim();
+    list.split([',', '-']).next().unwrap().to_owned()
 }
 
 /// Waits until `look` finds something.
