@@ -141,7 +141,7 @@ fn a_shared_monitor_that_is_killed_is_replaced() {
     let (second, _) = place.stay();
     let worker = prefix().join("libexec/flexguard/fg-bench");
     let worker = format!(
-        "FLEXGUARD_RECONNECT=1 exec {} shm --lock posix --threads 2 --seconds 3600 --warmup 0",
+        "FLEXGUARD_RECONNECT=1 exec {} shm --lock posix --threads 2 --seconds 100 --warmup 0",
         worker.display()
     );
     let busy = place.run(&["sh", "-c", &worker]);

@@ -36,7 +36,7 @@ struct List {
 impl Drop for List {
     /// Withdraws it. What fails leaves the memory to the client.
     fn drop(&mut self) {
-        let _ = self.file.set_permissions(Permissions::from_mode(0)); // first: see was_withdrawn
+        let _ = self.file.set_permissions(Permissions::from_mode(0o000)); // first: see was_withdrawn
         let _ = self.file.set_len(0);
     }
 }
