@@ -111,11 +111,12 @@ fn the_advice_is_in_plain_words() {
     }
 }
 
+/// Its holder sleeps, so the other thread waits on every machine.
 #[test]
 fn the_profile_is_among_the_reasons() {
     let worker = prefix().join("libexec/flexguard/fg-bench");
     let script = format!(
-        "exec {} shm --lock posix --threads 2 --seconds 0.2",
+        "exec {} shm --lock posix --threads 2 --seconds 0.2 --hold-sleep-us 1000",
         worker.display()
     );
     let output = advise(&["--rounds", "1"], &script);
