@@ -25,7 +25,7 @@ static inline uint64_t fg_cycles_ordered(void)
 
 /* No load after this one begins before it. A processor guesses that a loop of pauses ends, and loads what comes after
  * it, again and again: a waiter that looks at a lock every few microseconds then takes the line from its owner all the
- * time (docs/results/default-lock.md, "The fence after the pauses"). */
+ * time. `fg-bench shm --lock flexguard --threads 2`, the CPUs far apart: 11,900 operations per ms, without it 3,900. */
 static inline void fg_load_fence(void)
 {
 	__builtin_ia32_lfence();
