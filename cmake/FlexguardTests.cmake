@@ -75,7 +75,12 @@ function(fg_edit result dir file old new)
 	set(${result} true PARENT_SCOPE)
 endfunction()
 
-# A test that fails: what it is to break is no longer there, so it has to be written anew.
-function(fg_stale_defect test file old)
-	fg_test(NAME ${test} PARALLEL LABELS defect COMMAND ${PROJECT_SOURCE_DIR}/tests/defect.sh stale "${file}" "${old}")
+# The same for a test of what it breaks. Where `old` is not there any more, that test fails: it has to be written anew.
+function(fg_seed result test dir file old new)
+	fg_edit(edited ${dir} ${file} "${old}" "${new}")
+	if(NOT edited)
+		fg_test(NAME ${test} PARALLEL LABELS defect
+			COMMAND ${PROJECT_SOURCE_DIR}/tests/defect.sh stale "${file}" "${old}")
+	endif()
+	set(${result} ${edited} PARENT_SCOPE)
 endfunction()

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::common::daemon::{Daemon, Process, TIMEOUT, wait_for};
 use crate::common::*;
@@ -144,6 +144,11 @@ fn who_is_slow_or_talks_for_ever_is_dropped() {
         assert!(begin.elapsed() < TIMEOUT, "it listens for ever");
     }
     get(&address);
+    assert!(
+        begin.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begin.elapsed()
+    );
 }
 
 #[test]

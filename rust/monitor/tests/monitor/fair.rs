@@ -163,11 +163,9 @@ fn of_programs_that_start_at_once_none_is_refused() {
     if !is_root() {
         return; // nobody to become
     }
-    let mut monitor = Helper::start("serve-late", "");
-    let name = monitor.hear();
-    if name == "skipped" {
+    let Some((mut monitor, name)) = Helper::monitor("serve-late") else {
         return;
-    }
+    };
     let mut burst = Helper::start("burst", &name);
     assert_eq!(burst.hear(), "there");
     monitor.go();

@@ -349,6 +349,13 @@ impl Helper {
         helper
     }
 
+    /// In a role that is a monitor in a process of its own, with the name of its socket; None: the test is skipped.
+    pub fn monitor(role: &str) -> Option<(Helper, String)> {
+        let mut monitor = Helper::start(role, "");
+        let name = monitor.hear();
+        (name != "skipped").then_some((monitor, name))
+    }
+
     pub fn pid(&self) -> i32 {
         self.role.as_raw()
     }

@@ -33,10 +33,6 @@ impl BpfFileSystem {
         self.0.path().join("monitor")
     }
 
-    fn name(&self) -> String {
-        format!("@flexguard-test-{}", self.pins().display())
-    }
-
     fn pinned(&self) -> Vec<String> {
         let names = fs::read_dir(self.pins()).unwrap();
         let mut names: Vec<_> = names
@@ -46,13 +42,17 @@ impl BpfFileSystem {
         names
     }
 
-    fn start(&self) -> Monitor {
+    fn try_start(&self) -> Result<Monitor, Error> {
+        let name = format!("@flexguard-test-{}", self.pins().display());
         Monitor::start(Options {
-            socket: SocketName::parse(self.name().as_ref()).unwrap(),
+            socket: SocketName::parse(name.as_ref()).unwrap(),
             keeper: Keeper::Directory(self.pins()),
             ..Options::default()
         })
-        .unwrap()
+    }
+
+    fn start(&self) -> Monitor {
+        self.try_start().unwrap()
     }
 
     /// A monitor that starts, and ends as one that is killed.
@@ -88,24 +88,17 @@ fn a_directory_of_other_users_is_no_place_for_pins() {
     let Some(files) = BpfFileSystem::mount() else {
         return;
     };
-    let start = || {
-        Monitor::start(Options {
-            socket: SocketName::parse(files.name().as_ref()).unwrap(),
-            keeper: Keeper::Directory(files.pins()),
-            ..Options::default()
-        })
-    };
     fs::create_dir(files.pins()).unwrap();
     for (owner, mode) in [(65534, 0o755), (0, 0o775), (0, 0o757)] {
         chown(files.pins(), Some(owner), None).unwrap();
         fs::set_permissions(files.pins(), Permissions::from_mode(mode)).unwrap();
         assert!(
-            matches!(start(), Err(Error::Pin { .. })),
+            matches!(files.try_start(), Err(Error::Pin { .. })),
             "{owner} {mode:o}"
         );
     }
     fs::set_permissions(files.pins(), Permissions::from_mode(0o755)).unwrap();
-    start().unwrap();
+    drop(files.start());
 }
 
 /// A monitor is killed when it has pinned some of its maps, or removed some of its pins.

@@ -157,11 +157,9 @@ fn the_monitor_does_not_grow_with_the_programs_that_come_and_go() {
     if !is_root() {
         return; // no other users to be
     }
-    let mut monitor = Helper::start("serve", "");
-    let name = monitor.hear();
-    if name == "skipped" {
+    let Some((mut monitor, name)) = Helper::monitor("serve") else {
         return;
-    }
+    };
     let mut lives = Helper::start("lives", &name);
     assert_eq!(lives.hear(), "warm");
     let before = size(&mut monitor);
