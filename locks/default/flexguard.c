@@ -94,7 +94,9 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define CLOCKS 16u       /* a parked waiter's clock, a timeout of its sleep: a LONG_WAIT for each parked, at most 16 */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
+#ifndef LONGEST_SLEEP_NS
 #define LONGEST_SLEEP_NS 1000000000u
+#endif
 
 static inline bool is_free(uint32_t word)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The default lock with a longer LONG_WAIT, counted wake-ups and yields; the pages of some monitors; the lock of a
- * test. */
+/* The default lock with a longer LONG_WAIT, endless sleeps, counted wake-ups and yields; the pages of some monitors;
+ * the lock of a test. */
 #ifndef FG_TESTS_COUNTED_LOCK_H
 #define FG_TESTS_COUNTED_LOCK_H
 
@@ -29,6 +29,8 @@ static inline int wake_and_count(uint32_t *word, int n)
 
 /* Long enough for a test to see what a waiter does before a LONG_WAIT has passed. */
 #define FGI_LONG_WAIT_NS 20000000u
+/* Longer than any test: a waiter without a clock that is not woken hangs, and one that sleeps goes on sleeping. */
+#define LONGEST_SLEEP_NS 1000000000000u
 #define fgi_futex_wake wake_and_count
 #define sched_yield yield_and_count
 #include "tests/unit/crowd.h"

@@ -215,7 +215,8 @@ static bool may_be_real_time(void)
 	return pthread_setschedparam(pthread_self(), SCHED_OTHER, &usual) == 0;
 }
 
-/* By priority, whatever the order in which they came. Each sleeps without a clock: it has slept with one before. */
+/* By priority, whatever the order in which they came. Each sleeps without a clock, the first one after a sleep with
+ * one. */
 static void test_real_time(void)
 {
 	const struct fg_shared *const pages[] = {NULL, &quiet};
@@ -227,9 +228,10 @@ static void test_real_time(void)
 		start_parked(0, 0, 1);
 		start_parked(1, 1, 2);
 		start_parked(2, 5, 3);
-		for (int k = 0; k < 3; k++)
-			while (fg_load_relaxed(waiters[k].parks) < 2 || state_of(waiters[k].tid) != 'S')
-				sched_yield();
+		while (fg_load_relaxed(waiters[0].parks) < 2 || state_of(waiters[0].tid) != 'S')
+			sched_yield();
+		fgi_nap(4 * FGI_LONG_WAIT_NS); /* longer than a clock */
+		CHECK(*waiters[1].parks == 1 && *waiters[2].parks == 1, "they had a clock");
 		CHECK(fgi_needy(lock.waiters) == 3 && (lock.word & NEEDY), "not needy: %#x", lock.waiters);
 		fgi_unlock(&lock);
 		for (int k = 0; k < 3; k++)
@@ -442,11 +444,13 @@ static void test_handler_waits_for_the_same(void)
 
 /* ---- waiters that give up --------------------------------------------------------------------------------------- */
 
+static uint32_t given_up; /* how many have */
+
 static void *gives_up(void *clock_)
 {
 	clockid_t clock = (clockid_t)(intptr_t)clock_;
-	struct timespec until = from_now(clock, GIVES_UP_US);
 	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), took_us;
+	struct timespec until = from_now(clock, GIVES_UP_US);
 
 	errno = 4711;
 	CHECK(fgi_timedlock(&lock, clock, &until) == ETIMEDOUT, "it got a lock that is held");
@@ -455,6 +459,7 @@ static void *gives_up(void *clock_)
 	took_us = (fgi_now_ns(CLOCK_MONOTONIC) - began) / 1000;
 	if (clock == CLOCK_MONOTONIC)
 		CHECK(took_us >= GIVES_UP_US, "it gave up after %lu us", (unsigned long)took_us);
+	fg_fetch_add_relaxed(&given_up, 1);
 	return NULL;
 }
 
@@ -463,24 +468,36 @@ static pthread_t start_giver(clockid_t clock)
 	return check_thread(gives_up, (void *)(intptr_t)clock);
 }
 
-/* Nothing is left of the demand, nor of the count. */
+/* Nothing is left of the demand, nor of the count. Returns whether the waiter was seen to demand the lock: beside
+ * others it may have had no CPU until its deadline. */
+static bool head_gives_up(const struct fg_shared *page, clockid_t clock)
+{
+	uint32_t before = given_up;
+	bool demanded = false;
+	pthread_t thread;
+
+	begin(page);
+	fgi_lock(&lock);
+	thread = start_giver(clock);
+	while (!demanded && fg_load_acquire(&given_up) == before) {
+		demanded = fg_load_relaxed(&lock.word) & DEMAND;
+		sched_yield();
+	}
+	check_join(thread);
+	CHECK(!(lock.word & DEMAND), "no waiter is left that demands it: %#x", lock.word);
+	CHECK(parked(&lock) == 0 && !fgi_watchers(lock.waiters), "waiters %#x", lock.waiters);
+	fgi_unlock(&lock);
+	finish();
+	return demanded;
+}
+
 static void test_head_gives_up(void)
 {
 	const struct fg_shared *const pages[] = {NULL, &quiet, &preempted};
 
-	for (int i = 0; i < 6; i++) {
-		pthread_t thread;
-
-		begin(pages[i % 3]);
-		fgi_lock(&lock);
-		thread = start_giver(i / 3 ? CLOCK_REALTIME : CLOCK_MONOTONIC);
-		await_bits(&lock.word, DEMAND);
-		check_join(thread);
-		CHECK(!(lock.word & DEMAND), "no waiter is left that demands it: %#x", lock.word);
-		CHECK(parked(&lock) == 0 && !fgi_watchers(lock.waiters), "waiters %#x", lock.waiters);
-		fgi_unlock(&lock);
-		finish();
-	}
+	for (int i = 0; i < 6; i++)
+		while (!head_gives_up(pages[i % 3], i / 3 ? CLOCK_REALTIME : CLOCK_MONOTONIC))
+			continue;
 }
 
 static void test_parked_give_up(void)
