@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHECK(condition, ...)                                                                                          \
@@ -62,6 +63,22 @@ static inline void *check_join(pthread_t thread)
 
 	CHECK(pthread_join(thread, &result) == 0);
 	return result;
+}
+
+/* For a loop whose rounds wait for threads: for (int i = 0; check_goes_on(i, n); i++). On a busy machine a round takes as
+ * long as its threads wait for a CPU, and that is not what the watchdog is to find. So no round begins after
+ * ROUNDS_SECONDS. Loops of one thread are not nested. */
+#define ROUNDS_SECONDS 8
+
+static inline int check_goes_on(int i, int n)
+{
+	static __thread time_t end;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (i == 0)
+		end = now.tv_sec + ROUNDS_SECONDS;
+	return i < n && now.tv_sec < end;
 }
 
 /* The next of a sequence that looks random; its seed must not be 0. */

@@ -8,7 +8,8 @@
  *   FUNCTION argument...             calls it, whatever it returns
  *   FUNCTION argument... = A|B       and it returns A or B: a number, a name of errno.h, or another of `names` below
  *   b> FUNCTION argument... = A      the same in the thread b (or c, d); without a prefix the main thread calls
- *   b> FUNCTION argument... blocks   it has not returned when it sleeps, or has been busy for some milliseconds
+ *   b> FUNCTION argument... blocks   it has not returned when it sleeps. Where waiters may just spin, at a mutex or a
+ *                                    spinlock, it may also have been busy for some milliseconds
  *   b> ends = A                      the call that blocked returns A
  *   b> cancel                        asks the thread b to end; `b> ends = CANCELED` waits until it has
  *   value = A                        what was last stored through the argument &v
@@ -346,13 +347,14 @@ static int64_t busy_ns(pthread_t thread)
 }
 
 /* Until the thread sleeps in its call, twice in a row, or has waited there busily. Whether it gets a CPU at once, on a
- * machine with other work, is not its own doing. */
-static void await_blocked(struct worker *w)
+ * machine with other work, is not its own doing. It may have been busy before it came to the call: so only where a
+ * waiter that is not there yet changes nothing. */
+static void await_blocked(struct worker *w, bool may_spin)
 {
 	const struct timespec moment = {0, BLOCKS_NS / 8};
 	const int64_t before = busy_ns(w->thread);
 
-	for (int asleep = 0; asleep < 2 && busy_ns(w->thread) - before < BLOCKS_NS;) {
+	for (int asleep = 0; asleep < 2 && !(may_spin && busy_ns(w->thread) - before >= BLOCKS_NS);) {
 		pid_t tid = __atomic_load_n(&w->inside, __ATOMIC_ACQUIRE);
 
 		if (__atomic_load_n(&w->step, __ATOMIC_ACQUIRE) % 2 == 0)
@@ -444,7 +446,9 @@ static void execute(char *text)
 	} else {
 		begin(w, &call);
 		if (blocks) {
-			await_blocked(w);
+			await_blocked(w, strncmp(words[0], "pthread_mutex_", 14) == 0 ||
+						 strncmp(words[0], "mtx_", 4) == 0 ||
+						 strcmp(words[0], "pthread_spin_lock") == 0);
 			CHECK(__atomic_load_n(&w->step, __ATOMIC_ACQUIRE) % 2 == 1, "%s: it returned %ld", statement,
 			      w->call.result);
 			return;

@@ -163,7 +163,7 @@ int main(void)
 		ok(pthread_cond_destroy(&clocks[i]));
 	}
 	/* At least so many rounds, and until both ends of the race were seen: on a busy machine all are late first. */
-	for (int i = 0; i < rounds(400) || !timed_out || !met; i++) {
+	for (int i = 0; goes_on(i, 400) || !timed_out || !met; i++) {
 		int late = race(i, at_most(2 * EACH) / 2);
 
 		timed_out += late;

@@ -47,20 +47,10 @@ static inline int rounds(int n)
 	return divisor ? n / atoi(divisor) + 1 : n;
 }
 
-/* The same for a loop whose rounds wait for threads: for (int i = 0; goes_on(i, n); i++). On a busy machine a round
- * takes as long as its threads wait for a CPU, and that is not what the watchdog is to find. So no round begins after
- * ROUNDS_SECONDS. Loops of one thread are not nested. */
-#define ROUNDS_SECONDS 8
-
+/* The same for a loop whose rounds wait for threads: for (int i = 0; goes_on(i, n); i++). */
 static inline bool goes_on(int i, int n)
 {
-	static __thread time_t end;
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (i == 0)
-		end = now.tv_sec + ROUNDS_SECONDS;
-	return i < rounds(n) && now.tv_sec < end;
+	return check_goes_on(i, rounds(n));
 }
 
 /* For locks that pass on a slice of time, not the lock: each short thread costs them a slice. */

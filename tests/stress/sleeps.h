@@ -11,7 +11,7 @@
  *             nothing is lost yet
  *
  * A lock that bounds its sleeps hides a lost wake-up behind its clock. So a clock that ends a sleep while all others
- * are asleep ends a stall; it lasted from when the last of them fell asleep. sleeps_longest_stall_ns() is the longest.
+ * are asleep ends a stall; it lasted from when the last of them fell asleep, or left. `longest_ns` is the longest.
  * A lock without such a clock hangs: sleeps_stuck() tells. */
 #ifndef FG_TESTS_SLEEPS_H
 #define FG_TESTS_SLEEPS_H
@@ -29,15 +29,23 @@ static struct {
 	int at_work, asleep, timed;
 	int waking;          /* threads that are in a wake-up and have not counted its effect */
 	uint64_t events;     /* changes of the above */
-	uint64_t stalled_ns; /* since when all have been asleep; 0: they are not */
+	uint64_t settled_ns; /* when a thread last fell asleep or left */
 	uint64_t longest_ns;
 	uint64_t sleeps, wakes, clock_ends;
 } sleeps;
 
-static void sleeps_changed(uint64_t stalled_ns)
+static void sleeps_changed(void)
 {
-	__atomic_store_n(&sleeps.stalled_ns, stalled_ns, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&sleeps.events, 1, __ATOMIC_SEQ_CST);
+}
+
+static void sleeps_raise(uint64_t *most, uint64_t ns)
+{
+	uint64_t found = __atomic_load_n(most, __ATOMIC_SEQ_CST);
+
+	while (ns > found &&
+	       !__atomic_compare_exchange_n(most, &found, ns, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
 }
 
 static bool sleeps_all(int asleep)
@@ -50,16 +58,15 @@ static bool sleeps_all(int asleep)
 static inline void sleeps_begin_work(int threads)
 {
 	__atomic_add_fetch(&sleeps.at_work, threads, __ATOMIC_SEQ_CST);
-	sleeps_changed(0);
+	sleeps_changed();
 }
 
 /* The caller has left the lock. If all others sleep, they are stalled from now on. */
 static inline void sleeps_end_work(void)
 {
-	int left = __atomic_sub_fetch(&sleeps.at_work, 1, __ATOMIC_SEQ_CST);
-	int asleep = __atomic_load_n(&sleeps.asleep, __ATOMIC_SEQ_CST);
-
-	sleeps_changed(left > 0 && sleeps_all(asleep) ? fgi_now_ns(CLOCK_MONOTONIC) : 0);
+	sleeps_raise(&sleeps.settled_ns, fgi_now_ns(CLOCK_MONOTONIC));
+	__atomic_sub_fetch(&sleeps.at_work, 1, __ATOMIC_SEQ_CST);
+	sleeps_changed();
 }
 
 /* For a supervisor that looks now and then: have all threads slept since the look before? */
@@ -72,29 +79,24 @@ static inline bool sleeps_stuck(uint64_t *events)
 	       sleeps_all(__atomic_load_n(&sleeps.asleep, __ATOMIC_SEQ_CST));
 }
 
-/* A clock has ended a sleep that was to last until `until_ns`. */
+/* A clock has ended the caller's sleep, which was to last until `until_ns`. The caller still counts as asleep. The time
+ * of a stall is never more than that of the caller's own sleep, whoever has no CPU in between. */
 static void sleeps_ended_by_clock(uint64_t until_ns)
 {
-	uint64_t since = __atomic_load_n(&sleeps.stalled_ns, __ATOMIC_SEQ_CST), longest;
+	uint64_t since = __atomic_load_n(&sleeps.settled_ns, __ATOMIC_SEQ_CST);
 
 	__atomic_add_fetch(&sleeps.clock_ends, 1, __ATOMIC_RELAXED);
-	if (since == 0 || since >= until_ns)
-		return;
-	longest = __atomic_load_n(&sleeps.longest_ns, __ATOMIC_SEQ_CST);
-	while (until_ns - since > longest &&
-	       !__atomic_compare_exchange_n(&sleeps.longest_ns, &longest, until_ns - since, false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_SEQ_CST))
-		;
+	if (sleeps_all(__atomic_load_n(&sleeps.asleep, __ATOMIC_SEQ_CST)) && until_ns > since)
+		sleeps_raise(&sleeps.longest_ns, until_ns - since);
 }
 
 static void sleeps_fall_asleep(bool timed)
 {
-	int asleep;
-
+	sleeps_raise(&sleeps.settled_ns, fgi_now_ns(CLOCK_MONOTONIC));
 	__atomic_add_fetch(&sleeps.timed, timed, __ATOMIC_SEQ_CST);
-	asleep = __atomic_add_fetch(&sleeps.asleep, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&sleeps.asleep, 1, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&sleeps.sleeps, 1, __ATOMIC_RELAXED);
-	sleeps_changed(sleeps_all(asleep) ? fgi_now_ns(CLOCK_MONOTONIC) : 0);
+	sleeps_changed();
 }
 
 /* `result`: what ended the sleep. A waker has counted out the thread that it woke. */
@@ -103,7 +105,7 @@ static void sleeps_awake(bool timed, int result)
 	if (result != 0)
 		__atomic_sub_fetch(&sleeps.asleep, 1, __ATOMIC_SEQ_CST);
 	__atomic_sub_fetch(&sleeps.timed, timed, __ATOMIC_SEQ_CST);
-	sleeps_changed(0);
+	sleeps_changed();
 }
 
 int __real_fgi_futex_wait_as(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs,
@@ -152,7 +154,7 @@ int __wrap_fgi_futex_wake_as(uint32_t *word, int n, uint32_t as)
 	__atomic_sub_fetch(&sleeps.asleep, woken, __ATOMIC_SEQ_CST);
 	__atomic_sub_fetch(&sleeps.waking, 1, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&sleeps.wakes, (uint64_t)woken, __ATOMIC_RELAXED);
-	sleeps_changed(0);
+	sleeps_changed();
 	return woken;
 }
 

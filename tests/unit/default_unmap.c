@@ -64,28 +64,29 @@ static void test_at_the_release(void)
 }
 
 /* The same for real: the next owner unmaps the lock. */
-static struct fg_lock *given;
+static struct fg_lock *given; /* NULL: there is no other round */
 static uint32_t rounds_given, rounds_taken;
 
 static void *successor(void *unused)
 {
-	(void)unused;
-	for (uint32_t i = 1; i <= ROUNDS; i++) {
+	for (uint32_t i = 1;; i++) {
 		while (fg_load_acquire(&rounds_given) != i)
 			sched_yield();
+		if (!given)
+			return unused;
 		fgi_lock(given);
 		fgi_unlock(given);
 		munmap(given, 4096);
 		fg_store_release(&rounds_taken, i);
 	}
-	return NULL;
 }
 
 static void test_successor(void)
 {
 	pthread_t thread = check_thread(successor, NULL);
+	uint32_t i;
 
-	for (uint32_t i = 1; i <= ROUNDS; i++) {
+	for (i = 1; check_goes_on((int)i - 1, ROUNDS); i++) {
 		struct fg_lock *l = fresh();
 
 		fgi_lock(l);
@@ -106,6 +107,8 @@ static void test_successor(void)
 		while (fg_load_acquire(&rounds_taken) != i)
 			sched_yield();
 	}
+	given = NULL;
+	fg_store_release(&rounds_given, i);
 	check_join(thread);
 }
 

@@ -11,7 +11,7 @@
 #include "tests/check.h"
 #include "tests/unit/forbid.h"
 
-#define ROUNDS 50000u
+#define ROUNDS 50000
 
 /* Two threads each say that they are there and look for the other (Dekker). With a compiler barrier on one side and the
  * expedited fence on the other, at least one of them sees the other. Without the fence both miss. */
@@ -21,6 +21,7 @@ static struct {
 	uint32_t saw_seldom __attribute__((aligned(64)));
 	uint32_t round __attribute__((aligned(64)));
 	uint32_t answered __attribute__((aligned(64)));
+	bool last;
 } dekker;
 
 /* Busy, so that both run when it happens; but on a machine with one CPU the other must have its turn. */
@@ -33,24 +34,27 @@ static void await(const uint32_t *word, uint32_t value)
 
 static void *often(void *unused)
 {
-	(void)unused;
-	for (uint32_t round = 1; round <= ROUNDS; round++) {
+	bool last = false;
+
+	for (uint32_t round = 1; !last; round++) {
 		await(&dekker.round, round);
+		last = dekker.last;
 		fg_store_relaxed(&dekker.often, round);
 		fg_compiler_barrier();
 		fg_store_relaxed(&dekker.saw_seldom, fg_load_relaxed(&dekker.seldom) == round);
 		fg_store_release(&dekker.answered, round);
 	}
-	return NULL;
+	return unused;
 }
 
 static void test_fence(void)
 {
 	pthread_t thread = check_thread(often, NULL);
 
-	for (uint32_t round = 1; round <= ROUNDS; round++) {
+	for (uint32_t round = 1; !dekker.last; round++) {
 		bool saw_often;
 
+		dekker.last = !check_goes_on((int)round - 1, ROUNDS);
 		fg_store_release(&dekker.round, round);
 		fg_store_relaxed(&dekker.seldom, round);
 		CHECK(fgi_membarrier(), "this kernel has no membarrier");

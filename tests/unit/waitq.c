@@ -10,10 +10,13 @@
 #define ROUNDS 300000
 
 static struct fgi_waitq q;
+static bool last; /* this round is; set before the waiter joins */
 
 static void *grant(void *unused)
 {
-	for (int i = 0; i < ROUNDS; i++) {
+	bool over = false;
+
+	for (int i = 0; !over; i++) {
 		struct fgi_waiter *w;
 
 		for (int looks = 0; fgi_waitq_idle(&q); looks++)
@@ -23,6 +26,7 @@ static void *grant(void *unused)
 			;
 		w = fgi_waitq_take_first(&q);
 		CHECK(w != NULL);
+		over = last;
 		fgi_waiters_grant(w);
 	}
 	return unused;
@@ -41,7 +45,8 @@ int main(void)
 	CHECK(fgi_waiter_sleep(&w, CLOCK_MONOTONIC, NULL)); /* at once */
 	CHECK_IS(fgi_waitq_leave(&w), FGI_SIGNALLED);
 	granter = check_thread(grant, NULL);
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; !last; i++) {
+		last = !check_goes_on(i, ROUNDS);
 		fgi_waitq_join(&q, &w);
 		while (!fgi_waiter_granted(&w))
 			fgi_waiter_sleep(&w, CLOCK_MONOTONIC, NULL);
