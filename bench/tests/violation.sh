@@ -17,7 +17,11 @@ pool | broadcast) options=(--think-us 0 --section-us 20000) ;;
 esac
 lock=broken
 [ $# = 3 ] && lock=posix && export LD_PRELOAD=$3
-out=$(timeout 60 "$1" "$2" --lock $lock --threads 4 --warmup 0 --seconds 0.1 "${options[@]}")
-status=$?
-echo "$out"
+# Until two of the threads have had a CPU in a section: in a tenth of a second the machine may have given none.
+for seconds in 0.1 1 10; do
+	out=$(timeout 60 "$1" "$2" --lock $lock --threads 4 --warmup 0 --seconds $seconds "${options[@]}")
+	status=$?
+	echo "$out"
+	[ $status = 0 ] || break
+done
 [ $status = 3 ] && [[ $out == *'"checksum_ok":false'* ]]

@@ -308,7 +308,7 @@ static void *run(void *arg)
 		while (n >= weights[what])
 			n -= weights[what++];
 		operate(t, what);
-		t->done[what]++;
+		__atomic_store_n(&t->done[what], t->done[what] + 1, __ATOMIC_RELAXED);
 		took = now_ns() - began;
 		if (before || __atomic_load_n(&idlers, __ATOMIC_SEQ_CST) || what >= CANCEL)
 			continue;
@@ -335,6 +335,24 @@ static void init(void)
 	ok(sigaction(SIGUSR1, &act, NULL));
 }
 
+static long done_of(enum what what)
+{
+	long done = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		done += __atomic_load_n(&threads[i].done[what], __ATOMIC_RELAXED);
+	return done;
+}
+
+/* On a busy machine what is drawn seldom may not have been in the time. */
+static bool all_have_happened(void)
+{
+	for (enum what what = 0; what < KINDS; what++)
+		if (!done_of(what))
+			return false;
+	return __atomic_load_n(&interrupts, __ATOMIC_RELAXED) > 0;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int seconds = argc > 1 ? (unsigned int)atoi(argv[1]) : 2;
@@ -354,6 +372,8 @@ int main(int argc, char **argv)
 		threads[i].id = check_thread(run, &threads[i]);
 	while (nanosleep(&left, &left) < 0)
 		CHECK_IS(errno, EINTR);
+	while (!all_have_happened())
+		usleep(1000);
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	for (int i = 0; i < THREADS; i++)
 		check_join(threads[i].id);
@@ -364,15 +384,8 @@ int main(int argc, char **argv)
 		CHECK(guarded[i].a > 0);
 		ok(pthread_mutex_destroy(&guarded[i].mutex));
 	}
-	for (int what = 0; what < KINDS; what++) {
-		long done = 0;
-
-		for (int i = 0; i < THREADS; i++)
-			done += threads[i].done[what];
-		printf("%s: %ld\n", names[what], done);
-		CHECK(done > 0, "%s never happened", names[what]);
-	}
-	CHECK(interrupts > 0);
+	for (enum what what = 0; what < KINDS; what++)
+		printf("%s: %ld\n", names[what], done_of(what));
 	for (int i = 0; i < THREADS; i++)
 		longest = threads[i].longest_ns > longest ? threads[i].longest_ns : longest;
 	printf("longest-operation-ms: %ld\n", longest / 1000000);

@@ -28,13 +28,16 @@ until monitor_status && grep -q '^registered-processes: [1-9]' "$scratch/status"
 	kill -0 "$worker" 2> "$scratch/ignored" || break
 done
 served=0 killed=0
+grep -q '^registered-processes: [1-9]' "$scratch/status" && served=1
 while kill -0 "$worker" 2> "$scratch/ignored"; do
 	random=$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')
 	# A program whose monitor was killed registers again after a second.
 	[ -z "$monitor" ] || [ "$killed" = 0 ] || random=$((random + 100))
 	sleep "$((random * 12 / 1000)).$(printf %03d $((random * 12 % 1000)))"
 	[ -n "$monitor" ] || { start_monitor && continue; }
-	monitor_status && grep -q '^registered-processes: [1-9]' "$scratch/status" && served=$((served + 1))
+	if [ "$killed" -gt 0 ]; then # the first has been counted
+		monitor_status && grep -q '^registered-processes: [1-9]' "$scratch/status" && served=$((served + 1))
+	fi
 	kill_monitor
 	killed=$((killed + 1))
 done
