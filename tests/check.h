@@ -65,8 +65,8 @@ static inline void *check_join(pthread_t thread)
 	return result;
 }
 
-/* For a loop whose rounds wait for threads: for (int i = 0; check_goes_on(i, n); i++). On a busy machine a round takes as
- * long as its threads wait for a CPU, and that is not what the watchdog is to find. So no round begins after
+/* For a loop whose rounds wait for threads: for (int i = 0; check_goes_on(i, n); i++). On a busy machine a round takes
+ * as long as its threads wait for a CPU, and that is not what the watchdog is to find. So no round begins after
  * ROUNDS_SECONDS. Loops of one thread are not nested. */
 #define ROUNDS_SECONDS 8
 

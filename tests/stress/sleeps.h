@@ -43,8 +43,7 @@ static void sleeps_raise(uint64_t *most, uint64_t ns)
 {
 	uint64_t found = __atomic_load_n(most, __ATOMIC_SEQ_CST);
 
-	while (ns > found &&
-	       !__atomic_compare_exchange_n(most, &found, ns, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (ns > found && !__atomic_compare_exchange_n(most, &found, ns, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 }
 

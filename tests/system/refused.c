@@ -132,8 +132,8 @@ static pid_t start_client(void)
 	return child;
 }
 
-/* Answers the next client, which does not wait for more; with a page if `page` is one. On a busy machine it may have tired
- * of waiting, and says so: then the scene is played again. */
+/* Answers the next client, which does not wait for more; with a page if `page` is one. On a busy machine it may have
+ * tired of waiting, and says so: then the scene is played again. */
 static void answer(int listener, const struct fg_reply *reply, size_t size, int page)
 {
 	union {

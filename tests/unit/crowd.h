@@ -6,6 +6,7 @@
 #include FGI_LOCK_FILE
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 
 #include "tests/check.h"
@@ -13,9 +14,11 @@
 
 #define CROWD 4
 #define CROWD_ROUNDS 3000
+#define CROWD_NS 500000000ull /* after so long no round begins: on a busy machine each costs slices of others */
 
 struct crowd {
 	struct fg_lock *lock;
+	uint64_t until_ns;
 	uint64_t begun, ended; /* protected by it */
 };
 
@@ -45,12 +48,12 @@ static inline void *crowd_member(void *argument)
 	struct crowd *crowd = argument;
 	uint64_t entered = 0;
 
-	for (int round = 0; round < CROWD_ROUNDS; round++) {
+	for (int round = 0; round < CROWD_ROUNDS && fgi_now_ns(CLOCK_MONOTONIC) < crowd->until_ns; round++) {
 		if (!crowd_enter(crowd->lock, round))
 			continue;
 		CHECK(crowd->begun == crowd->ended, "two threads are in");
 		crowd->begun++;
-		if (round % 128 == 3) /* beside a busy CPU each costs a slice of others */
+		if (round % 128 == 3)
 			sched_yield();
 		crowd->ended++;
 		fgi_unlock(crowd->lock);
@@ -63,7 +66,7 @@ static inline void *crowd_member(void *argument)
 /* No thread is in a call on the lock, or owns it. A thread that is left behind is a hang: the watchdog's. */
 static inline void check_lock_works(struct fg_lock *l)
 {
-	struct crowd crowd = {.lock = l};
+	struct crowd crowd = {.lock = l, .until_ns = fgi_now_ns(CLOCK_MONOTONIC) + CROWD_NS};
 	pthread_t thread[CROWD];
 	uint64_t entered = 0;
 
@@ -94,6 +97,22 @@ static inline void await_parked(const struct fg_lock *l, uint32_t number)
 {
 	while (parked(l) != number)
 		sched_yield();
+}
+
+/* Of a thread: 'R', 'S'… */
+static inline char state_of(uint32_t tid)
+{
+	char name[64], text[256] = "";
+	ssize_t length;
+	int file;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%u/stat", tid);
+	file = open(name, O_RDONLY | O_CLOEXEC);
+	CHECK(file >= 0, "%s: %m", name);
+	length = read(file, text, sizeof(text) - 1);
+	close(file);
+	CHECK(length > 0 && strrchr(text, ')'));
+	return strrchr(text, ')')[2];
 }
 
 #endif

@@ -2,7 +2,6 @@
 /* The default lock where it is unusual: flags that no waiter stands behind, each way to wait, waiters that give up or
  * are stopped in it, a lease that begins, an unlock by another thread. With argument `blind` where there is no
  * membarrier. */
-#include <fcntl.h>
 #include <signal.h>
 
 #include "tests/unit/counted_lock.h"
@@ -116,21 +115,6 @@ static void *waits(void *argument)
 	return NULL;
 }
 
-static char state_of(uint32_t tid)
-{
-	char name[64], text[256] = "";
-	ssize_t length;
-	int file;
-
-	snprintf(name, sizeof(name), "/proc/self/task/%u/stat", tid);
-	file = open(name, O_RDONLY | O_CLOEXEC);
-	CHECK(file >= 0, "%s: %m", name);
-	length = read(file, text, sizeof(text) - 1);
-	close(file);
-	CHECK(length > 0 && strrchr(text, ')'));
-	return strrchr(text, ')')[2];
-}
-
 static void start(int i, int fifo)
 {
 	waiters[i] = (struct waiter){.fifo = fifo};
@@ -216,7 +200,7 @@ static bool may_be_real_time(void)
 }
 
 /* By priority, whatever the order in which they came. Each sleeps without a clock, the first one after a sleep with
- * one. What it does to the word then may send another, which is about to fall asleep, round once more. */
+ * one: that may change the word for another that is about to fall asleep, which then parks once more. */
 static void test_real_time(void)
 {
 	const struct fg_shared *const pages[] = {NULL, &quiet};
@@ -229,15 +213,13 @@ static void test_real_time(void)
 		start_parked(0, 0, 1);
 		start_parked(1, 1, 2);
 		start_parked(2, 5, 3);
-		while (fg_load_relaxed(waiters[0].parks) < 2 || state_of(waiters[0].tid) != 'S')
-			sched_yield();
-		for (int k = 1; k < 3; k++) {
-			while (state_of(waiters[k].tid) != 'S')
+		for (int k = 0; k < 3; k++) {
+			while ((!k && fg_load_relaxed(waiters[0].parks) < 2) || state_of(waiters[k].tid) != 'S')
 				sched_yield();
 			parks[k] = fg_load_relaxed(waiters[k].parks);
 		}
 		fgi_nap(4 * FGI_LONG_WAIT_NS); /* longer than a clock */
-		for (int k = 1; k < 3; k++)
+		for (int k = 0; k < 3; k++)
 			CHECK(fg_load_relaxed(waiters[k].parks) == parks[k], "waiter %d had a clock", k);
 		CHECK(fgi_needy(lock.waiters) == 3 && (lock.word & NEEDY), "not needy: %#x", lock.waiters);
 		fgi_unlock(&lock);
