@@ -55,7 +55,7 @@ static void begin(struct waiter *w)
 	w->thread = check_thread(wait_for_it, w);
 }
 
-/* Its deadline has passed; it sees that when it wakes. */
+/* Its deadline has passed; it sees that when it wakes, perhaps by its own clock. */
 static void is_late(struct waiter *w)
 {
 	__atomic_store_n(&w->deadline.tv_sec, 0, __ATOMIC_RELAXED);
@@ -118,17 +118,24 @@ static struct fgi_parked_list *lock_when_parked(struct waiter *w)
 	return NULL;
 }
 
-/* Takes it out, as a release does that wakes it; the word is `word` then. Returns the word at the end of its call. */
+/* With the list locked. Takes it out, as a release does that wakes it; the word is `word` then. Returns the word at the
+ * end of its call. */
+static uint32_t take_out(struct waiter *w, struct fgi_parked_list *list, uint32_t word)
+{
+	fgi_parked_remove(list, w->node);
+	__atomic_store_n(&l.word, word, __ATOMIC_RELAXED);
+	fgi_parked_unlock(list);
+	fgi_parked_tell(w->node, FGI_PARKED_RETRY);
+	check_join(w->thread);
+	return w->word;
+}
+
 static uint32_t wake(struct waiter *w, uint32_t word)
 {
 	struct fgi_parked_list *list = lock_when_parked(w);
 
-	if (list) {
-		fgi_parked_remove(list, w->node);
-		__atomic_store_n(&l.word, word, __ATOMIC_RELAXED);
-		fgi_parked_unlock(list);
-		fgi_parked_tell(w->node, FGI_PARKED_RETRY);
-	}
+	if (list)
+		return take_out(w, list, word);
 	check_join(w->thread);
 	return w->word;
 }
@@ -297,11 +304,12 @@ static void is_in_no_list(void)
 static uint32_t woken_late(bool writer, uint32_t word, int result)
 {
 	struct waiter w = {.writer = writer, .deadline = NEVER};
+	struct fgi_parked_list *list;
 
 	begin(&w);
-	fgi_parked_unlock(lock_when_parked(&w));
+	list = lock_when_parked(&w);
 	is_late(&w);
-	word = wake(&w, word);
+	word = take_out(&w, list, word);
 	CHECK_IS(w.result, result);
 	return word;
 }
@@ -402,7 +410,8 @@ static void keeps_readers_out_for_ever(void)
 	play(&played[0], false, false);
 	begin(&w);
 	stays_so(&w, true, READ(1) | P | R);
-	CHECK_IS(w.node->state, FGI_PARKED_ASLEEP);
+	while (fgi_parked_state(w.node) != FGI_PARKED_ASLEEP)
+		sched_yield();
 	remove_played(&played[0]);
 	wake(&w, 0);
 	CHECK(w.parks < 4, "%ld", w.parks);

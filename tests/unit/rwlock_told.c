@@ -5,29 +5,28 @@
 #include <time.h>
 
 #include "runtime/clock.h"
+#include "runtime/futex.h"
 #include "sync/parked.h"
 #include "sync/rwlock.h"
 #include "tests/check.h"
 
-#define DEADLINE_MS 500 /* longer than the 20 ms after which it acts by itself */
-#define UNTOLD_MS 600
-#define MOST 200 /* parks and yields, in all: it sleeps for 10 ms at a time */
+#define UNTOLD_MS 100 /* longer than the 20 ms after which it acts by itself */
+#define SLEEP_NS 10000000u
+#define FEW 20 /* parks and yields, but for one a SLEEP_NS */
 
 static struct fgi_rwlock l;
+static struct timespec deadline;
 
-static struct timespec in_ms(uint64_t ms)
+static void *read_it(void *timed)
 {
-	return fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + ms * 1000000);
-}
-
-static void *read_it(void *deadline)
-{
-	int result = fgi_rwlock_read(&l, CLOCK_MONOTONIC, deadline);
+	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), sleeps;
+	int result = fgi_rwlock_read(&l, CLOCK_MONOTONIC, timed ? &deadline : NULL);
 	uint64_t awake = fg_thread.parks + fg_thread.spins;
 
 	if (!result)
 		fgi_rwlock_unlock(&l);
-	CHECK(awake < MOST, "%d parks and yields", (int)awake);
+	sleeps = (fgi_now_ns(CLOCK_MONOTONIC) - began) / SLEEP_NS;
+	CHECK(awake < sleeps + FEW, "%d parks and yields", (int)awake);
 	return (void *)(long)result;
 }
 
@@ -49,14 +48,15 @@ static struct fgi_parked *take_out(void)
 
 static void told_late(bool timed)
 {
-	struct timespec deadline = in_ms(DEADLINE_MS), untold = in_ms(UNTOLD_MS);
 	struct fgi_parked *p;
 	pthread_t reader;
 
+	deadline = (struct timespec){INT32_MAX, 0};
 	CHECK(fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL) == 0, "the lock was free");
-	reader = check_thread(read_it, timed ? &deadline : NULL);
+	reader = check_thread(read_it, timed ? &l : NULL);
 	p = take_out();
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &untold, NULL);
+	__atomic_store_n(&deadline.tv_sec, 0, __ATOMIC_RELAXED);
+	fgi_nap(UNTOLD_MS * 1000000u);
 	fgi_rwlock_unlock(&l);
 	fgi_parked_tell(p, FGI_PARKED_RETRY);
 	CHECK_IS(check_join(reader), 0);
