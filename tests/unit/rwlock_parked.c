@@ -174,6 +174,7 @@ static const struct {
 	{true, false, NONE, READ(1) | P | R | K, READ(1) | P},
 	{true, true, NONE, READ(1) | P | R | K, READ(1) | P | R},
 	{true, true, NONE, OTHER | P | R | K, OTHER | P | R},
+	{false, true, NONE, OTHER | P | K, OTHER | P},
 	{false, true, NONE, P | R | K, P | R | K}, /* the writer that was woken comes in a moment */
 	{false, false, RESERVED_WRITER, READ(1) | P | R | K, READ(1) | P | R | K},
 	{false, false, RESERVED_WRITER, READ(1) | E | P | R, READ(1) | E | P | R},
@@ -501,6 +502,7 @@ static void finds_it_free(bool writer)
 int main(void)
 {
 	check_watchdog(60);
+	fgi_forks = 2; /* as in the child of a fork */
 	for (size_t i = 0; i < sizeof(parks) / sizeof(*parks); i++)
 		parks_so(i);
 	parks_where();
