@@ -102,15 +102,14 @@ static bool paces(const struct census *c, bool writer)
 	return writer ? c->writer_due : c->reader_due;
 }
 
-/* The word after a release: handed over (*state is FGI_PARKED_OWNER), or free and somebody woken (FGI_PARKED_RETRY), or
- * just free (FGI_PARKED_AWAKE). */
+/* The word after a release: handed over (then it sets *state to FGI_PARKED_OWNER), or free and somebody woken
+ * (FGI_PARKED_RETRY), or just free. */
 static uint32_t word_after(const struct fgi_rwlock *l, uint32_t word, const struct census *c, bool writer,
 			   enum fgi_parked_state *state)
 {
 	const struct fgi_parked *first = writer ? c->writer : c->reader;
 	uint32_t entries = word & (FGI_RW_BIASED | FGI_RW_ENTRIES), woken = word & FGI_RW_WOKEN, flags;
 
-	*state = FGI_PARKED_AWAKE;
 	if (!first)
 		return entries | woken;
 	flags = flags_after(c, writer);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sync/readers.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stddef.h>
 #include <string.h>
@@ -42,14 +41,14 @@ void fgi_readers_wake(uint64_t *entry)
 	fgi_futex_wake(futex_of(entry), INT_MAX);
 }
 
-bool fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs)
+void fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs)
 {
-	uint64_t marked = (uint64_t)(uintptr_t)lock | 1, found = fg_cas_relaxed(entry, marked & ~(uint64_t)1, marked);
+	uint64_t unmarked = (uint64_t)(uintptr_t)lock, marked = unmarked | 1;
 
-	if ((found | 1) != marked)
-		return true;
+	if ((fg_cas_relaxed(entry, unmarked, marked) | 1) != marked)
+		return;
 	fg_thread.parks++;
-	return fgi_futex_wait(futex_of(entry), (uint32_t)marked, clock, abs) != ETIMEDOUT;
+	fgi_futex_wait(futex_of(entry), (uint32_t)marked, clock, abs);
 }
 
 uint32_t fgi_readers_forget(const void *lock)

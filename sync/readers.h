@@ -72,8 +72,8 @@ static inline bool fgi_readers_left(const uint64_t *entry, const void *lock)
 	return (fg_load_acquire(entry) & ~(uint64_t)1) != (uint64_t)(uintptr_t)lock;
 }
 
-/* Sleeps until the entry is no longer the lock's, until the deadline (then it returns false), or for no reason. */
-bool fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs);
+/* Sleeps until the entry is no longer the lock's, until the deadline, or for no reason. */
+void fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs);
 
 /* A new lock begins at the address: the entries there are of a lock that no longer exists, and of threads that have
  * ended as its readers. Returns their number. */

@@ -503,8 +503,7 @@ static int drain(struct wait *w)
 				sleep_until_left(w, entry);
 			}
 		fgi_awake_end(&awake, slept, 0);
-		/* Without the deadline it is another reader, who finds the bias gone and leaves. */
-		if (!entry_left(&e) && fgi_past_deadline(p))
+		if (fgi_past_deadline(p))
 			return ETIMEDOUT;
 	}
 	now = fgi_now_ns(CLOCK_MONOTONIC);

@@ -45,6 +45,7 @@ enum more {
 	BY_SELF = 32, /* the word before has this thread's tid */
 	TO_SELF = 64, /* and so has the one after */
 	ENTERS = 128, /* in the table */
+	USED = 256,   /* the table is, by other locks */
 };
 
 static const struct {
@@ -70,6 +71,7 @@ static const struct {
 	{read_late, E, NOTHING, 0, READ(1) | E},
 	{read_crowded, 0, NOTHING, 0, READ(1) | B | E},
 	{read_crowded, READ(3), NOTHING, 0, READ(4) | B | E},
+	{read_crowded, 0, USED, 0, READ(1) | B | E},
 	{read_crowded, READ(1), WRITERS_FIRST, 0, READ(2)},
 	{read_crowded, READ(1) | P, NOTHING, 0, READ(2) | P},
 	{read_crowded, K, NOTHING, 0, READ(1) | K},
@@ -131,7 +133,7 @@ static void make(size_t i)
 	fgi_rw_rest(&l.unbiased_until, now, more & RESTS ? 4ull * FGI_RW_LONGEST_REST_NS : 0);
 	fgi_rw_rest(&l.unreserved_until, now, 0);
 	fgi_reading = more & READING ? 1 : 0;
-	fgi_readers_used = !!(more & STALE || calls[i].word & E);
+	fgi_readers_used = !!(more & (STALE | USED) || calls[i].word & E);
 	if (more & STALE)
 		CHECK(fgi_readers_enter(fgi_readers_entry(&l), &l), "the entry is free");
 	if (more & IN_USE) /* by an address that no lock has */

@@ -2,6 +2,7 @@
 /* A writer waits for the readers that stand in the table (sync/readers.h) however often they come and go there: only
  * its deadline ends the wait without the lock. The test plays the readers. */
 #include <errno.h>
+#include <sched.h>
 #include <time.h>
 
 #include "runtime/clock.h"
@@ -65,6 +66,27 @@ static void a_deadline_ends_the_wait(void)
 	CHECK_IS(check_join(check_thread(write_it, NULL)), 0);
 }
 
+static void *sleep_for_it(void *unused)
+{
+	(void)unused;
+	CHECK_IS(fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL), 0);
+	CHECK(fg_thread.parks > 0, "it was awake all the time");
+	fgi_rwlock_unlock(&l);
+	return NULL;
+}
+
+/* It says so in the entry before it sleeps. */
+static void a_writer_sleeps(void)
+{
+	uint64_t *entry = a_reader_stands_there();
+	pthread_t writer = check_thread(sleep_for_it, NULL);
+
+	while (!(__atomic_load_n(entry, __ATOMIC_RELAXED) & 1))
+		sched_yield();
+	CHECK(fgi_readers_leave(entry, &l), "a reader stood there");
+	check_join(writer);
+}
+
 int main(void)
 {
 	struct timespec late = in_ms(60000);
@@ -73,5 +95,6 @@ int main(void)
 	for (int i = 0; i < 200; i++)
 		readers_come_and_go(i % 2 ? &late : NULL);
 	a_deadline_ends_the_wait();
+	a_writer_sleeps();
 	return 0;
 }

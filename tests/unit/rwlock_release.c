@@ -10,6 +10,7 @@
 #define R FGI_RW_RESERVED
 #define K FGI_RW_WOKEN
 #define E FGI_RW_ENTRIES
+#define B FGI_RW_BIASED
 #define READ(n) (FGI_RW_READ | (n))
 #define OTHER 4711u           /* a writer that is not in the table */
 #define NODE(i) (1000u + (i)) /* the thread of waiter i */
@@ -37,6 +38,7 @@ struct situation {
 static const struct situation after_a_reader[] = {
 	{{0}, READ(1) | P, false, false, NOBODY, 0},
 	{{0}, READ(1) | P | R | K, false, false, NOBODY, K},
+	{{0}, READ(1) | P | E | B, false, false, NOBODY, E | B}, /* the waiter has left meanwhile */
 	{{WRITER | DUE}, READ(1) | P | K, false, false, NOBODY, P | K}, /* another comes */
 	{{WRITER}, READ(2) | P, false, false, NOBODY, READ(1) | P},
 	{{WRITER | DUE}, READ(2) | P | R, false, false, NOBODY, READ(1) | P | R},
@@ -71,6 +73,7 @@ static const struct situation after_a_writer[] = {
 	{{WRITER | DUE}, OTHER | P | K, false, false, NOBODY, P | K},
 	{{WRITER | DUE}, OTHER | P | R | K, false, false, OWNER, 1, K | NODE(0)},
 	{{READER, WRITER, READER}, OTHER | P, false, false, RETRY, 5, K | P},
+	{{READER}, OTHER | P, true, false, RETRY, 1, K},
 	{{READER, WRITER}, OTHER | P | R, true, false, RETRY, 2, K | P | R},
 	{{READER | RESERVED, WRITER | RESERVED}, OTHER | P | R, true, false, RETRY, 1, K | P | R},
 	{{READER, WRITER | RESERVED, WRITER}, OTHER | P | R, false, false, RETRY, 1, K | P | R},
@@ -87,6 +90,7 @@ static const struct situation let_in[] = {
 	{{READER, READER}, P | R, false, false, OWNER, 3, READ(2)},
 	{{READER, WRITER, READER}, READ(1) | P | R, false, false, OWNER, 5, READ(3) | P},
 	{{READER}, OTHER | P, false, false, NOBODY, OTHER | P},
+	{{WRITER}, P, false, false, RETRY, 1, P | K},
 	{{READER, WRITER, WRITER | RESERVED}, P | R, false, false, RETRY, 2, P | R | K},
 	{{READER, WRITER | RESERVED, WRITER}, P | R, false, false, RETRY, 2, P | R | K},
 	{{READER, WRITER | RESERVED}, READ(1) | P | R, false, false, NOBODY, READ(1) | P | R},
@@ -137,6 +141,7 @@ static void look(const char *table, int index, const struct situation *s, int wa
 		bool reserved = paced ? nodes[i].writer && s->writers_first : s->waiters[i] & RESERVED;
 
 		CHECK(nodes[i].state == should, "%s %d: waiter %d is %d", table, index, i, (int)nodes[i].state);
+		CHECK(!told || nodes[i].told_ns, "%s %d: waiter %d does not know since when", table, index, i);
 		if (told)
 			continue;
 		CHECK(nodes[i].reserved == reserved, "%s %d: waiter %d", table, index, i);

@@ -10,22 +10,23 @@
 #include "sync/rwlock.h"
 #include "tests/check.h"
 
-#define UNTOLD_NS 600000000u
-#define EACH_NS 10000000u /* for so long it sleeps at a time */
-#define MOST 100          /* parks and yields, beside one for each sleep */
+#define UNTOLD_MS 100 /* longer than the 20 ms after which it acts by itself */
+#define SLEEP_NS 10000000u
+#define FEW 20 /* parks and yields, but for one a SLEEP_NS */
 
 static struct fgi_rwlock l;
+static struct timespec deadline;
 
-static void *read_it(void *deadline)
+static void *read_it(void *timed)
 {
-	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), awake;
-	int result = fgi_rwlock_read(&l, CLOCK_MONOTONIC, deadline);
+	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), sleeps;
+	int result = fgi_rwlock_read(&l, CLOCK_MONOTONIC, timed ? &deadline : NULL);
+	uint64_t awake = fg_thread.parks + fg_thread.spins;
 
-	awake = fg_thread.parks + fg_thread.spins;
 	if (!result)
 		fgi_rwlock_unlock(&l);
-	CHECK(awake < MOST + (fgi_now_ns(CLOCK_MONOTONIC) - began) / EACH_NS, "%lu parks and yields",
-	      (unsigned long)awake);
+	sleeps = (fgi_now_ns(CLOCK_MONOTONIC) - began) / SLEEP_NS;
+	CHECK(awake < sleeps + FEW, "%d parks and yields", (int)awake);
 	return (void *)(long)result;
 }
 
@@ -45,18 +46,17 @@ static struct fgi_parked *take_out(void)
 	return p;
 }
 
-/* The deadline passes after the waiter was taken out: it sees that when it wakes, by its clock. */
 static void told_late(bool timed)
 {
-	struct timespec deadline = {INT32_MAX, 0};
 	struct fgi_parked *p;
 	pthread_t reader;
 
+	deadline = (struct timespec){INT32_MAX, 0};
 	CHECK(fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL) == 0, "the lock was free");
-	reader = check_thread(read_it, timed ? &deadline : NULL);
+	reader = check_thread(read_it, timed ? &l : NULL);
 	p = take_out();
 	__atomic_store_n(&deadline.tv_sec, 0, __ATOMIC_RELAXED);
-	fgi_nap(UNTOLD_NS);
+	fgi_nap(UNTOLD_MS * 1000000u);
 	fgi_rwlock_unlock(&l);
 	fgi_parked_tell(p, FGI_PARKED_RETRY);
 	CHECK_IS(check_join(reader), 0);

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/* Another thread changes a read-write lock between two steps of a call (sync/rwlock.c, sync/handover.c). The test plays
+ * that thread: just before a step, by a function that runs there. */
+#include <errno.h>
+
+#include "runtime/atomic.h"
+
+static void before(const void *variable);
+static uint64_t *find_and_step(const void *lock);
+
+#define STEP_CAS(p, e, d, order, fail)                                                                                 \
+	({                                                                                                             \
+		before(p);                                                                                             \
+		FGI_CAS(p, e, d, order, fail);                                                                         \
+	})
+#undef fg_cas_relaxed
+#undef fg_cas_acquire
+#undef fg_cas_release
+#undef fg_cas_acq_rel
+#undef fg_load_seq_cst
+#define fg_cas_relaxed(p, e, d) STEP_CAS(p, e, d, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+#define fg_cas_acquire(p, e, d) STEP_CAS(p, e, d, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
+#define fg_cas_release(p, e, d) STEP_CAS(p, e, d, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define fg_cas_acq_rel(p, e, d) STEP_CAS(p, e, d, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define fg_load_seq_cst(p)                                                                                             \
+	({                                                                                                             \
+		before(p);                                                                                             \
+		__atomic_load_n(p, __ATOMIC_SEQ_CST);                                                                  \
+	})
+#include "sync/handover.h"
+#define fgi_readers_find find_and_step
+#include "sync/handover.c"
+#undef fgi_readers_find
+#include "sync/rwlock.c"
+#include "tests/check.h"
+
+#define P FGI_RW_PARKED
+#define R FGI_RW_RESERVED
+#define K FGI_RW_WOKEN
+#define E FGI_RW_ENTRIES
+#define B FGI_RW_BIASED
+#define READ(n) (FGI_RW_READ | (n))
+#define OTHER 4711u
+
+static struct fgi_rwlock l;
+static struct fgi_parked node;
+static void (*other)(void); /* runs once, before the next step of the lock's word */
+static void (*after_search)(void);
+
+static void run(void (**function)(void))
+{
+	void (*once)(void) = *function;
+
+	*function = NULL;
+	if (once)
+		once();
+}
+
+static void before(const void *variable)
+{
+	if (variable == &l.word)
+		run(&other);
+}
+
+static uint64_t *find_and_step(const void *lock)
+{
+	uint64_t *entry = fgi_readers_find(lock);
+
+	run(&after_search);
+	return entry;
+}
+
+/* ---- the other thread ---- */
+
+static uint32_t becomes;
+
+static void sets_word(void)
+{
+	l.word = becomes;
+}
+
+static void make(uint32_t word, uint32_t then)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+
+	l = (struct fgi_rwlock){.word = word};
+	fgi_rw_rest(&l.unbiased_until, now, FGI_RW_LONGEST_REST_NS);
+	fgi_rw_rest(&l.unreserved_until, now, 0);
+	becomes = then;
+	other = sets_word;
+	fg_thread.held = 0;
+	fg_thread.pending = 0;
+	fg_thread.parks = 0;
+	fgi_reading = 0;
+}
+
+static void check(const char *what, uint32_t word)
+{
+	CHECK(!other, "%s: no such step", what);
+	CHECK(l.word == word, "%s: %x, not %x", what, l.word, word);
+}
+
+static struct fgi_parked_list *park(bool writer, bool due)
+{
+	struct fgi_parked_list *list = fgi_parked_lock(&l);
+
+	node = (struct fgi_parked){.lock = &l,
+				   .writer = writer,
+				   .reserved = due,
+				   .self = OTHER,
+				   .since_ns = due ? 0 : UINT64_MAX,
+				   .state = FGI_PARKED_ASLEEP};
+	fgi_parked_add(list, &node, false);
+	return list;
+}
+
+static void stays_parked(const char *what, struct fgi_parked_list *list)
+{
+	CHECK(node.state == FGI_PARKED_ASLEEP, "%s: told %u", what, node.state);
+	CHECK(fgi_parked_next(list, &l, NULL) == &node, "%s: taken out", what);
+	fgi_parked_remove(list, &node);
+	fgi_parked_unlock(list);
+}
+
+/* ---- releases ---- */
+
+static void read_unlock(void)
+{
+	fgi_rwlock_read_unlock_slow(&l, false);
+}
+
+static void write_unlock(void)
+{
+	fgi_rwlock_write_unlock_slow(&l);
+}
+
+/* Another reader comes while the last one hands the lock over: it is not the last any more. */
+static void a_reader_comes(bool due)
+{
+	make(READ(1) | P, READ(2) | P);
+	fgi_parked_unlock(park(true, due));
+	read_unlock();
+	check("a reader comes", READ(1) | P);
+	CHECK(!fgi_rw_rests(&l.unreserved_until, fgi_now_ns(CLOCK_MONOTONIC)), "it was handed over");
+	stays_parked("a reader comes", fgi_parked_lock(&l));
+}
+
+/* A woken thread gives up while the writer leaves: now it has to wake the one that is parked. */
+static void a_turn_comes_back(void)
+{
+	make(OTHER | P | K, OTHER | P);
+	other = NULL;
+	fgi_parked_unlock(park(true, false));
+	other = sets_word;
+	write_unlock();
+	check("a turn comes back", K);
+	CHECK_IS(node.state, FGI_PARKED_RETRY);
+}
+
+static void nobody_is_let_into_a_taken_lock(void)
+{
+	enum fgi_parked_state state = FGI_PARKED_AWAKE;
+	struct fgi_parked_list *list;
+
+	make(P | R, OTHER | P | R);
+	list = park(false, false);
+	CHECK(!fgi_rw_let_in(&l, list, &state), "a writer has it");
+	check("let in", OTHER | P | R);
+	stays_parked("let in", list);
+}
+
+static void flags_keep_what_else_changes(void)
+{
+	struct fgi_parked_list *list;
+
+	make(READ(1) | P | R, READ(2) | P | R);
+	list = fgi_parked_lock(&l);
+	fgi_rw_set_flags(&l, list);
+	fgi_parked_unlock(list);
+	check("flags", READ(2));
+}
+
+/* ---- calls ---- */
+
+static int read_it(void)
+{
+	return fgi_rwlock_read(&l, CLOCK_MONOTONIC, NULL);
+}
+
+static int read_slowly(void)
+{
+	return fgi_rwlock_read_slow(&l, CLOCK_MONOTONIC, NULL);
+}
+
+static int write_it(void)
+{
+	return fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL);
+}
+
+static int write_slowly(void)
+{
+	return fgi_rwlock_write_slow(&l, CLOCK_MONOTONIC, NULL);
+}
+
+static int try_read(void)
+{
+	return fgi_rwlock_try_read(&l);
+}
+
+static int try_write(void)
+{
+	return fgi_rwlock_try_write(&l);
+}
+
+static int unlock_read(void)
+{
+	read_unlock();
+	return 0;
+}
+
+static int unlock_write(void)
+{
+	write_unlock();
+	return 0;
+}
+
+static int unlock(void)
+{
+	fgi_rwlock_unlock(&l);
+	return 0;
+}
+
+enum { WRITES = 1 }; /* the word then has this thread's tid */
+
+static const struct {
+	int (*call)(void);
+	uint32_t word, then;
+	int result, more;
+	uint32_t next;
+} calls[] = {
+	{read_it, 0, READ(1), 0, 0, READ(2)},
+	{read_slowly, 0, READ(1), 0, 0, READ(2)},
+	{try_read, 0, READ(1), 0, 0, READ(2)},
+	{try_read, 0, OTHER, EBUSY, 0, OTHER},
+	{try_read, 0, READ(FGI_RW_COUNT), EAGAIN, 0, READ(FGI_RW_COUNT)},
+	{write_it, 0, P, 0, WRITES, P},
+	{write_slowly, 0, P, 0, WRITES, P},
+	{try_write, 0, K, 0, WRITES, K},
+	{try_write, 0, READ(1), EBUSY, 0, READ(1)},
+	{unlock_read, READ(1), READ(2), 0, 0, READ(1)},
+	{unlock_read, READ(2), READ(1), 0, 0, 0},
+	{unlock, READ(1), READ(2), 0, 0, READ(1)},
+	{unlock_write, OTHER, OTHER | P | K, 0, 0, P | K},
+};
+
+static void calls_try_again(void)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		make(calls[i].word, calls[i].then);
+		CHECK(calls[i].call() == calls[i].result, "call %zu", i);
+		CHECK(!other, "call %zu: no such step", i);
+		CHECK(l.word == calls[i].next + (calls[i].more & WRITES ? fgi_self() : 0), "call %zu: %x", i, l.word);
+	}
+}
+
+/* ---- parking ---- */
+
+/* Its deadline has passed: a thread that parks here does not sleep. */
+static struct wait late_waiter(bool writer)
+{
+	static const struct timespec past;
+	struct wait w = wait_at(&l, writer, CLOCK_MONOTONIC, &past);
+
+	w.node.since_ns = fgi_now_ns(CLOCK_MONOTONIC);
+	return w;
+}
+
+static void does_not_park(bool writer)
+{
+	struct wait w;
+
+	make(OTHER, 0);
+	w = late_waiter(writer);
+	CHECK(!enter_list(&w), "it parks at a free lock");
+	check("parks", 0);
+}
+
+static void reserves_no_free_lock(bool writer)
+{
+	struct fgi_parked_list *list;
+	struct wait w;
+
+	make(OTHER, P);
+	other = NULL;
+	w = late_waiter(writer);
+	CHECK(enter_list(&w), "the lock is taken");
+	other = sets_word;
+	list = fgi_parked_lock(&l);
+	reserve(&w, list);
+	CHECK(!fgi_parked_next(list, &l, NULL), "it stays parked at a free lock");
+	fgi_parked_unlock(list);
+	check("reserves", 0);
+	CHECK_IS(w.node.state, FGI_PARKED_RETRY);
+	CHECK(!w.node.reserved, "it keeps readers out");
+}
+
+/* ---- the table of readers ---- */
+
+static uint64_t *entry;
+
+static void ends_bias(void)
+{
+	l.word &= ~B;
+}
+
+/* A writer ends the bias while a reader enters, who must not stay there: the writer may have looked already. */
+static void the_bias_ends(int (*read)(void))
+{
+	make(B | E, 0);
+	entry = fgi_readers_entry(&l);
+	other = ends_bias;
+	CHECK_IS(read(), 0);
+	check("the bias ends", READ(1) | E);
+	CHECK_IS(*entry, 0);
+	CHECK_IS(fgi_reading, 1);
+	CHECK_IS(fg_thread.held, 1);
+}
+
+/* And another reader of the lock, with the same entry, has left by it. Its own count in the word is now this one's. */
+static void leaves_by_its_entry(void)
+{
+	*entry = 0;
+	l.word = READ(1) | E;
+}
+
+static void the_bias_ends_and_a_reader_leaves(void)
+{
+	make(B | E, 0);
+	entry = fgi_readers_entry(&l);
+	other = leaves_by_its_entry;
+	CHECK_IS(read_it(), 0);
+	check("a reader leaves", READ(1) | E);
+	CHECK_IS(*entry, 0);
+	CHECK_IS(fgi_reading, 1);
+}
+
+static void biases_and_enters(void)
+{
+	l.word |= B;
+	CHECK(fgi_readers_enter(entry, &l), "the entry is free");
+}
+
+/* Readers bias the lock again, and one enters, while a writer finds the table without readers: it has not seen it. */
+static void readers_come_back(void)
+{
+	make(B | E, 0);
+	other = NULL;
+	entry = fgi_readers_entry(&l);
+	after_search = biases_and_enters;
+	CHECK(fgi_rw_end_bias(&l) == entry, "a reader stands there");
+	CHECK(!after_search, "no such step");
+	check("readers come back", E);
+	CHECK(fgi_readers_leave(entry, &l), "a reader stood there");
+}
+
+static void a_reader_counts_itself(void)
+{
+	make(B | E, READ(1) | E);
+	CHECK(!fgi_rw_end_bias(&l), "nobody stands there");
+	check("a reader counts itself", READ(1));
+}
+
+int main(void)
+{
+	check_watchdog(60);
+	fgi_readers_used = 1;
+	a_reader_comes(false);
+	a_reader_comes(true);
+	a_turn_comes_back();
+	nobody_is_let_into_a_taken_lock();
+	flags_keep_what_else_changes();
+	calls_try_again();
+	does_not_park(false);
+	does_not_park(true);
+	reserves_no_free_lock(false);
+	reserves_no_free_lock(true);
+	the_bias_ends(read_it);
+	the_bias_ends(try_read);
+	the_bias_ends_and_a_reader_leaves();
+	readers_come_back();
+	a_reader_counts_itself();
+	return 0;
+}
