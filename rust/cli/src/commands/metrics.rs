@@ -26,6 +26,8 @@ const REQUEST_TIME: Duration = Duration::from_secs(1);
 /// have unfinished, of which each request takes one.
 const CONNECTIONS: usize = 8;
 const MAX_REQUEST: usize = 8192;
+/// Of an answer, in one write.
+const PART: usize = 4096;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Serve what the monitor counts as OpenMetrics, in the foreground
@@ -269,7 +271,8 @@ fn wait_until(client: &dyn Stream, deadline: Instant) -> io::Result<()> {
 fn write_answer(client: &mut dyn Stream, mut rest: &[u8], deadline: Instant) -> io::Result<()> {
     while !rest.is_empty() {
         wait_until(client, deadline)?;
-        match client.write(rest)? {
+        // A long write to a Unix socket waits for so long again whenever the client has taken a part.
+        match client.write(&rest[..rest.len().min(PART)])? {
             0 => return Err(ErrorKind::WriteZero.into()),
             n => rest = &rest[n..],
         }
