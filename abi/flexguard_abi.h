@@ -7,7 +7,7 @@
  * Glossary
  *   thread block    what a thread publishes about itself: TLS, one cache line, written by its thread alone
  *   shared page     what the monitor publishes: mapped read-only by every client
- *   domain          the processes that poll one counter of preempted critical sections: those of a user, say
+ *   domain          the processes that react to each other's critical sections: those of a user, say
  *   window          a range of instructions in which a thread holds a lock although `held` does not say so
  *   intent          the other way to say the same: "look whether this word names me"
  *   image           one shared object or executable that carries lock code: its windows and its thread block
@@ -33,7 +33,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 7u
+#define FG_ABI_VERSION 8u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -209,11 +209,11 @@ struct fg_shared {
 		fg_u64 pad[6];
 	} preemptions[FG_COUNT_LINES];
 
-	/* Critical threads that are off their CPU: at fg_off_cpu_place(self) the thread block's `self`, with
-	 * FG_RUNNABLE if the thread was preempted, without if it sleeps; from when the thread is switched out until it
-	 * runs again; 0: no thread is known. For a waiter that has read in the lock's word for which thread it waits.
-	 * Of two threads that share a place one is unknown, and in another PID namespace another thread may have the
-	 * same name: a hint, on which no more than speed may depend. */
+	/* Critical threads, of domain 0, that are off their CPU: at fg_off_cpu_place(self) the thread block's `self`,
+	 * with FG_RUNNABLE if the thread was preempted, without if it sleeps; from when the thread is switched out
+	 * until it runs again; 0: no thread is known. For a waiter that has read in the lock's word for which thread it
+	 * waits. Of two threads that share a place one is unknown, and in another PID namespace another thread may have
+	 * the same name: a hint, on which no more than speed may depend. */
 	fg_u32 off_cpu[FG_OFF_CPU];
 };
 
@@ -226,9 +226,10 @@ static inline fg_u32 fg_off_cpu_place(fg_u32 self)
 }
 
 /* ---- domains ---------------------------------------------------------------------------------------------------
- * A program that never gets a CPU in its critical section keeps the counter above 0. So that it harms its own user (or
- * control group) only, each domain has a counter besides, and a process polls that of its domain. A process is in the
- * domain that it had when it registered; its children are in it, too. Domain 0 is the whole machine. */
+ * A program that never gets a CPU in its critical section keeps the counter above 0, and threads that sleep in theirs
+ * take places in `off_cpu`. So that they harm their own user (or control group) only, each domain has a counter and a
+ * table besides, and a process polls those of its domain. A process is in the domain that it had when it registered;
+ * its children are in it, too. Domain 0 has the counter of the whole machine, and the table of those in no other. */
 enum fg_domain_kind {
 	FG_DOMAIN_MACHINE = 0, /* all processes are in domain 0 */
 	FG_DOMAIN_USER = 1,    /* by real user id */
@@ -248,7 +249,8 @@ struct fg_domain {
 /* What a client maps: of domain 0, the page alone will do. */
 struct fg_published {
 	struct fg_shared page;
-	struct fg_domain domains[FG_DOMAINS]; /* the first is not used */
+	struct fg_domain domains[FG_DOMAINS];   /* the first is not used, */
+	fg_u32 off_cpu[FG_DOMAINS][FG_OFF_CPU]; /* nor is the first of these: as that of the page, of a domain each */
 };
 
 #define FG_HEARTBEAT_NS 500000000ull
@@ -297,5 +299,7 @@ FG_ABI_ASSERT(sizeof(struct fg_shared) == FG_PAGE);
 FG_ABI_ASSERT(sizeof(struct fg_domain) == FG_CACHE_LINE);
 FG_ABI_AT(fg_domain, key, 8);
 FG_ABI_AT(fg_published, domains, FG_PAGE);
+FG_ABI_AT(fg_published, off_cpu, 3 * FG_PAGE);
+FG_ABI_ASSERT(sizeof(struct fg_published) == 35 * FG_PAGE);
 
 #endif

@@ -41,8 +41,8 @@
  * critical thread without a record is `missed`, and not counted, because it could not be uncounted.
  *
  * Whom a thread concerns. The page's counter has all that are counted. A process of a domain polls the domain's own
- * counter, which has the threads of that domain alone (struct fg_domain). A thread leaves the counter that it joined,
- * since its record says which.
+ * counter, which has the threads of that domain alone (struct fg_domain), and looks for names in the domain's own
+ * `off_cpu`. A thread leaves the counter and the table that it joined, since its record says which.
  *
  * The state that outlives a monitor is in the maps `shared`, `processes`, `threads` and `counts`: a monitor that is
  * started again takes them over (rust/monitor/src/keep.rs), and attaches its programs before it detaches its
@@ -102,7 +102,8 @@ static __always_inline struct fg_cpu_counts *cpu_counts(void)
 
 /* What all that happens at a switch shares. */
 struct moment {
-	struct fg_shared *page;
+	struct fg_published *all;
+	struct fg_shared *page; /* the beginning of `all` */
 	struct fg_cpu_counts *count;
 	__u32 cpu;
 	__u64 now;                  /* 0: the clock, a call that costs as much as two look-ups, was not yet read */
@@ -167,7 +168,7 @@ static __always_inline __u32 uncount(struct task_struct *task, struct fg_thread_
 	if (!thread)
 		return NOT_COUNTED;
 	if (thread->named_as)
-		forget_name(thread, at->page);
+		forget_name(thread, at->all);
 	if (READ_ONCE(thread->counted_as) == FG_KIND_NONE)
 		return NOT_COUNTED;
 	was = __sync_lock_test_and_set(&thread->counted_as, FG_KIND_NONE);
@@ -196,11 +197,10 @@ static __always_inline __u32 count_as(struct fg_thread_record *thread, struct ta
 		__sync_fetch_and_add(&counts_of(process, at)->preempted_next_waiters, 1);
 	}
 	if (name)
-		publish_name(thread, name | FG_RUNNABLE, page);
+		publish_name(thread, name | FG_RUNNABLE, at->all);
 	thread->since_ns = time_of(at);
 	thread->by_tgid = next->tgid;
 	thread->by_tid = next->pid;
-	thread->domain = process->domain;
 	thread->counted_as = kind;
 	return thread->domain;
 }
@@ -256,12 +256,14 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 		return NOT_COUNTED;
 	if (!thread)
 		thread = bpf_task_storage_get(&threads, prev, 0, 0);
+	if (thread)
+		thread->domain = process->domain;
 	if (name && !is_own_name(prev, name))
 		name = 0;
 	if (runnable)
 		return count_as(thread, next, kind, name, process, at);
 	if (thread && name)
-		publish_name(thread, name, at->page);
+		publish_name(thread, name, at->all);
 	return NOT_COUNTED;
 }
 
@@ -283,7 +285,7 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	struct fg_cpu_counts *count = cpu_counts();
 	struct fg_published *all = published();
 	struct fg_shared *page = &all->page;
-	struct moment at = {.page = page, .count = count};
+	struct moment at = {.all = all, .page = page, .count = count};
 	struct fg_thread_record *thread;
 	__u32 joined, left, left_too;
 

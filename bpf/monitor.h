@@ -7,7 +7,7 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 6u
+#define FG_RECORDS_VERSION 7u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
@@ -52,11 +52,11 @@ struct fg_process_record {
  * process can forge a count. */
 struct fg_thread_record {
 	fg_u32 counted_as; /* enum fg_kind; FG_KIND_NONE, or with FG_AGED: it is not part of num_preempted_cs */
-	fg_u32 named_as;   /* what it has put into `off_cpu` of the shared page; 0: nothing */
+	fg_u32 named_as;   /* what it has put into `off_cpu` of its domain; 0: nothing */
 	fg_u64 since_ns;   /* when it was counted, CLOCK_MONOTONIC */
 	fg_u32 by_tgid;    /* who took its CPU then */
 	fg_u32 by_tid;
-	fg_u32 domain; /* in whose counter it is */
+	fg_u32 domain; /* in whose counter it is, and in whose `off_cpu` */
 	fg_u32 pad;
 };
 

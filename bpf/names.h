@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* The names of critical threads that are off their CPU: `off_cpu` of the shared page, which all programs read. */
+/* The names of critical threads that are off their CPU: `off_cpu` of the domain, which all of its programs read. */
 #ifndef FLEXGUARD_NAMES_H
 #define FLEXGUARD_NAMES_H
 
@@ -34,32 +34,36 @@ static __always_inline bool is_own_name(struct task_struct *task, __u32 name)
 	return !bpf_probe_read_kernel(&id, sizeof(id), number) && name == (__u32)id;
 }
 
-static __always_inline __u32 *place_of(__u32 name, struct fg_shared *page)
+static __always_inline __u32 *place_of(__u32 name, __u64 domain, struct fg_published *all)
 {
 	__u64 place = fg_off_cpu_place(name);
 
 	barrier_var(place); /* or the verifier of 6.1 finds no bound in how it is computed */
-	return &page->off_cpu[place % FG_OFF_CPU];
+	if (domain == 0 || domain >= FG_DOMAINS)
+		return &all->page.off_cpu[place % FG_OFF_CPU];
+	barrier_var(domain); /* as in domain_at */
+	return &all->off_cpu[domain % FG_DOMAINS][place % FG_OFF_CPU];
 }
 
 /* A place that another thread has taken meanwhile is left to it. */
-static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_shared *page)
+static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_published *all)
 {
-	__u32 name = thread->named_as, *place = place_of(name, page);
+	__u32 name = thread->named_as, *place = place_of(name, thread->domain, all);
 
 	if (*place == name)
 		*place = 0;
 	thread->named_as = 0;
 	if (!(name & FG_RUNNABLE))
-		__sync_fetch_and_add(&page->named, -1);
+		__sync_fetch_and_add(&all->page.named, -1);
 }
 
-static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_shared *page)
+/* In its domain's table alone. */
+static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_published *all)
 {
-	*place_of(name, page) = name;
+	*place_of(name, thread->domain, all) = name;
 	thread->named_as = name;
 	if (!(name & FG_RUNNABLE)) /* the others are counted */
-		__sync_fetch_and_add(&page->named, 1);
+		__sync_fetch_and_add(&all->page.named, 1);
 }
 
 #endif

@@ -23,10 +23,19 @@
 const struct fg_shared fgi_no_monitor __attribute__((aligned(FG_CACHE_LINE)));
 const struct fg_shared *fgi_monitor_page = &fgi_no_monitor;
 const uint32_t *fgi_preempted_counter = &fgi_no_monitor.num_preempted_cs;
+const uint32_t *fgi_off_cpu = fgi_no_monitor.off_cpu;
 
-/* The monitor's page while registered, alive or not, and the counter that this process polls then. */
-static const struct fg_shared *attached;
-static const uint32_t *attached_counter;
+/* A monitor's page, and what the domain of this process has there. */
+struct view {
+	const struct fg_shared *page;
+	const uint32_t *counter, *off_cpu;
+};
+
+static const struct view nowhere = {&fgi_no_monitor, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu};
+
+/* While registered, whether the monitor lives or not; `page` is NULL before. A thread that finds parts of two views may
+ * look at them: each is mapped for ever. */
+static struct view attached = {NULL, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu};
 
 /* What to take from this process's CLOCK_MONOTONIC to get the one of the heartbeat: 0 but in a time namespace. */
 static int64_t clock_skew_ns;
@@ -264,21 +273,34 @@ static const struct fg_shared *map_page(int fd, size_t size)
 	return NULL;
 }
 
-/* From now on this process looks at this page and this counter. Two threads may do so at once, for two pages: the next
- * look at the heartbeat sets right what they leave. */
-static void look_at(const struct fg_shared *page, const uint32_t *counter)
+/* From now on this process looks there. Two threads may do so at once, for two pages: the next look at the heartbeat
+ * sets right what they leave. */
+static void look_at(struct view v)
 {
-	if (fg_load_relaxed(&fgi_monitor_page) == page && fg_load_relaxed(&fgi_preempted_counter) == counter)
+	if (fg_load_relaxed(&fgi_monitor_page) == v.page && fg_load_relaxed(&fgi_preempted_counter) == v.counter &&
+	    fg_load_relaxed(&fgi_off_cpu) == v.off_cpu)
 		return;
-	fg_store_release(&fgi_preempted_counter, counter);
-	fg_store_release(&fgi_monitor_page, page);
+	fg_store_release(&fgi_preempted_counter, v.counter);
+	fg_store_release(&fgi_off_cpu, v.off_cpu);
+	fg_store_release(&fgi_monitor_page, v.page);
 }
 
-static void attach_to(const struct fg_shared *page, const uint32_t *counter)
+static void attach_to(struct view v)
 {
-	fg_store_relaxed(&attached, page);
-	fg_store_relaxed(&attached_counter, counter);
-	look_at(page ? page : &fgi_no_monitor, counter);
+	fg_store_relaxed(&attached.page, v.page);
+	fg_store_relaxed(&attached.counter, v.counter);
+	fg_store_relaxed(&attached.off_cpu, v.off_cpu);
+	look_at(v.page ? v : nowhere);
+}
+
+/* The page alone will do for domain 0. */
+static struct view view_of(const struct fg_shared *page, uint32_t domain)
+{
+	const struct fg_published *all = (const struct fg_published *)page;
+
+	if (domain == 0)
+		return (struct view){page, &page->num_preempted_cs, page->off_cpu};
+	return (struct view){page, &all->domains[domain].num_preempted_cs, all->off_cpu[domain]};
 }
 
 static void attach(const struct fg_shared *page, uint32_t domain, uint64_t now_ns)
@@ -287,8 +309,7 @@ static void attach(const struct fg_shared *page, uint32_t domain, uint64_t now_n
 	bool same_clock = age > -(int64_t)FG_HEARTBEAT_DEAD_NS && age < (int64_t)FG_HEARTBEAT_DEAD_NS;
 
 	fg_store_relaxed(&clock_skew_ns, same_clock ? 0 : age);
-	attach_to(page, domain ? &((const struct fg_published *)page)->domains[domain].num_preempted_cs
-			       : &page->num_preempted_cs);
+	attach_to(view_of(page, domain));
 }
 
 /* Attaches to the page that came with the reply, if one did. An older page stays mapped: a thread may be reading it. */
@@ -438,7 +459,7 @@ void fgi_monitor_after_fork(void)
 
 void fgi_monitor_attach(const struct fg_shared *page)
 {
-	attach_to(page, page ? &page->num_preempted_cs : &fgi_no_monitor.num_preempted_cs);
+	attach_to(page ? view_of(page, 0) : (struct view){NULL, nowhere.counter, nowhere.off_cpu});
 }
 
 void fgi_process_init(void)
@@ -465,16 +486,19 @@ void fgi_process_init(void)
 
 bool fgi_monitor_alive(uint64_t now_ns)
 {
-	const struct fg_shared *page = fg_load_relaxed(&attached);
-	uint64_t beat = page ? fg_load_relaxed(&page->heartbeat_ns) : 0;
+	struct view v = {.page = fg_load_relaxed(&attached.page)};
+	uint64_t beat = v.page ? fg_load_relaxed(&v.page->heartbeat_ns) : 0;
 	/* A beat may be later than `now`, which was read before. */
 	int64_t age = (int64_t)(now_ns - beat) - fg_load_relaxed(&clock_skew_ns);
 	bool alive = beat != 0 && age < (int64_t)FG_HEARTBEAT_DEAD_NS;
 
-	if (alive)
-		look_at(page, fg_load_relaxed(&attached_counter));
-	else if (page)
-		look_at(&fgi_no_monitor, &fgi_no_monitor.num_preempted_cs);
+	if (alive) {
+		v.counter = fg_load_relaxed(&attached.counter);
+		v.off_cpu = fg_load_relaxed(&attached.off_cpu);
+		look_at(v);
+	} else if (v.page) {
+		look_at(nowhere);
+	}
 	if (!alive && fg_unlikely(fg_load_acquire(&may_reconnect)) && now_ns >= fg_load_relaxed(&dialogue.due_ns))
 		reconnect(now_ns);
 	return alive;

@@ -12,6 +12,9 @@
 /* The counter of the domain that this process is in, or of the machine. Never NULL. */
 extern const uint32_t *fgi_preempted_counter;
 
+/* Where critical threads that are off their CPU are named: `off_cpu` of that domain. Never NULL. */
+extern const uint32_t *fgi_off_cpu;
+
 /* The monitor's page while it lives, otherwise one that always reads 0. Never NULL. */
 extern const struct fg_shared *fgi_monitor_page;
 extern const struct fg_shared fgi_no_monitor;
@@ -25,17 +28,15 @@ static inline bool fgi_preempted_cs(void)
 /* Does the monitor know that the thread that a lock word names `owner` sleeps while it holds a lock? */
 static inline bool fgi_owner_sleeps(uint32_t owner)
 {
-	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
-
-	return owner && fg_load_relaxed(&page->off_cpu[fg_off_cpu_place(owner)]) == owner;
+	return owner && fg_load_relaxed(&fg_load_relaxed(&fgi_off_cpu)[fg_off_cpu_place(owner)]) == owner;
 }
 
 /* And is it preempted while it holds a lock, or is the next waiter? */
 static inline bool fgi_named_preempted(uint32_t name)
 {
-	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+	const uint32_t *off_cpu = fg_load_relaxed(&fgi_off_cpu);
 
-	return name && fg_load_relaxed(&page->off_cpu[fg_off_cpu_place(name)]) == (name | FG_RUNNABLE);
+	return name && fg_load_relaxed(&off_cpu[fg_off_cpu_place(name)]) == (name | FG_RUNNABLE);
 }
 
 /* Critical preemptions on the whole machine since the monitor was loaded, by kind. */

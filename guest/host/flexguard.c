@@ -40,6 +40,7 @@ FG_ABI_AT(fg_thread_block, pending, 16);
 
 static const struct fg_shared no_monitor __attribute__((aligned(FG_CACHE_LINE)));
 static const struct fg_shared *page = &no_monitor;
+static const fg_u32 *off_cpu = no_monitor.off_cpu; /* of this guest's domain */
 
 /* ---- futexes ------------------------------------------------------------------------------------------------- */
 
@@ -99,12 +100,13 @@ int flexguard_monitored(void)
 	if (now->heartbeat_ns != 0 && age < (long long)FG_HEARTBEAT_DEAD_NS)
 		return 1;
 	page = &no_monitor;
+	off_cpu = no_monitor.off_cpu;
 	return 0;
 }
 
 int flexguard_is_off(unsigned int self)
 {
-	fg_u32 off = *(volatile const fg_u32 *)&page->off_cpu[fg_off_cpu_place(self)];
+	fg_u32 off = *(volatile const fg_u32 *)&off_cpu[fg_off_cpu_place(self)];
 
 	return (off & ~FG_RUNNABLE) == self;
 }
@@ -195,7 +197,7 @@ static int __init descriptor_of(struct msghdr *m)
 }
 
 /* The descriptor of the page, or a negative errno value. A descriptor that comes with any other answer is closed. */
-static int __init receive(int fd)
+static int __init receive(int fd, fg_u32 *domain)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int))]; /* aligned, and so large enough for two */
@@ -217,10 +219,13 @@ static int __init receive(int fd)
 	if (size < 0)
 		return -errno;
 	got = descriptor_of(&m);
+	*domain = reply.number;
 	if (size != (ssize_t)sizeof(reply) || reply.magic != FG_ABI_MAGIC || reply.version != FG_ABI_VERSION)
 		error = -EPROTO;
 	else if (reply.status != 0)
 		error = reply.status <= ERRNO_MOST ? -(int)reply.status : -EPROTO;
+	else if (reply.number >= FG_DOMAINS)
+		error = -EPROTO;
 	if (error == 0)
 		return got;
 	if (got >= 0)
@@ -229,7 +234,7 @@ static int __init receive(int fd)
 }
 
 /* A descriptor of the page, or a negative errno value. */
-static int __init request(void)
+static int __init request(fg_u32 *domain)
 {
 	struct fg_registration registration = {
 		.magic = FG_ABI_MAGIC,
@@ -249,14 +254,14 @@ static int __init request(void)
 	else if (send(fd, &registration, sizeof(registration), MSG_NOSIGNAL) != (ssize_t)sizeof(registration))
 		got = -errno;
 	else
-		got = receive(fd);
+		got = receive(fd, domain);
 	close(fd);
 	return got;
 }
 
 /* Nobody can truncate a BPF map, which is no file; a file must be sealed. Every look at a truncated page would be a
  * SIGBUS. */
-static int __init cannot_shrink(int fd)
+static int __init cannot_shrink(int fd, size_t size)
 {
 	struct stat s;
 	int seals;
@@ -266,26 +271,30 @@ static int __init cannot_shrink(int fd)
 	if ((s.st_mode & S_IFMT) == 0)
 		return 1;
 	seals = fcntl(fd, F_GET_SEALS);
-	return seals >= 0 && (seals & F_SEAL_SHRINK) && s.st_size >= (off_t)FG_PAGE;
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && s.st_size >= (off_t)size;
 }
 
 static int __init attach(void)
 {
-	int fd = request();
-	struct fg_shared *mapped = MAP_FAILED;
+	fg_u32 domain;
+	int fd = request(&domain);
+	struct fg_published *mapped = MAP_FAILED;
+	size_t size;
 
 	if (fd < 0)
 		return fd;
-	if (cannot_shrink(fd))
-		mapped = mmap(NULL, FG_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	size = domain ? sizeof(*mapped) : FG_PAGE;
+	if (cannot_shrink(fd, size))
+		mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (mapped == MAP_FAILED)
 		return -EPROTO;
-	if (mapped->magic != FG_ABI_MAGIC || mapped->version != FG_ABI_VERSION) {
-		munmap(mapped, FG_PAGE);
+	if (mapped->page.magic != FG_ABI_MAGIC || mapped->page.version != FG_ABI_VERSION) {
+		munmap(mapped, size);
 		return -EPROTO;
 	}
-	page = mapped;
+	page = &mapped->page;
+	off_cpu = domain ? mapped->off_cpu[domain] : mapped->page.off_cpu;
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard metrics`.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -148,6 +148,39 @@ fn who_is_slow_or_talks_for_ever_is_dropped() {
         begin.elapsed() < Duration::from_secs(30),
         "{:?}",
         begin.elapsed()
+    );
+}
+
+/// What has not been closed by the other side.
+fn is_open(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    match (&mut &*stream).read(&mut [0]) {
+        Ok(n) => n > 0,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    }
+}
+
+/// Seven clients say nothing, and each has a connection as long as it may. Another is answered while they are there. A
+/// machine may be so slow that their time is over first; then others say nothing.
+#[test]
+fn silent_clients_delay_no_other() {
+    let (_process, address) = serve("127.0.0.1:0", "@flexguard-test-nobody-is-there");
+    wait_for("an answer beside silent clients", || {
+        let silent = [(); 7].map(|()| TcpStream::connect(&address).unwrap());
+        get(&address);
+        silent.iter().all(is_open).then_some(())
+    });
+}
+
+/// Their number is bounded, and so is their time: where there are more, the next one is answered when theirs is over.
+#[test]
+fn who_comes_after_many_silent_clients_is_answered_in_the_end() {
+    let (_process, address) = serve("127.0.0.1:0", "@flexguard-test-nobody-is-there");
+    let silent = [(); 8].map(|()| TcpStream::connect(&address).unwrap());
+    get(&address);
+    assert!(
+        !silent.iter().all(is_open),
+        "more than eight are served at a time"
     );
 }
 

@@ -9,6 +9,8 @@
  *   two        a good reply with two descriptors
  *   small      a good reply; the page is a file that can be truncated
  *   page       a good reply; the page has a wrong magic number
+ *   domain     a good reply, of a domain that there is not
+ *   alone      a good reply, of a domain; behind the page there is none
  *   good       as a monitor answers; the page is without heartbeat
  *
  * Each descriptor is a file in memory that is called "liar". SOCKET is a path. */
@@ -61,6 +63,7 @@ static int send_reply(int client)
 		.magic = is("magic") ? 0 : FG_ABI_MAGIC,
 		.version = is("version") ? 0 : FG_ABI_VERSION,
 		.status = is("refused"), /* EPERM */
+		.number = is("domain") ? FG_DOMAINS : is("alone"),
 	};
 	struct iovec iov = {&reply, is("short") ? sizeof(reply) / 2 : sizeof(reply)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};

@@ -227,6 +227,13 @@ static void answered(void)
 	}
 }
 
+/* At the place of 5 in the table there. */
+static void name_in(int page, off_t table, uint32_t name)
+{
+	table += (off_t)(fg_off_cpu_place(5) * sizeof(name));
+	CHECK(pwrite(page, &name, sizeof(name), table) == sizeof(name));
+}
+
 /* A monitor with a counter for each user: not the machine's counts, but the one that the answer names. */
 static void answered_with_a_domain(void)
 {
@@ -234,16 +241,21 @@ static void answered_with_a_domain(void)
 		{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .number = 3}, sizeof(struct fg_reply), 1};
 	const struct fg_domain busy = {.num_preempted_cs = 7};
 	const off_t at = offsetof(struct fg_published, domains[3]);
+	const uint32_t sleeper = 5;
 	int page, before = descriptors();
 
 	for (uint32_t ours = 0; ours <= 1; ours++) {
 		page = make_page(sizeof(struct fg_published), F_SEAL_SHRINK, FG_ABI_VERSION, now + ATTEMPT, !ours);
 		CHECK(pwrite(page, &busy, sizeof(busy), ours ? at : at + (off_t)sizeof(busy)) == sizeof(busy));
+		name_in(page, offsetof(struct fg_published, off_cpu[3]), ours ? sleeper : 0);
+		name_in(page, offsetof(struct fg_published, off_cpu[4]), ours ? 0 : sleeper);
+		name_in(page, offsetof(struct fg_published, page.off_cpu), ours ? 0 : sleeper);
 		answered_as(third, page);
 		CHECK(after(LOOK), "not attached");
 		CHECK(fgi_preempted_cs() == (bool)ours);
+		CHECK(fgi_owner_sleeps(sleeper) == (bool)ours);
 		CHECK(!after(FG_HEARTBEAT_DEAD_NS));
-		CHECK(!fgi_preempted_cs());
+		CHECK(!fgi_preempted_cs() && !fgi_owner_sleeps(sleeper));
 		abandoned();
 	}
 	answered_as(third, make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now + ATTEMPT, 1));

@@ -50,6 +50,15 @@ fn shared_page() {
 }
 
 #[test]
+fn domains() {
+    assert_eq!(size_of::<fg_domain>(), FG_CACHE_LINE as usize);
+    assert_eq!(offset_of!(fg_domain, key), 8);
+    assert_eq!(offset_of!(fg_published, domains), FG_PAGE as usize);
+    assert_eq!(offset_of!(fg_published, off_cpu), 3 * FG_PAGE as usize);
+    assert_eq!(size_of::<fg_published>(), 35 * FG_PAGE as usize);
+}
+
+#[test]
 fn constants() {
     assert_eq!(FG_ABI_MAGIC.to_le_bytes(), *b"FLGD");
     assert_eq!(FG_OWNER_MASK, 0x1fff_ffff);

@@ -115,19 +115,8 @@ impl Aging {
 /// keep the heart from beating.
 const MOST_NAMED: usize = 8;
 
-fn named(aged: &[fg_listed]) -> (&[fg_listed], usize) {
+fn tell(aged: &[fg_listed]) {
     let (named, others) = aged.split_at(aged.len().min(MOST_NAMED));
-    (named, others.len())
-}
-
-/// Forgets the threads that are preempted for too long, and says which.
-fn age(kernel: &Kernel) {
-    // The kernel may be out of memory for the iterator: then the next beat tries again.
-    let aged = kernel.age().inspect_err(
-        |errno| tracing::warn!(%errno, "cannot look for threads that are preempted for too long"),
-    );
-    let aged = aged.unwrap_or_default();
-    let (named, others) = named(&aged);
     for thread in named {
         tracing::warn!(
             pid = thread.tgid,
@@ -136,13 +125,25 @@ fn age(kernel: &Kernel) {
             "a thread with a lock has not had a CPU for a second: it is no longer counted"
         );
     }
-    if others > 0 {
-        tracing::warn!(others, "and so it is with other threads");
+    if !others.is_empty() {
+        tracing::warn!(others = others.len(), "and so it is with other threads");
     }
+}
+
+/// Forgets the threads that are preempted for too long, and says which.
+fn age(kernel: &Kernel) {
+    // The kernel may be out of memory for the iterator: then the next beat tries again.
+    let aged = kernel.age().inspect_err(
+        |errno| tracing::warn!(%errno, "cannot look for threads that are preempted for too long"),
+    );
+    tell(&aged.unwrap_or_default());
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
     use zerocopy::FromZeros;
 
     use super::*;
@@ -181,15 +182,36 @@ mod tests {
         assert_eq!(kernel.shared_page().unwrap().heartbeat_ns, 0);
     }
 
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
     fn of_a_crowd_of_aged_threads_a_few_are_named() {
-        for (aged, expected) in [(3, (3, 0)), (MOST_NAMED, (8, 0)), (30_000, (8, 29_992))] {
-            let (named, others) = {
-                let aged = vec![fg_listed::new_zeroed(); aged];
-                let (named, others) = named(&aged);
-                (named.len(), others)
-            };
-            assert_eq!((named, others), expected);
+        for (aged, named, others) in [(3, 3, None), (8, 8, None), (30_000, 8, Some(29_992))] {
+            let log = Log::default();
+            let writer = log.clone();
+            let subscriber = tracing_subscriber::fmt()
+                .with_writer(move || writer.clone())
+                .with_ansi(false)
+                .finish();
+            let aged = vec![fg_listed::new_zeroed(); aged];
+            tracing::subscriber::with_default(subscriber, || tell(&aged));
+            let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+            let says = |what: &str| log.lines().filter(|line| line.contains(what)).count();
+            let told = (says("has not had a CPU"), log.lines().count());
+            assert_eq!(told, (named, named + usize::from(others.is_some())));
+            let number = others.map(|others| says(&format!("others={others}")));
+            assert_eq!(number.unwrap_or(1), 1);
         }
     }
 

@@ -18,13 +18,16 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// An honest client reads its list at once.
-const LIFETIME: Duration = Duration::from_secs(30);
+pub const LIFETIME: Duration = Duration::from_secs(30);
 const MOST_OF_ONE_USER: usize = 8;
 const MOST: usize = 128;
 
-/// By age.
-#[derive(Debug, Default)]
-pub struct Lists(VecDeque<List>);
+#[derive(Debug)]
+pub struct Lists {
+    /// By age.
+    lists: VecDeque<List>,
+    lifetime: Duration,
+}
 
 #[derive(Debug)]
 struct List {
@@ -42,16 +45,23 @@ impl Drop for List {
 }
 
 impl Lists {
+    pub fn that_live(lifetime: Duration) -> Lists {
+        Lists {
+            lists: VecDeque::new(),
+            lifetime,
+        }
+    }
+
     /// A list for that user.
     pub fn make(&mut self, uid: u32, bytes: &[u8]) -> Result<BorrowedFd<'_>, Errno> {
         let error = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         self.withdraw_old();
-        let mut of_user = self.0.iter().filter(|list| list.uid == uid);
+        let mut of_user = self.lists.iter().filter(|list| list.uid == uid);
         if of_user.nth(MOST_OF_ONE_USER - 1).is_some() {
-            let oldest = self.0.iter().position(|list| list.uid == uid);
-            drop(oldest.and_then(|index| self.0.remove(index)));
-        } else if self.0.len() >= MOST {
-            drop(self.0.pop_front());
+            let oldest = self.lists.iter().position(|list| list.uid == uid);
+            drop(oldest.and_then(|index| self.lists.remove(index)));
+        } else if self.lists.len() >= MOST {
+            drop(self.lists.pop_front());
         }
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let mut file = File::from(memfd_create(c"flexguard-list", flags)?);
@@ -59,19 +69,19 @@ impl Lists {
         // The client may not write it, nor keep it from being withdrawn.
         let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-        self.0.push_back(List {
+        self.lists.push_back(List {
             uid,
             made: Instant::now(),
             file,
         });
-        Ok(self.0.back().expect("it is there").file.as_fd())
+        Ok(self.lists.back().expect("it is there").file.as_fd())
     }
 
     /// To be called often.
     pub fn withdraw_old(&mut self) {
-        let is_old = |list: &List| list.made.elapsed() >= LIFETIME;
-        while self.0.front().is_some_and(is_old) {
-            self.0.pop_front();
+        let is_old = |list: &List| list.made.elapsed() >= self.lifetime;
+        while self.lists.front().is_some_and(is_old) {
+            self.lists.pop_front();
         }
     }
 }
@@ -103,7 +113,7 @@ mod tests {
 
     #[test]
     fn who_keeps_lists_keeps_no_memory_but_of_the_last_few() {
-        let mut lists = Lists::default();
+        let mut lists = Lists::that_live(LIFETIME);
         let other = made(&mut lists, 2);
         let kept: Vec<_> = (0..1000).map(|_| made(&mut lists, 1)).collect();
         let left_of = |file| !left(file).is_empty();
@@ -119,28 +129,29 @@ mod tests {
 
     #[test]
     fn all_users_together_have_so_many_lists() {
-        let mut lists = Lists::default();
+        let mut lists = Lists::that_live(LIFETIME);
         let first = made(&mut lists, 0);
         for uid in 1..=MOST as u32 {
             made(&mut lists, uid);
         }
-        assert_eq!((lists.0.len(), left(&first).len()), (MOST, 0));
+        assert_eq!((lists.lists.len(), left(&first).len()), (MOST, 0));
     }
 
     #[test]
     fn a_client_can_neither_write_its_list_nor_keep_it_from_being_withdrawn() {
-        let mut lists = Lists::default();
-        let file = made(&mut lists, 1);
-        assert!((&file).write_all(b"!").is_err());
+        let mut lists = Lists::that_live(LIFETIME);
+        let mut file = made(&mut lists, 1);
+        file.rewind().unwrap(); // what would make it longer is sealed off, too
+        assert!(file.write_all(b"!").is_err());
         let seal = FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK);
         assert_eq!(fcntl(&file, seal), Err(Errno::EPERM));
     }
 
     #[test]
     fn an_old_list_is_withdrawn() {
-        let mut lists = Lists::default();
+        let mut lists = Lists::that_live(LIFETIME);
         let (old, new) = (made(&mut lists, 1), made(&mut lists, 1));
-        lists.0[0].made -= LIFETIME;
+        lists.lists[0].made -= LIFETIME;
         lists.withdraw_old();
         assert_eq!((left(&old), left(&new)), (String::new(), "a list".into()));
     }

@@ -14,7 +14,7 @@ use crate::error::os;
 use crate::kernel::{Kernel, OBJECT};
 use crate::server::{Server, Tally};
 use crate::socket::Listener;
-use crate::{DomainKind, Error, Keeper, SocketName, Stats, Stop, Version};
+use crate::{DomainKind, Error, Keeper, SocketName, Stats, Stop, Version, lists};
 
 /// Where the options do not say otherwise. Their records take 64 MiB.
 const PROGRAMS_OF_USER: u32 = 16_384;
@@ -38,6 +38,9 @@ pub struct Options {
     /// for so long.
     #[doc(hidden)]
     pub client_time: Option<Duration>,
+    /// How long a client may take over reading a list; None: 30 seconds. For the tests: none waits for so long.
+    #[doc(hidden)]
+    pub list_time: Option<Duration>,
 }
 
 /// What one process has registered.
@@ -59,6 +62,7 @@ pub struct Monitor {
     tally: Tally,
     programs_of_user: u32,
     client_time: Duration,
+    list_time: Duration,
     socket: SocketName,
     leaves: AtomicBool,
     started: Instant,
@@ -92,6 +96,7 @@ impl Monitor {
             tally: Tally::default(),
             programs_of_user: options.programs_of_user.unwrap_or(PROGRAMS_OF_USER),
             client_time: options.client_time.unwrap_or(CLIENT_TIME),
+            list_time: options.list_time.unwrap_or(lists::LIFETIME),
             socket,
             leaves: AtomicBool::new(false),
             started: Instant::now(),
@@ -107,6 +112,7 @@ impl Monitor {
             tally: &self.tally,
             most_of_one_user: self.programs_of_user,
             client_time: self.client_time,
+            list_time: self.list_time,
             stats: &stats,
         }
         .run(stop)

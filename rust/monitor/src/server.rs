@@ -64,6 +64,8 @@ pub struct Server<'a> {
     pub most_of_one_user: u32,
     /// For a client's message.
     pub client_time: Duration,
+    /// For what reads a list.
+    pub list_time: Duration,
     pub stats: &'a dyn Fn() -> Result<Stats, Error>,
 }
 
@@ -79,7 +81,7 @@ impl Server<'_> {
         let mut users = Users {
             rates: Rates::default(),
             unread: Unread::default(),
-            lists: Lists::default(),
+            lists: Lists::that_live(self.list_time),
             census: Census::new(self.kernel, self.most_of_one_user)
                 .map_err(os("counting the registered programs"))?,
         };

@@ -395,6 +395,15 @@ mod tests {
     }
 
     #[test]
+    fn a_conversation_ends_however_silent_the_other_side_is() {
+        let name = parse(&format!("@flexguard-test-silent-{}", std::process::id())).unwrap();
+        let _silent = name.listen().unwrap();
+        let stream = name.connect().unwrap();
+        let waits = [stream.read_timeout(), stream.write_timeout()];
+        assert_eq!(waits.map(Result::unwrap), [Some(TIMEOUT); 2]);
+    }
+
+    #[test]
     fn abstract_names_are_exclusive() {
         let name = parse(&format!("@flexguard-test-{}", std::process::id())).unwrap();
         let _live = name.listen().unwrap();

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
@@ -19,9 +20,14 @@ use super::{Subcommand, monitor};
 use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
 use crate::openmetrics;
 
-/// What one request may take. Requests are answered one by one: a slow client makes others wait for so long at most.
+/// What one request may take, and what taking the answer may: a slow client has a connection for twice as long at most.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
+/// Connections that are served at a time; the next ones wait in the backlog. Half of those that the monitor lets a user
+/// have unfinished, of which each request takes one.
+const CONNECTIONS: usize = 8;
 const MAX_REQUEST: usize = 8192;
+/// Of an answer, in one write.
+const PART: usize = 4096;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Serve what the monitor counts as OpenMetrics, in the foreground
@@ -97,18 +103,13 @@ impl Subcommand for Metrics {
             listener.address()
         ));
         let removed = listener.path();
-        std::thread::spawn(move || {
-            loop {
-                // A client that goes away, or a lack of descriptors, is no reason to end.
-                if listener
-                    .accept()
-                    .and_then(|client| answer(client, &socket))
-                    .is_err()
-                {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-            }
-        });
+        let served = Arc::new((listener, socket));
+        for _ in 0..CONNECTIONS {
+            let served = Arc::clone(&served);
+            std::thread::Builder::new()
+                .spawn(move || serve(&served.0, &served.1))
+                .context("cannot start a thread")?;
+        }
         while !matches!(
             signals::wait(None).map(|signal| signal.number),
             Some(libc::SIGTERM | libc::SIGINT | libc::SIGHUP)
@@ -117,6 +118,17 @@ impl Subcommand for Metrics {
             let _ = fs::remove_file(path);
         }
         Ok(Status::Exited(0))
+    }
+}
+
+/// One connection after the other, as the other threads do.
+fn serve(listener: &Listener, socket: &SocketName) -> ! {
+    loop {
+        // A client that goes away, or a lack of descriptors, is no reason to end.
+        let served = listener.accept().and_then(|client| answer(client, socket));
+        if served.is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -218,7 +230,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 
 /// Answers one request.
 fn answer(mut client: Box<dyn Stream>, socket: &SocketName) -> io::Result<()> {
-    let head = read_head(client.as_mut())?;
+    let head = read_head(client.as_mut(), Instant::now() + REQUEST_TIME)?;
     let mut words = head.split(|&b| b == b' ' || b == b'\r');
     let (status, kind, body) = match (words.next(), words.next()) {
         (Some(b"GET"), Some(b"/metrics")) => match metrics(socket) {
@@ -240,24 +252,69 @@ fn answer(mut client: Box<dyn Stream>, socket: &SocketName) -> io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    client.set_timeout(REQUEST_TIME)?;
-    client.write_all((head + &body).as_bytes())
+    write_answer(
+        client.as_mut(),
+        (head + &body).as_bytes(),
+        Instant::now() + REQUEST_TIME,
+    )
 }
 
-fn read_head(client: &mut dyn Stream) -> io::Result<Vec<u8>> {
-    let deadline = Instant::now() + REQUEST_TIME;
+/// Lets the next read or write of the client take what is left of its time.
+fn wait_until(client: &dyn Stream, deadline: Instant) -> io::Result<()> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    client.set_timeout(left)
+}
+
+fn write_answer(client: &mut dyn Stream, mut rest: &[u8], deadline: Instant) -> io::Result<()> {
+    while !rest.is_empty() {
+        wait_until(client, deadline)?;
+        // A long write to a Unix socket waits for so long again whenever the client has taken a part.
+        match client.write(&rest[..rest.len().min(PART)])? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            n => rest = &rest[n..],
+        }
+    }
+    Ok(())
+}
+
+fn read_head(client: &mut dyn Stream, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut buffer = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || head.len() > MAX_REQUEST {
-            return Err(ErrorKind::TimedOut.into());
+        if head.len() > MAX_REQUEST {
+            return Err(ErrorKind::InvalidData.into());
         }
-        client.set_timeout(left)?;
+        wait_until(client, deadline)?;
         match client.read(&mut buffer)? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             n => head.extend_from_slice(&buffer[..n]),
         }
     }
     Ok(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many bytes as no client takes that sleeps between pages.
+    const MUCH: usize = 64 << 20;
+
+    #[test]
+    fn a_client_that_takes_a_page_now_and_then_gets_no_more_time() {
+        let (mut server, mut client) = UnixStream::pair().unwrap();
+        let taking = std::thread::spawn(move || {
+            while client.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let deadline = Instant::now() + Duration::from_millis(200);
+        let answered = write_answer(&mut server, &vec![b'x'; MUCH], deadline);
+        assert!(answered.is_err());
+        drop(server);
+        taking.join().unwrap();
+    }
 }

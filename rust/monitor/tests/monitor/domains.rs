@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-//! Domains: whose counter a preempted critical section raises.
+//! Domains: whose counter a preempted critical section raises, and whose table has its thread's name.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use flexguard_monitor::{DomainKind, Listing, SocketName};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::prctl;
 use nix::unistd::{ForkResult, Gid, Uid, getppid, pause, setresgid, setresuid};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::harness::{
     Helper, Running, is_root, register_in_domain, start_with_domains, take_turns_alone, timeout,
@@ -56,6 +57,14 @@ pub fn play_crowd(socket: &str, number: u32) {
     }
 }
 
+/// The beginning of what a monitor publishes: all but the domains' tables of names.
+#[repr(C)]
+#[derive(FromBytes, Immutable, KnownLayout)]
+struct Counters {
+    page: fg_shared,
+    domains: [fg_domain; FG_DOMAINS as usize],
+}
+
 /// What this process maps of a monitor that it has registered with.
 struct View {
     _fd: OwnedFd,
@@ -77,13 +86,40 @@ impl View {
         }
     }
 
-    fn now(&self) -> fg_published {
-        let size = size_of::<fg_published>();
+    fn read<T: FromBytes>(&self, offset: usize) -> T {
+        assert!(offset + size_of::<T>() <= size_of::<fg_published>());
         // SAFETY: mapped, and copied as bytes, of which each may change at any time.
-        let bytes: Vec<u8> = (0..size)
+        let bytes: Vec<u8> = (offset..offset + size_of::<T>())
             .map(|i| unsafe { self.at.cast::<u8>().add(i).read_volatile() })
             .collect();
-        fg_published::read_from_bytes(&bytes).unwrap()
+        T::read_from_bytes(&bytes).unwrap()
+    }
+
+    fn now(&self) -> Counters {
+        self.read(0)
+    }
+
+    /// Whether the programs of that domain are told the name.
+    fn names(&self, domain: usize, name: u32) -> bool {
+        let table = match domain {
+            0 => offset_of!(fg_published, page.off_cpu),
+            _ => {
+                offset_of!(fg_published, off_cpu) + domain * size_of::<[u32; FG_OFF_CPU as usize]>()
+            }
+        };
+        self.read::<[u32; FG_OFF_CPU as usize]>(table)
+            .contains(&name)
+    }
+
+    /// Whether the programs of that domain are told the name. Those of other domains must not be.
+    fn names_only_in(&self, domain: usize, name: u32) -> bool {
+        for other in (0..FG_DOMAINS as usize).filter(|&other| other != domain) {
+            assert!(
+                !self.names(other, name),
+                "{name:#x} of {domain} is in {other}"
+            );
+        }
+        self.names(domain, name)
     }
 
     fn machine(&self) -> u32 {
@@ -94,10 +130,14 @@ impl View {
         self.now().domains[self.domain].num_preempted_cs
     }
 
-    fn domain_of(&self, uid: u32) -> fg_domain {
+    fn number_of(&self, uid: u32) -> usize {
         let key = u64::from(FG_DOMAIN_USER) << KIND_SHIFT | u64::from(uid);
         let domains = self.now().domains;
-        *domains.iter().find(|domain| domain.key == key).unwrap()
+        domains.iter().position(|domain| domain.key == key).unwrap()
+    }
+
+    fn domain_of(&self, uid: u32) -> fg_domain {
+        self.now().domains[self.number_of(uid)]
     }
 
     fn of_user(&self, uid: u32) -> u32 {
@@ -148,6 +188,47 @@ fn a_holder_raises_the_counter_of_its_user_and_no_others() {
     ours.kill();
     assert_eq!((view.machine(), view.own()), (0, 0));
     drop(hog);
+}
+
+/// Or its threads that sleep would take the places of another user's, or have the ids of that user's holders.
+#[test]
+fn who_sleeps_with_a_lock_is_named_to_its_own_user_alone() {
+    let Some((running, view)) = domains_of_users() else {
+        return;
+    };
+    let mut sleeper = running.helper(&format!("user {STRANGER} sleep 1"));
+    let (name, mut own) = (sleeper.pid() as u32, running.helper("sleep 1"));
+    let own_name = own.pid() as u32;
+    for holder in [&mut sleeper, &mut own] {
+        holder.hear();
+    }
+    let named = [(view.number_of(STRANGER), name), (view.domain, own_name)];
+    for (domain, name) in named {
+        view.wait_for("it is named", |v| v.names_only_in(domain, name));
+    }
+    for holder in [&mut sleeper, &mut own] {
+        holder.kill();
+    }
+    for (domain, name) in named {
+        view.wait_for("it is dead", |v| !v.names_only_in(domain, name));
+    }
+}
+
+#[test]
+fn who_is_preempted_is_named_to_its_own_user_alone() {
+    let Some((running, view)) = domains_of_users() else {
+        return;
+    };
+    let _hog = running.ready("hog");
+    let mut victim = running.ready(&format!("user {STRANGER} named held"));
+    let name = victim.pid() as u32 | FG_RUNNABLE;
+    let stranger = view.number_of(STRANGER);
+    for _ in 0..10 {
+        view.wait_for("it is preempted", |v| v.names_only_in(stranger, name));
+        view.wait_for("it runs", |v| !v.names_only_in(stranger, name));
+    }
+    victim.kill();
+    view.wait_for("it is dead", |v| !v.names_only_in(stranger, name));
 }
 
 /// Waits until each has lost its CPU to the other TURNS times, by the monitor's list of who took whose: with a third

@@ -53,6 +53,33 @@ fn after_a_holder(edits: &[(&str, &str)]) -> Running {
     running
 }
 
+/// But where its switch-in before it went unseen: then it never left the counter. Here the kernel half tells how often
+/// that was, in a number that is 0 otherwise.
+#[test]
+fn each_preemption_of_a_lone_holder_is_a_transition() {
+    const TELLS: (&str, &str) = (
+        "\tif (joined != NOT_COUNTED || left != NOT_COUNTED",
+        "\tcount->lost_records += joined != NOT_COUNTED && left_too != NOT_COUNTED;\n\
+         \tif (joined != NOT_COUNTED || left != NOT_COUNTED",
+    );
+    const SOME_UNSAID: (&str, &str) = (
+        "__sync_fetch_and_add(&at->page->mode_transitions, 1);",
+        "if (at->count->switches % 3) __sync_fetch_and_add(&at->page->mode_transitions, 1);",
+    );
+    if start().is_none() {
+        return;
+    }
+    let counted = |edits: &[(&str, &str)]| {
+        let stats = after_a_holder(edits).stats();
+        let unseen = stats.lost_records;
+        (stats.preempted_holders, stats.mode_transitions + unseen)
+    };
+    let (holders, transitions) = counted(&[TELLS]);
+    assert_eq!(transitions, holders);
+    let (holders, transitions) = counted(&[TELLS, SOME_UNSAID]);
+    assert!(transitions < holders, "{transitions} of {holders}");
+}
+
 /// The hook that deletes the record at exec fails now and then on Linux 6.1; here it always does.
 const FAILS_AT_EXEC: (&str, &str) = (
     "if (page && page->any_process)\n\t\tbpf_task_storage_delete",

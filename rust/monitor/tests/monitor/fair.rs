@@ -71,7 +71,7 @@ impl Drop for StopAtEnd<'_> {
 }
 
 /// Serves while `work` is done, also where that panics.
-fn while_served<T>(monitor: &Monitor, work: impl FnOnce() -> T) -> T {
+pub fn while_served<T>(monitor: &Monitor, work: impl FnOnce() -> T) -> T {
     let stop = Stop::new().unwrap();
     thread::scope(|scope| {
         let _ends = StopAtEnd(&stop);

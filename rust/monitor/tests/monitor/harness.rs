@@ -252,20 +252,31 @@ fn registration_asking(block_offset: i64, windows: &[fg_window], flags: u64) -> 
 
 /// Registers this process as a client does; returns the descriptor of the shared page.
 pub fn register(name: &str, block_offset: i64, windows: &[fg_window]) -> OwnedFd {
-    send_registration(name, &registration(block_offset, windows)).0
+    send_request(name, &registration(block_offset, windows)).0
 }
 
 /// The same, asking for something besides.
 pub fn register_asking(name: &str, block_offset: i64, flags: u64) -> OwnedFd {
-    send_registration(name, &registration_asking(block_offset, &[], flags)).0
+    send_request(name, &registration_asking(block_offset, &[], flags)).0
+}
+
+/// Asks for the list; returns its file.
+pub fn ask_for_list(name: &str) -> fs::File {
+    let request = fg_status_request {
+        magic: FG_STATUS_MAGIC,
+        version: FG_ABI_VERSION,
+        size: size_of::<fg_status_request>() as u32,
+        what: FG_STATUS_LIST,
+    };
+    fs::File::from(send_request(name, request.as_bytes()).0)
 }
 
 /// The same, asking for nothing; also returns the domain.
 pub fn register_in_domain(name: &str, block_offset: i64) -> (OwnedFd, u32) {
-    send_registration(name, &registration(block_offset, &[]))
+    send_request(name, &registration(block_offset, &[]))
 }
 
-fn send_registration(name: &str, message: &[u8]) -> (OwnedFd, u32) {
+fn send_request(name: &str, message: &[u8]) -> (OwnedFd, u32) {
     let mut stream = connect(name);
     stream.write_all(message).unwrap();
     let mut reply = [0; size_of::<fg_reply>()];

@@ -11,7 +11,10 @@ use flexguard_monitor::{Error, Options, SocketName, Stats};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Helper, connect, register, registration, reply, start, start_with};
+use crate::fair::while_served;
+use crate::harness::{
+    Helper, ask_for_list, connect, load, register, registration, reply, start, start_with, timeout,
+};
 use crate::scale::size;
 use crate::victim::block_offset;
 
@@ -190,6 +193,37 @@ fn the_windows_of_all_images_together_are_bounded() {
         libc::ENOSPC
     );
     assert_eq!(running.status_of(&registration(-256, &windows(100, 24))), 0);
+}
+
+/// Or a client would have the monitor's memory for as long as it likes.
+#[test]
+fn a_list_that_a_client_keeps_is_withdrawn() {
+    let options = Options {
+        list_time: Some(Duration::from_millis(100)),
+        ..Options::default()
+    };
+    let Some(running) = start_with(options) else {
+        return;
+    };
+    register(&running.name, block_offset(), &[]);
+    let list = ask_for_list(&running.name);
+    let deadline = Instant::now() + timeout();
+    while list.metadata().unwrap().len() > 0 {
+        assert!(Instant::now() < deadline, "it stays");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// It is asked where CPUs are what lacks.
+#[test]
+fn a_monitor_that_gets_no_cpu_for_a_while_is_waited_for() {
+    let Some((monitor, name)) = load() else {
+        return;
+    };
+    let socket = SocketName::parse(name.as_ref()).unwrap();
+    let asks = thread::spawn(move || Stats::query(&socket));
+    thread::sleep(Duration::from_millis(1500));
+    while_served(&monitor, || asks.join().unwrap().unwrap());
 }
 
 #[test]

@@ -41,6 +41,14 @@ const uint32_t **fgo_preempted_counter(void)
 	return &counter;
 }
 
+const uint32_t **fgo_off_cpu(void)
+{
+	static __thread const uint32_t *off_cpu;
+
+	off_cpu = fgo_says.page->off_cpu;
+	return &off_cpu;
+}
+
 bool fgi_monitor_alive(uint64_t now_ns)
 {
 	(void)now_ns;

@@ -33,6 +33,7 @@ int fgo_policy(void);
  * functions. */
 #define fgi_monitor_page (*fgo_monitor_page())
 #define fgi_preempted_counter (*fgo_preempted_counter())
+#define fgi_off_cpu (*fgo_off_cpu())
 
 #define FGI_ARCH_H
 #include "runtime/arch/aarch64/asymmetric.h"

@@ -21,6 +21,7 @@ pub struct Mutant {
 
 pub const ORACLE: &str = "oracle";
 const OWN_USER: &str = "domains::a_holder_raises_the_counter_of_its_user_and_no_others";
+const OWN_NAMES: &str = "domains::who_sleeps_with_a_lock_is_named_to_its_own_user_alone";
 const CROWD: &str = "domains::where_all_domains_are_taken_the_machines_counter_serves";
 const STAYS: &str = "stays::the_page_tells_how_long_the_process_before_had_the_cpu";
 const FULL: &str =
@@ -131,13 +132,13 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "sleep-not-noted",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "\tif (thread && name)\n\t\tpublish_name(thread, name, at->page);",
+        "\tif (thread && name)\n\t\tpublish_name(thread, name, at->all);",
         "",
     ),
     mutant(
         "preempted-not-named",
         "sleepers::who_is_preempted_is_named_until_it_runs",
-        "\tif (name)\n\t\tpublish_name(thread, name | FG_RUNNABLE, page);",
+        "\tif (name)\n\t\tpublish_name(thread, name | FG_RUNNABLE, at->all);",
         "",
     ),
     mutant(
@@ -161,7 +162,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "sleep-not-forgotten",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "if (thread->named_as)\n\t\tforget_name(thread, at->page);",
+        "if (thread->named_as)\n\t\tforget_name(thread, at->all);",
         "",
     ),
     // the life of a registration
@@ -204,6 +205,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("everyone-in-one-domain", OWN_USER, "BPF_CORE_READ(task, real_cred, uid.val)", "7"),
     mutant("stays-in-its-domain", "domains::holders_of_two_users_take_turns", "\t\tadjust_domain(all, left, -1);\n\t\tadjust_domain(all, left_too", "\t\tadjust_domain(all, left_too"),
     mutant("aged-stay-in-their-domain", "domains::who_gets_no_cpu_leaves_its_users_counter_after_a_second", "adjust_domain(all, thread->domain, -1);", ";"),
+    mutant("names-on-the-page", OWN_NAMES, "if (domain == 0 || domain >= FG_DOMAINS)\n\t\treturn &all->page", "if (1)\n\t\treturn &all->page"),
+    mutant("names-of-all-domains", OWN_NAMES, "return &all->off_cpu[domain % FG_DOMAINS]", "return &all->off_cpu[1]"),
+    mutant("name-forgotten-on-the-page", OWN_NAMES, "*place = place_of(name, thread->domain, all)", "*place = place_of(name, 0, all)"),
     mutant("no-domain-is-freed", CROWD, "all->domains[i].key = 0;", ";"),
     mutant("used-domains-are-freed", CROWD, "all->domains[i].searched != all->page.domain_search &&", ""),
     mutant("aged-uncounted-twice", AGED, "if (!(was & FG_AGED))", "if (1)"),
