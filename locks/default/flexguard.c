@@ -90,7 +90,7 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
-#define IN_VAIN 4u       /* without a monitor: so many waits have spun in vain; one that has not halves the number */
+#define IN_VAIN 4u       /* without a monitor: so many waits were in vain; one that was not halves the number */
 #define CLOCKS 16u       /* a parked waiter's clock, a timeout of its sleep: a LONG_WAIT for each parked, at most 16 */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
@@ -271,6 +271,13 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 	return fgi_others_compete(w->now) && still > LEASE_US * 1000;
 }
 
+/* The thread has waited at a lock that did not move: it has spun, or another thread has had its CPU. */
+static void spun_in_vain(struct fgi_pace *p)
+{
+	if (p->in_vain < 2 * IN_VAIN)
+		p->in_vain++;
+}
+
 /* Without a monitor: has it spun for about what a sleep costs? Or does the lock stand still for longer than its owners
  * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. A thread that
  * has spun in vain lately parks at a lock that does not move, but for one try in 16. */
@@ -282,8 +289,8 @@ static bool has_spun(const struct wait *w)
 		    (p->period[p->hot] && still > 2u * p->period[p->hot]) ||
 		    (p->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
 
-	if (spun && p->in_vain < 2 * IN_VAIN)
-		p->in_vain++;
+	if (spun)
+		spun_in_vain(p);
 	return spun;
 }
 
@@ -296,9 +303,18 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		stop_watching(l, w);
 		park(l, w, !monitored || w->real_time);
 		rise(l, w);
-	} else if (monitored && !fgi_others_compete(w->now) && !(w->head && !fgi_preempted_cs())) {
+	} else if (fgi_others_compete(w->now) || (w->head && !fgi_preempted_cs())) {
+		return;
+	} else if (monitored) {
 		fgi_yield(w->now);
 		skip_moves(l, w);
+	} else if (fgi_pace()->in_vain < IN_VAIN) {
+		uint64_t away = fgi_yield_unmonitored(w->now);
+
+		w->awake += away;
+		w->moved_at += away;
+		if (!skip_moves(l, w) && away)
+			spun_in_vain(fgi_pace());
 	}
 }
 

@@ -8,12 +8,14 @@
 #include <stdint.h>
 
 #include "locks/parts/slice_forecast.h"
+#include "runtime/clock.h"
 #include "runtime/monitor.h"
 #include "runtime/policy.h"
 #include "runtime/spin.h"
 
 #define FGI_SLICE_US 600u         /* another process that had the CPU for longer is no passer-by, but competes for it */
 #define FGI_COMPETE_NS 100000000u /* for so long no waiter of this process yields then */
+#define FGI_SWITCH_NS 2000u       /* longer than a yield that finds nobody, shorter than two switches */
 
 /* Until when other processes are taken to compete for the CPUs: CLOCK_MONOTONIC. */
 static uint64_t fgi_others_compete_until;
@@ -52,6 +54,19 @@ static inline void fgi_yield(uint64_t now)
 	if (fgi_cpu() == cpu && fg_load_relaxed(&page->process_switch[line][place].number) != before &&
 	    fg_load_relaxed(&page->process_switch[line][place].stay_us) > FGI_SLICE_US)
 		fg_store_relaxed(&fgi_others_compete_until, now + FGI_COMPETE_NS);
+}
+
+/* The same where no monitor says who had the CPU: the time says it. Returns for how many ns the CPU was away; 0 if
+ * nobody took it. */
+static inline uint64_t fgi_yield_unmonitored(uint64_t now)
+{
+	uint64_t after;
+
+	fgi_spin_yield();
+	after = fgi_now_ns(CLOCK_MONOTONIC);
+	if (after - now > FGI_SLICE_US * 1000)
+		fg_store_relaxed(&fgi_others_compete_until, after + FGI_COMPETE_NS);
+	return after - now > FGI_SWITCH_NS ? after - now : 0;
 }
 
 #endif

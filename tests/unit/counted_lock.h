@@ -10,10 +10,13 @@
 #include "runtime/futex.h"
 
 static uint32_t wakes, woken, yields;
+static uint32_t yield_ns; /* a yield takes at least so long */
 
 static inline int yield_and_count(void)
 {
 	__atomic_fetch_add(&yields, 1, __ATOMIC_RELAXED);
+	if (yield_ns)
+		fgi_nap(yield_ns);
 	return sched_yield();
 }
 
@@ -55,7 +58,8 @@ static void begin(const struct fg_shared *page)
 {
 	lock = (struct fg_lock){0};
 	*fgi_pace() = (struct fgi_pace){0};
-	wakes = woken = 0;
+	fg_store_relaxed(&fgi_others_compete_until, 0);
+	wakes = woken = yields = 0;
 	fgi_monitor_attach(page);
 }
 

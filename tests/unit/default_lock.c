@@ -277,15 +277,14 @@ static void test_hot_lock_is_left_to_its_owner(void)
 /* How often a waiter that looks at the clock beside this monitor yields its CPU. */
 static uint32_t yields_of(const struct fg_shared *page, struct wait w)
 {
-	uint32_t before;
+	uint32_t counted;
 
 	begin(page);
-	w.now = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
-	before = yields;
+	w.now = w.awake = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
 	give_way(&lock, &w, fgi_self());
-	before = yields - before;
+	counted = yields;
 	finish();
-	return before;
+	return counted;
 }
 
 /* Between many waiters that yield, one that does would wait for all of them, with the lock free and demanded. */
@@ -294,6 +293,34 @@ static void test_head_waiter_keeps_its_cpu(void)
 	CHECK(yields_of(&quiet, (struct wait){0}) == 1);
 	CHECK(yields_of(&quiet, (struct wait){.head = true}) == 0);
 	CHECK(yields_of(&preempted, (struct wait){.head = true}) == 1, "the owner may be queued behind it");
+}
+
+/* Without a monitor: the time that a yield takes does not count as spun, a slice says that other processes compete, and
+ * a lock that has not moved meanwhile that the thread waits in vain. */
+static void test_yields_unmonitored(void)
+{
+	struct wait w;
+
+	CHECK(yields_of(NULL, (struct wait){0}) == 1);
+	CHECK(yields_of(NULL, (struct wait){.head = true}) == 0);
+	begin(NULL);
+	fgi_pace()->in_vain = IN_VAIN;
+	w = (struct wait){.now = 1, .awake = 1, .moved_at = 1};
+	give_way(&lock, &w, fgi_self());
+	CHECK(yields == 0, "it has waited in vain lately");
+	fgi_pace()->in_vain = 0;
+	w.now = w.awake = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
+	yield_ns = 2 * FGI_SLICE_US * 1000;
+	give_way(&lock, &w, fgi_self());
+	yield_ns = 0;
+	CHECK(yields == 1 && fgi_pace()->in_vain == 1, "%u yields, %u in vain", yields, fgi_pace()->in_vain);
+	CHECK(w.awake == w.moved_at && w.awake - w.now >= 2 * FGI_SLICE_US * 1000);
+	CHECK(fgi_others_compete_until >= w.awake + FGI_COMPETE_NS);
+	w.now = fgi_others_compete_until - 1;
+	w.awake = w.moved_at = w.now;
+	give_way(&lock, &w, fgi_self());
+	CHECK(yields == 1, "others compete");
+	finish();
 }
 
 /* Without a monitor a thread has waited for a lock that stands still. Does it park after this time? */
@@ -576,6 +603,7 @@ int main(int argc, char **argv)
 	test_demand_is_respected();
 	test_hot_lock_is_left_to_its_owner();
 	test_head_waiter_keeps_its_cpu();
+	test_yields_unmonitored();
 	test_spins_less_in_vain();
 	test_nobody_comes();
 	test_stopped_waiter();
