@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* What a waiter of the default lock decides: may it take the free lock, does it yield, has it spun enough? One thread
+ * asks for states that it makes up. */
+#include "tests/unit/counted_lock.h"
+
+/* How many looks at the free and demanded lock a waiter takes until it may take it. */
+static uint32_t looks_until_taken(struct wait w)
+{
+	uint32_t looks = 0;
+
+	while (!may_take(&lock, &w, DEMAND, 0)) {
+		w.looked = true;
+		CHECK(++looks < 1000, "never");
+	}
+	return looks;
+}
+
+static void test_demand_is_respected(void)
+{
+	begin(NULL);
+	CHECK(looks_until_taken((struct wait){0}) == GRACE + 1);
+	CHECK(looks_until_taken((struct wait){.looked = true, .hot = true}) == GRACE);
+	CHECK(looks_until_taken((struct wait){.looked = true, .head = true}) == 0);
+	finish();
+}
+
+/* May a waiter take the free lock that has moved since its last look? */
+static bool may_take_moved(uint32_t hot, struct wait w)
+{
+	lock.waiters = hot;
+	w.looked = true;
+	return may_take(&lock, &w, 0, 1);
+}
+
+static void test_hot_lock_is_left_to_its_owner(void)
+{
+	begin(NULL);
+	CHECK(may_take_moved(0, (struct wait){0}));
+	CHECK(!may_take_moved(FGI_HOT, (struct wait){0}));
+	CHECK(!may_take_moved(FGI_HOT, (struct wait){.hot = true}));
+	CHECK(!may_take_moved(FGI_HOT, (struct wait){.hot = true, .woken = true}));
+	CHECK(may_take_moved(FGI_HOT, (struct wait){.woken = true}), "without a monitor");
+	lock.waiters = 0;
+	finish();
+}
+
+/* How often a waiter that looks at the clock beside this monitor yields its CPU. */
+static uint32_t yields_of(const struct fg_shared *page, struct wait w)
+{
+	uint32_t counted;
+
+	begin(page);
+	w.now = w.awake = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
+	give_way(&lock, &w, fgi_self());
+	counted = yields;
+	finish();
+	return counted;
+}
+
+/* Between many waiters that yield, one that does would wait for all of them, with the lock free and demanded. */
+static void test_head_waiter_keeps_its_cpu(void)
+{
+	CHECK(yields_of(&quiet, (struct wait){0}) == 1);
+	CHECK(yields_of(&quiet, (struct wait){.head = true}) == 0);
+	CHECK(yields_of(&preempted, (struct wait){.head = true}) == 1, "the owner may be queued behind it");
+}
+
+/* Without a monitor: the time that a yield takes does not count as spun, a slice says that other processes compete, and
+ * a lock that has not moved meanwhile that the thread waits in vain. */
+static void test_yields_unmonitored(void)
+{
+	struct wait w;
+
+	CHECK(yields_of(NULL, (struct wait){0}) == 1);
+	CHECK(yields_of(NULL, (struct wait){.head = true}) == 0);
+	begin(NULL);
+	fgi_pace()->in_vain = IN_VAIN;
+	w = (struct wait){.now = 1, .awake = 1, .moved_at = 1};
+	give_way(&lock, &w, fgi_self());
+	CHECK(yields == 0, "it has waited in vain lately");
+	fgi_pace()->in_vain = 0;
+	w.now = w.awake = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
+	yield_ns = 2 * FGI_SLICE_US * 1000;
+	give_way(&lock, &w, fgi_self());
+	yield_ns = 0;
+	CHECK(yields == 1 && fgi_pace()->in_vain == 1, "%u yields, %u in vain", yields, fgi_pace()->in_vain);
+	CHECK(w.awake == w.moved_at && w.awake - w.now >= 2 * FGI_SLICE_US * 1000);
+	CHECK(fgi_others_compete_until >= w.awake + FGI_COMPETE_NS);
+	w.now = fgi_others_compete_until - 1;
+	w.awake = w.moved_at = w.now;
+	give_way(&lock, &w, fgi_self());
+	CHECK(yields == 1, "others compete");
+	finish();
+}
+
+/* Without a monitor a thread has waited for a lock that stands still. Does it park after this time? */
+static bool parks_after(uint32_t ns, uint32_t ops, uint8_t in_vain)
+{
+	struct wait w = {.now = 1000000 + ns, .awake = 1000000, .moved_at = 1000000, .ops = ops};
+
+	*fgi_pace() = (struct fgi_pace){.in_vain = in_vain};
+	return has_spun(&w);
+}
+
+static void test_spins_less_in_vain(void)
+{
+	struct wait w = {.began = 1, .looked = true};
+
+	CHECK(!parks_after(2000, 1, 0) && !parks_after(2000, 1, IN_VAIN - 1));
+	CHECK(parks_after(2000, 1, IN_VAIN));
+	CHECK(!parks_after(2000, 16, IN_VAIN), "one in 16 tries again");
+	CHECK(!parks_after(1000, 1, 2 * IN_VAIN), "it looks for a moment");
+	CHECK(parks_after(FGI_SPIN_UNMONITORED_NS, 16, 0) && fgi_pace()->in_vain == 1);
+	for (uint32_t i = 0; i < 3 * IN_VAIN; i++)
+		parks_after(FGI_SPIN_UNMONITORED_NS, 16, fgi_pace()->in_vain);
+	CHECK(fgi_pace()->in_vain == 2 * IN_VAIN);
+	begin(NULL);
+	fgi_pace()->in_vain = 2 * IN_VAIN;
+	CHECK(take_after_waiting(&lock, &w, 0) && fgi_pace()->in_vain == IN_VAIN, "it has not spun in vain");
+	fgi_unlock(&lock);
+	finish();
+}
+
+int main(void)
+{
+	check_watchdog(60);
+	test_demand_is_respected();
+	test_hot_lock_is_left_to_its_owner();
+	test_head_waiter_keeps_its_cpu();
+	test_yields_unmonitored();
+	test_spins_less_in_vain();
+	return 0;
+}
