@@ -12,7 +12,7 @@ prefix=$1 lock=$2 program=$3
 monitor=auto
 # A lock whose kernel feature is absent must work all the same; that it is refused by default is the CLI tests' matter.
 export FLEXGUARD_FORCE=1
-[ "${FLEXGUARD_REQUIRE_BPF:-}" = 1 ] && monitor=require
+[ "${FLEXGUARD_REQUIRE_BPF:-}" = 1 ] && monitor=require && export FLEXGUARD_REQUIRE=1
 [ -x "$prefix/bin/flexguard" ] || { echo "$prefix/bin/flexguard is missing: run make first" >&2; exit 1; }
 
 scratch=$(mktemp -d)
@@ -23,10 +23,14 @@ needs() {
 	command -v "$1" > "$scratch/where" || { echo "$1 is not installed: scripts/bootstrap installs it" >&2; exit 77; }
 }
 
-# Output and summary go to files; both are shown when something is wrong.
+# Output and summary go to files; both are shown when something is wrong. Where the machine is so busy that the program
+# tires of waiting for the monitor's answer, which is required, it is started again.
 under_lock() {
-	"$prefix/bin/flexguard" run --lock "$lock" --monitor $monitor --stats -- "$@" > "$scratch/out" 2> "$scratch/err" ||
-		wrong "exit status $?"
+	until "$prefix/bin/flexguard" run --lock "$lock" --monitor $monitor --stats -- "$@" \
+		> "$scratch/out" 2> "$scratch/err"; do
+		status=$?
+		grep -q 'the monitor does not answer' "$scratch/err" || wrong "exit status $status"
+	done
 	grep -q '^registered-processes: [1-9]' "$scratch/err" || grep -q '^monitor: absent' "$scratch/err" ||
 		wrong 'the program did not register with the monitor'
 }

@@ -18,6 +18,9 @@ const TOLD: usize = 5;
 /// tasks of other programs, from one in 30,000 up to one in 40 on a crowded machine. These departures are judged like all
 /// others.
 const UNREPORTED_IN: u64 = 30;
+/// A thread that has been off its CPU for so long the monitor may have forgotten at any time since: FG_AGED_NS of
+/// bpf/monitor.h, less what passes from the switch to the oracle's event.
+const AGED_NS: u64 = 990_000_000;
 /// How many events are told before each.
 const BEFORE: usize = 6;
 
@@ -51,7 +54,7 @@ pub struct Tally {
     /// Events that the model of the lock cannot explain.
     pub undecided: u64,
     /// Events at which num_preempted_cs was not the number of workers that the monitor had counted. Beside another
-    /// victim it may be higher, by that one's workers at most.
+    /// victim it may be higher, by that one's workers at most; and lower, by those that have had no CPU for a second.
     pub miscounts: u64,
     /// Events whose evidence is incomplete.
     pub incomplete: u64,
@@ -126,8 +129,8 @@ pub struct Judge {
     /// By lock, as their addresses.
     truths: Vec<Truth>,
     locks: Vec<u64>,
-    /// By worker: off CPU, and counted by the monitor when it left.
-    counted: Vec<bool>,
+    /// By worker: off CPU, and counted by the monitor when it left, then.
+    counted: Vec<Option<u64>>,
     /// Workers of other victims of the same monitor: what they add to the counter is not known at every instant.
     others: usize,
     sequence: u64,
@@ -148,7 +151,7 @@ impl Judge {
         Judge {
             truths: (0..victim.locks.len()).map(truth).collect(),
             locks: victim.locks.to_vec(),
-            counted: vec![false; victim.workers.len()],
+            counted: vec![None; victim.workers.len()],
             others,
             sequence: 0,
             running: ORACLE_NOBODY,
@@ -173,14 +176,16 @@ impl Judge {
         let before = self.cpu.replace(event.cpu);
         self.tally.moves += u64::from(before.is_some_and(|cpu| cpu != event.cpu));
         if event.next != ORACLE_NOBODY {
-            self.counted[event.next as usize] = false;
+            self.counted[event.next as usize] = None;
         }
         if event.prev != ORACLE_NOBODY {
             self.tally.unreported += u64::from(!arrived);
             self.departure(event);
         }
-        let counted = self.counted.iter().filter(|counted| **counted).count();
-        if !(counted..=counted + self.others).contains(&(event.counter as usize)) {
+        let counted = self.counted.iter().flatten().count();
+        let lately = |left: &&u64| event.at_ns.saturating_sub(**left) < AGED_NS;
+        let least = self.counted.iter().flatten().filter(lately).count();
+        if !(least..=counted + self.others).contains(&(event.counter as usize)) {
             self.tally.miscounts += 1;
             self.tell(&format!(
                 "num_preempted_cs is {}, counted are {counted}",
@@ -193,7 +198,7 @@ impl Judge {
         let runnable = event.flags & ORACLE_RUNNABLE != 0;
         let forced = event.flags & ORACLE_FORCED != 0;
         let counted = event.verdict != 0;
-        self.counted[event.prev as usize] = counted;
+        self.counted[event.prev as usize] = counted.then_some(event.at_ns);
         self.tally.departures += 1;
         self.tally.preemptions += u64::from(runnable);
         self.tally.forced += u64::from(forced);

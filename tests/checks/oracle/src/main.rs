@@ -254,7 +254,6 @@ fn run(
     program: &Path,
     others: Option<&Tally>,
 ) -> Result<(Tally, Vec<String>)> {
-    let socket = service.monitor.socket().to_string();
     let here = nth_last_cpu(arguments.cpu)?;
     let mut places = vec![vec![here]];
     if arguments.pair {
@@ -263,11 +262,7 @@ fn run(
     }
     let mut watched = Vec::new();
     for cpus in &places {
-        let interposer = arguments.interposer.as_deref();
-        let mut victim = Victim::start(program, cpus, &socket, interposer)?;
-        if interposer.is_some() {
-            victim.find_blocks(block_offset(service, &victim)?);
-        }
+        let victim = registered_victim(arguments, service, program, cpus)?;
         let others = victim.workers.len() * (places.len() - 1);
         let judge = Rc::new(RefCell::new(Judge::new(layout, &victim, others)));
         let witness = Witness::attach(&MonitorMaps::find()?, &victim, layout, &judge)?;
@@ -308,17 +303,43 @@ fn run(
     Ok((tally, report))
 }
 
-/// What the victim's interposer has registered.
-fn block_offset(service: &Service, victim: &Victim) -> Result<i64> {
+/// On a busy machine a victim may have tired of waiting for the monitor's answer: then another one is started.
+fn registered_victim(
+    arguments: &Arguments,
+    service: &Service,
+    program: &Path,
+    cpus: &[usize],
+) -> Result<Victim> {
+    let socket = service.monitor.socket().to_string();
+    let interposer = arguments.interposer.as_deref();
+    let begin = Instant::now();
+    while begin.elapsed().as_secs() < arguments.seconds {
+        let mut victim = Victim::start(program, cpus, &socket, interposer)?;
+        if interposer.is_none() && victim.registered {
+            return Ok(victim);
+        }
+        if interposer.is_some()
+            && let Some(offset) = block_offset(service, &victim)?
+        {
+            victim.find_blocks(offset);
+            return Ok(victim);
+        }
+    }
+    bail!("no victim has registered");
+}
+
+/// What the victim's interposer has registered; `None`: it has not.
+fn block_offset(service: &Service, victim: &Victim) -> Result<Option<i64>> {
     // SAFETY: no pointers are passed.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, victim.pid, 0) };
     ensure!(fd >= 0, "pidfd_open: {}", io::Error::last_os_error());
     // SAFETY: the kernel has just opened it for us; nobody else knows it.
     let process = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-    let registered = service.monitor.registration(process.as_fd())?;
-    let registered = registered.context("the interposer has not registered")?;
+    let Some(registered) = service.monitor.registration(process.as_fd())? else {
+        return Ok(None);
+    };
     match registered.block_offsets[..] {
-        [offset] => Ok(offset),
+        [offset] => Ok(Some(offset)),
         _ => bail!("{} images are registered", registered.block_offsets.len()),
     }
 }

@@ -19,6 +19,8 @@ pub struct Victim {
     pub locks: [u64; ORACLE_LOCKS as usize],
     pub nodes: u64,
     pub workers: Vec<Worker>,
+    /// Of one under an interposer the monitor knows.
+    pub registered: bool,
     /// Where its executable is mapped.
     pub code: u64,
 }
@@ -56,6 +58,7 @@ impl Victim {
             locks: Default::default(),
             nodes: 0,
             workers: Vec::new(),
+            registered: false,
             code: 0,
         };
         let line = victim.next_line()?;
@@ -94,7 +97,7 @@ impl Victim {
                 block: address(block)?,
             });
         }
-        ensure!(value("registered")? == "1", "it is not registered");
+        self.registered = value("registered")? == "1";
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.child.id()))?;
         let first = maps.split('-').next().unwrap_or_default();
         self.code = u64::from_str_radix(first, 16)?;

@@ -180,6 +180,7 @@ int BPF_PROG(oracle_sched_switch, bool preempt, struct task_struct *prev, struct
 	}
 	__builtin_memset(event, 0, sizeof(*event));
 	event->sequence = seen.events++;
+	event->at_ns = bpf_ktime_get_ns();
 	event->cpu = bpf_get_smp_processor_id();
 	event->prev = ORACLE_NOBODY;
 	event->next = to.index;

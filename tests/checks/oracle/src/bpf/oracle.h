@@ -26,7 +26,8 @@ enum oracle_flags {
 
 struct oracle_event {
 	__u64 sequence;
-	__u32 prev; /* index of the worker, or ORACLE_NOBODY */
+	__u64 at_ns; /* CLOCK_MONOTONIC, after the monitor's handler */
+	__u32 prev;  /* index of the worker, or ORACLE_NOBODY */
 	__u32 next;
 	__u32 flags;
 	__u32 verdict; /* the monitor counted prev as: enum fg_kind */
