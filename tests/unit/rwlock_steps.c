@@ -3,31 +3,12 @@
  * that thread: just before a step, by a function that runs there. */
 #include <errno.h>
 
-#include "runtime/atomic.h"
+#include "tests/unit/steps.h"
 
-static void before(const void *variable);
+#include "sync/handover.h"
+
 static uint64_t *find_and_step(const void *lock);
 
-#define STEP_CAS(p, e, d, order, fail)                                                                                 \
-	({                                                                                                             \
-		before(p);                                                                                             \
-		FGI_CAS(p, e, d, order, fail);                                                                         \
-	})
-#undef fg_cas_relaxed
-#undef fg_cas_acquire
-#undef fg_cas_release
-#undef fg_cas_acq_rel
-#undef fg_load_seq_cst
-#define fg_cas_relaxed(p, e, d) STEP_CAS(p, e, d, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
-#define fg_cas_acquire(p, e, d) STEP_CAS(p, e, d, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
-#define fg_cas_release(p, e, d) STEP_CAS(p, e, d, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
-#define fg_cas_acq_rel(p, e, d) STEP_CAS(p, e, d, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
-#define fg_load_seq_cst(p)                                                                                             \
-	({                                                                                                             \
-		before(p);                                                                                             \
-		__atomic_load_n(p, __ATOMIC_SEQ_CST);                                                                  \
-	})
-#include "sync/handover.h"
 #define fgi_readers_find find_and_step
 #include "sync/handover.c"
 #undef fgi_readers_find
@@ -44,29 +25,15 @@ static uint64_t *find_and_step(const void *lock);
 
 static struct fgi_rwlock l;
 static struct fgi_parked node;
-static void (*other)(void); /* runs once, before the next step of the lock's word */
 static void (*after_search)(void);
-
-static void run(void (**function)(void))
-{
-	void (*once)(void) = *function;
-
-	*function = NULL;
-	if (once)
-		once();
-}
-
-static void before(const void *variable)
-{
-	if (variable == &l.word)
-		run(&other);
-}
 
 static uint64_t *find_and_step(const void *lock)
 {
 	uint64_t *entry = fgi_readers_find(lock);
 
-	run(&after_search);
+	if (after_search)
+		after_search();
+	after_search = NULL;
 	return entry;
 }
 
@@ -87,6 +54,7 @@ static void make(uint32_t word, uint32_t then)
 	fgi_rw_rest(&l.unbiased_until, now, FGI_RW_LONGEST_REST_NS);
 	fgi_rw_rest(&l.unreserved_until, now, 0);
 	becomes = then;
+	watched = &l.word;
 	other = sets_word;
 	fg_thread.held = 0;
 	fg_thread.pending = 0;
@@ -263,6 +231,27 @@ static void calls_try_again(void)
 	}
 }
 
+/* ---- the caller's asynchronous cancellation, which a release and a writer suspend ---- */
+
+static void end_bias(void)
+{
+	CHECK(!fgi_rw_end_bias(&l), "nobody stands there");
+}
+
+static void is_asynchronous_again(void (*call)(void), uint32_t word)
+{
+	int type;
+
+	make(word, 0);
+	other = NULL;
+	fgi_async = 1;
+	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	call();
+	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type), 0);
+	fgi_async = 0;
+	CHECK_IS(type, PTHREAD_CANCEL_ASYNCHRONOUS);
+}
+
 /* ---- parking ---- */
 
 /* Its deadline has passed: a thread that parks here does not sleep. */
@@ -380,6 +369,9 @@ int main(void)
 	nobody_is_let_into_a_taken_lock();
 	flags_keep_what_else_changes();
 	calls_try_again();
+	is_asynchronous_again(read_unlock, READ(1) | P);
+	is_asynchronous_again(write_unlock, OTHER | P);
+	is_asynchronous_again(end_bias, E);
 	does_not_park(false);
 	does_not_park(true);
 	reserves_no_free_lock(false);
