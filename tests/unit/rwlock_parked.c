@@ -203,22 +203,26 @@ static void parks_so(size_t i)
 	CHECK_IS(w.result, 0);
 }
 
-/* Behind those that wait; but before them once it was woken, and finds the lock taken again. */
+/* Behind those that wait; but before them once it was woken, and finds the lock taken again. It has waited all the time
+ * since it came. */
 static void parks_where(void)
 {
 	struct waiter w = {.writer = true, .deadline = NEVER};
 	struct fgi_parked_list *list;
+	uint64_t since_ns;
 
 	make(OTHER | P, false);
 	play(&played[0], true, false);
 	begin(&w);
 	list = lock_when_parked(&w);
 	CHECK(fgi_parked_next(list, &l, NULL) == &played[0], "it came first");
+	since_ns = w.node->since_ns;
 	fgi_parked_remove(list, w.node);
 	fgi_parked_unlock(list);
 	fgi_parked_tell(w.node, FGI_PARKED_RETRY);
 	list = lock_when_parked(&w);
 	CHECK(fgi_parked_next(list, &l, NULL) == w.node, "it had to queue again");
+	CHECK(w.node->since_ns == since_ns, "it has to wait anew for the lock to be handed over");
 	fgi_parked_unlock(list);
 	remove_played(&played[0]);
 	wake(&w, 0);

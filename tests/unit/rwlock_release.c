@@ -38,7 +38,7 @@ struct situation {
 static const struct situation after_a_reader[] = {
 	{{0}, READ(1) | P, false, false, NOBODY, 0},
 	{{0}, READ(1) | P | R | K, false, false, NOBODY, K},
-	{{0}, READ(1) | P | E | B, false, false, NOBODY, E | B}, /* the waiter has left meanwhile */
+	{{0}, READ(1) | P | E | B, false, false, NOBODY, E | B},        /* the waiter has left meanwhile */
 	{{WRITER | DUE}, READ(1) | P | K, false, false, NOBODY, P | K}, /* another comes */
 	{{WRITER}, READ(2) | P, false, false, NOBODY, READ(1) | P},
 	{{WRITER | DUE}, READ(2) | P | R, false, false, NOBODY, READ(1) | P | R},
