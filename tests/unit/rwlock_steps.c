@@ -231,27 +231,6 @@ static void calls_try_again(void)
 	}
 }
 
-/* ---- the caller's asynchronous cancellation, which a release and a writer suspend ---- */
-
-static void end_bias(void)
-{
-	CHECK(!fgi_rw_end_bias(&l), "nobody stands there");
-}
-
-static void is_asynchronous_again(void (*call)(void), uint32_t word)
-{
-	int type;
-
-	make(word, 0);
-	other = NULL;
-	fgi_async = 1;
-	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
-	call();
-	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type), 0);
-	fgi_async = 0;
-	CHECK_IS(type, PTHREAD_CANCEL_ASYNCHRONOUS);
-}
-
 /* ---- parking ---- */
 
 /* Its deadline has passed: a thread that parks here does not sleep. */
@@ -291,6 +270,101 @@ static void reserves_no_free_lock(bool writer)
 	check("reserves", 0);
 	CHECK_IS(w.node.state, FGI_PARKED_RETRY);
 	CHECK(!w.node.reserved, "it keeps readers out");
+}
+
+/* ---- a signal handler jumps out of the sleep, or a cancellation ends it ---- */
+
+static struct wait asleep(bool writer, uint32_t word, enum fgi_parked_state state)
+{
+	struct wait w;
+
+	make(word, 0);
+	other = NULL;
+	w = late_waiter(writer);
+	w.node.forks = fgi_forks;
+	w.node.state = state;
+	w.parked = true;
+	if (writer)
+		fgi_intent_set(&l.word);
+	return w;
+}
+
+static void is_abandoned(struct wait *w, uint32_t next)
+{
+	abandoned(w);
+	CHECK(l.word == next, "%x, not %x", l.word, next);
+	CHECK(fg_thread.pending == 0, "it still means to write");
+}
+
+static void is_abandoned_with_the_lock(void)
+{
+	struct wait w = asleep(true, fgi_self(), FGI_PARKED_OWNER);
+
+	is_abandoned(&w, 0);
+	w = asleep(false, READ(2), FGI_PARKED_OWNER);
+	is_abandoned(&w, READ(1));
+}
+
+static void is_abandoned_in_the_list(bool writer, uint32_t word, uint32_t next)
+{
+	struct wait w = asleep(writer, word | P, FGI_PARKED_ASLEEP);
+	struct fgi_parked_list *list = fgi_parked_lock(&l);
+
+	fgi_parked_add(list, &w.node, false);
+	fgi_parked_unlock(list);
+	is_abandoned(&w, next);
+	list = fgi_parked_lock(&l);
+	CHECK(!fgi_parked_next(list, &l, NULL), "its node stays in the list");
+	fgi_parked_unlock(list);
+}
+
+/* Its turn goes on to one that is parked. */
+static void is_abandoned_on_its_way(void)
+{
+	struct wait w = asleep(true, P | K, FGI_PARKED_RETRY);
+
+	fgi_parked_unlock(park(true, false));
+	is_abandoned(&w, P | K);
+	CHECK_IS(node.state, FGI_PARKED_RETRY);
+}
+
+/* In the child of a fork, where nobody tells it anything. */
+static void is_abandoned_in_a_child(void)
+{
+	struct wait w = asleep(true, READ(1), FGI_PARKED_ASLEEP);
+
+	w.node.forks = fgi_forks + 2;
+	is_abandoned(&w, READ(1));
+}
+
+static void end_late(void)
+{
+	struct wait w = asleep(false, OTHER, FGI_PARKED_RETRY);
+
+	w.suspended = true;
+	fgi_async_suspend();
+	is_abandoned(&w, OTHER);
+}
+
+/* ---- the caller's asynchronous cancellation, which a release and a writer suspend ---- */
+
+static void end_bias(void)
+{
+	CHECK(!fgi_rw_end_bias(&l), "nobody stands there");
+}
+
+static void is_asynchronous_again(void (*call)(void), uint32_t word)
+{
+	int type;
+
+	make(word, 0);
+	other = NULL;
+	fgi_async = 1;
+	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	call();
+	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type), 0);
+	fgi_async = 0;
+	CHECK_IS(type, PTHREAD_CANCEL_ASYNCHRONOUS);
 }
 
 /* ---- the table of readers ---- */
@@ -372,10 +446,17 @@ int main(void)
 	is_asynchronous_again(read_unlock, READ(1) | P);
 	is_asynchronous_again(write_unlock, OTHER | P);
 	is_asynchronous_again(end_bias, E);
+	is_asynchronous_again(end_late, OTHER);
 	does_not_park(false);
 	does_not_park(true);
 	reserves_no_free_lock(false);
 	reserves_no_free_lock(true);
+	is_abandoned_with_the_lock();
+	is_abandoned_in_the_list(true, READ(1), READ(1));
+	is_abandoned_in_the_list(false, READ(1) | R, READ(1));
+	is_abandoned_in_the_list(false, OTHER, OTHER);
+	is_abandoned_on_its_way();
+	is_abandoned_in_a_child();
 	the_bias_ends(read_it);
 	the_bias_ends(try_read);
 	the_bias_ends_and_a_reader_leaves();
