@@ -240,6 +240,17 @@ static void is_kept_out_by_nobody(void)
 	CHECK_IS(w.parks, 0);
 }
 
+/* Or by one that was woken there, and does not come here: it looks after a while. */
+static void is_kept_out_in_vain(void)
+{
+	struct waiter w = {.deadline = NEVER};
+
+	make(P | R | K, true);
+	begin(&w);
+	check_join(w.thread);
+	CHECK_IS(w.word & ~K, READ(1));
+}
+
 /* The lock became free while it was on its way into the list: no release would wake it. */
 static void does_not_park(bool writer, uint32_t word)
 {
@@ -353,6 +364,8 @@ static void is_woken_late(void)
 	played[0].reserved = true;
 	make(OTHER, false);
 	CHECK_IS(woken_late(true, READ(1) | P | K, ETIMEDOUT), READ(1) | P | R);
+	make(OTHER, false);
+	CHECK_IS(woken_late(false, OTHER | P | K, ETIMEDOUT), OTHER | P | R);
 	remove_played(&played[0]);
 }
 
@@ -511,6 +524,7 @@ int main(void)
 		parks_so(i);
 	parks_where();
 	is_kept_out_by_nobody();
+	is_kept_out_in_vain();
 	does_not_park(false, 0);
 	does_not_park(true, 0);
 	does_not_park(true, E); /* readers may stand in the table, and none does */

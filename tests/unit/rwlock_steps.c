@@ -433,6 +433,23 @@ static void a_reader_counts_itself(void)
 	check("a reader counts itself", READ(1));
 }
 
+/* What no thread has locked stays free; a read lock in the table that another thread has taken is given up. */
+static void gives_up_what_others_took(void)
+{
+	make(0, 0);
+	other = NULL;
+	unlock();
+	CHECK_IS(l.word, 0);
+	make(B | E, 0);
+	other = NULL;
+	entry = &fgi_readers[(fgi_self() + 1) % FGI_READER_ROWS][fgi_readers_column(&l)];
+	CHECK(fgi_readers_enter(entry, &l), "the entry is free");
+	unlock();
+	CHECK_IS(l.word, B | E);
+	CHECK_IS(*entry, 0);
+	CHECK_IS(fg_thread.held, 0);
+}
+
 int main(void)
 {
 	check_watchdog(60);
@@ -462,5 +479,6 @@ int main(void)
 	the_bias_ends_and_a_reader_leaves();
 	readers_come_back();
 	a_reader_counts_itself();
+	gives_up_what_others_took();
 	return 0;
 }
