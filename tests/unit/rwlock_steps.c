@@ -377,13 +377,13 @@ static void ends_bias(void)
 }
 
 /* A writer ends the bias while a reader enters, who must not stay there: the writer may have looked already. */
-static void the_bias_ends(int (*read)(void))
+static void the_bias_ends(int (*read)(void), uint32_t counted)
 {
-	make(B | E, 0);
+	make((counted ? READ(counted) : 0) | B | E, 0);
 	entry = fgi_readers_entry(&l);
 	other = ends_bias;
 	CHECK_IS(read(), 0);
-	check("the bias ends", READ(1) | E);
+	check("the bias ends", READ(counted + 1) | E);
 	CHECK_IS(*entry, 0);
 	CHECK_IS(fgi_reading, 1);
 	CHECK_IS(fg_thread.held, 1);
@@ -474,8 +474,10 @@ int main(void)
 	is_abandoned_in_the_list(false, OTHER, OTHER);
 	is_abandoned_on_its_way();
 	is_abandoned_in_a_child();
-	the_bias_ends(read_it);
-	the_bias_ends(try_read);
+	for (uint32_t counted = 0; counted < 2; counted++) {
+		the_bias_ends(read_it, counted);
+		the_bias_ends(try_read, counted);
+	}
 	the_bias_ends_and_a_reader_leaves();
 	readers_come_back();
 	a_reader_counts_itself();
