@@ -272,6 +272,20 @@ static void reserves_no_free_lock(bool writer)
 	CHECK(!w.node.reserved, "it keeps readers out");
 }
 
+/* The thread that was handed the lock got a CPU after 10 ms: none is handed it for nine times as long. */
+static void comes_late(void)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+	struct wait w;
+
+	make(0, 0);
+	other = NULL;
+	w = late_waiter(true);
+	w.node.told_ns = now - 10000000;
+	handed(&w);
+	CHECK((int32_t)(l.unreserved_until - fgi_rw_ticks(now + 80000000)) > 0, "it rests too short");
+}
+
 /* ---- a signal handler jumps out of the sleep, or a cancellation ends it ---- */
 
 static struct wait asleep(bool writer, uint32_t word, enum fgi_parked_state state)
@@ -468,6 +482,7 @@ int main(void)
 	does_not_park(true);
 	reserves_no_free_lock(false);
 	reserves_no_free_lock(true);
+	comes_late();
 	is_abandoned_with_the_lock();
 	is_abandoned_in_the_list(true, READ(1), READ(1));
 	is_abandoned_in_the_list(false, READ(1) | R, READ(1));
