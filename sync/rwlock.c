@@ -275,7 +275,7 @@ static void abandoned(void *waiter)
 	fgi_async_suspend();
 	if (w->node.writer)
 		fgi_intent_clear(&w->lock->word);
-	if (w->parked && w->node.forks == fgi_forks) { /* otherwise this process has no such list */
+	if (w->parked) {
 		state = leave_list(w);
 		w->woken = state == FGI_PARKED_RETRY;
 	}

@@ -6,7 +6,8 @@
 #include <time.h>
 
 #include "runtime/clock.h"
-#include "sync/rwlock.h"
+#include "runtime/futex.h"
+#include "sync/handover.h"
 #include "tests/check.h"
 
 #define TIMES 200000
@@ -75,16 +76,20 @@ static void *sleep_for_it(void *unused)
 	return NULL;
 }
 
-/* It says so in the entry before it sleeps. */
+/* It says so in the entry before it sleeps. Readers stay away from the table for nine times as long as it waited. */
 static void a_writer_sleeps(void)
 {
 	uint64_t *entry = a_reader_stands_there();
 	pthread_t writer = check_thread(sleep_for_it, NULL);
+	uint64_t left_ns;
 
 	while (!(__atomic_load_n(entry, __ATOMIC_RELAXED) & 1))
 		sched_yield();
+	fgi_nap(30000000);
+	left_ns = fgi_now_ns(CLOCK_MONOTONIC);
 	CHECK(fgi_readers_leave(entry, &l), "a reader stood there");
 	check_join(writer);
+	CHECK((int32_t)(l.unbiased_until - fgi_rw_ticks(left_ns + 200000000)) > 0, "it rests too short");
 }
 
 int main(void)

@@ -203,22 +203,26 @@ static void parks_so(size_t i)
 	CHECK_IS(w.result, 0);
 }
 
-/* Behind those that wait; but before them once it was woken, and finds the lock taken again. */
+/* Behind those that wait; but before them once it was woken, and finds the lock taken again. It has waited all the time
+ * since it came. */
 static void parks_where(void)
 {
 	struct waiter w = {.writer = true, .deadline = NEVER};
 	struct fgi_parked_list *list;
+	uint64_t since_ns;
 
 	make(OTHER | P, false);
 	play(&played[0], true, false);
 	begin(&w);
 	list = lock_when_parked(&w);
 	CHECK(fgi_parked_next(list, &l, NULL) == &played[0], "it came first");
+	since_ns = w.node->since_ns;
 	fgi_parked_remove(list, w.node);
 	fgi_parked_unlock(list);
 	fgi_parked_tell(w.node, FGI_PARKED_RETRY);
 	list = lock_when_parked(&w);
 	CHECK(fgi_parked_next(list, &l, NULL) == w.node, "it had to queue again");
+	CHECK(w.node->since_ns == since_ns, "it has to wait anew for the lock to be handed over");
 	fgi_parked_unlock(list);
 	remove_played(&played[0]);
 	wake(&w, 0);
@@ -234,6 +238,17 @@ static void is_kept_out_by_nobody(void)
 	check_join(w.thread);
 	CHECK_IS(w.word, READ(2));
 	CHECK_IS(w.parks, 0);
+}
+
+/* Or by one that was woken there, and does not come here: it looks after a while. */
+static void is_kept_out_in_vain(void)
+{
+	struct waiter w = {.deadline = NEVER};
+
+	make(P | R | K, true);
+	begin(&w);
+	check_join(w.thread);
+	CHECK_IS(w.word & ~K, READ(1));
 }
 
 /* The lock became free while it was on its way into the list: no release would wake it. */
@@ -349,6 +364,8 @@ static void is_woken_late(void)
 	played[0].reserved = true;
 	make(OTHER, false);
 	CHECK_IS(woken_late(true, READ(1) | P | K, ETIMEDOUT), READ(1) | P | R);
+	make(OTHER, false);
+	CHECK_IS(woken_late(false, OTHER | P | K, ETIMEDOUT), OTHER | P | R);
 	remove_played(&played[0]);
 }
 
@@ -507,6 +524,7 @@ int main(void)
 		parks_so(i);
 	parks_where();
 	is_kept_out_by_nobody();
+	is_kept_out_in_vain();
 	does_not_park(false, 0);
 	does_not_park(true, 0);
 	does_not_park(true, E); /* readers may stand in the table, and none does */

@@ -3,31 +3,12 @@
  * that thread: just before a step, by a function that runs there. */
 #include <errno.h>
 
-#include "runtime/atomic.h"
+#include "tests/unit/steps.h"
 
-static void before(const void *variable);
+#include "sync/handover.h"
+
 static uint64_t *find_and_step(const void *lock);
 
-#define STEP_CAS(p, e, d, order, fail)                                                                                 \
-	({                                                                                                             \
-		before(p);                                                                                             \
-		FGI_CAS(p, e, d, order, fail);                                                                         \
-	})
-#undef fg_cas_relaxed
-#undef fg_cas_acquire
-#undef fg_cas_release
-#undef fg_cas_acq_rel
-#undef fg_load_seq_cst
-#define fg_cas_relaxed(p, e, d) STEP_CAS(p, e, d, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
-#define fg_cas_acquire(p, e, d) STEP_CAS(p, e, d, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
-#define fg_cas_release(p, e, d) STEP_CAS(p, e, d, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
-#define fg_cas_acq_rel(p, e, d) STEP_CAS(p, e, d, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
-#define fg_load_seq_cst(p)                                                                                             \
-	({                                                                                                             \
-		before(p);                                                                                             \
-		__atomic_load_n(p, __ATOMIC_SEQ_CST);                                                                  \
-	})
-#include "sync/handover.h"
 #define fgi_readers_find find_and_step
 #include "sync/handover.c"
 #undef fgi_readers_find
@@ -44,29 +25,15 @@ static uint64_t *find_and_step(const void *lock);
 
 static struct fgi_rwlock l;
 static struct fgi_parked node;
-static void (*other)(void); /* runs once, before the next step of the lock's word */
 static void (*after_search)(void);
-
-static void run(void (**function)(void))
-{
-	void (*once)(void) = *function;
-
-	*function = NULL;
-	if (once)
-		once();
-}
-
-static void before(const void *variable)
-{
-	if (variable == &l.word)
-		run(&other);
-}
 
 static uint64_t *find_and_step(const void *lock)
 {
 	uint64_t *entry = fgi_readers_find(lock);
 
-	run(&after_search);
+	if (after_search)
+		after_search();
+	after_search = NULL;
 	return entry;
 }
 
@@ -87,6 +54,7 @@ static void make(uint32_t word, uint32_t then)
 	fgi_rw_rest(&l.unbiased_until, now, FGI_RW_LONGEST_REST_NS);
 	fgi_rw_rest(&l.unreserved_until, now, 0);
 	becomes = then;
+	watched = &l.word;
 	other = sets_word;
 	fg_thread.held = 0;
 	fg_thread.pending = 0;
@@ -304,6 +272,115 @@ static void reserves_no_free_lock(bool writer)
 	CHECK(!w.node.reserved, "it keeps readers out");
 }
 
+/* The thread that was handed the lock got a CPU after 10 ms: none is handed it for nine times as long. */
+static void comes_late(void)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+	struct wait w;
+
+	make(0, 0);
+	other = NULL;
+	w = late_waiter(true);
+	w.node.told_ns = now - 10000000;
+	handed(&w);
+	CHECK((int32_t)(l.unreserved_until - fgi_rw_ticks(now + 80000000)) > 0, "it rests too short");
+}
+
+/* ---- a signal handler jumps out of the sleep, or a cancellation ends it ---- */
+
+static struct wait asleep(bool writer, uint32_t word, enum fgi_parked_state state)
+{
+	struct wait w;
+
+	make(word, 0);
+	other = NULL;
+	w = late_waiter(writer);
+	w.node.forks = fgi_forks;
+	w.node.state = state;
+	w.parked = true;
+	if (writer)
+		fgi_intent_set(&l.word);
+	return w;
+}
+
+static void is_abandoned(struct wait *w, uint32_t next)
+{
+	abandoned(w);
+	CHECK(l.word == next, "%x, not %x", l.word, next);
+	CHECK(fg_thread.pending == 0, "it still means to write");
+}
+
+static void is_abandoned_with_the_lock(void)
+{
+	struct wait w = asleep(true, fgi_self(), FGI_PARKED_OWNER);
+
+	is_abandoned(&w, 0);
+	w = asleep(false, READ(2), FGI_PARKED_OWNER);
+	is_abandoned(&w, READ(1));
+}
+
+static void is_abandoned_in_the_list(bool writer, uint32_t word, uint32_t next)
+{
+	struct wait w = asleep(writer, word | P, FGI_PARKED_ASLEEP);
+	struct fgi_parked_list *list = fgi_parked_lock(&l);
+
+	fgi_parked_add(list, &w.node, false);
+	fgi_parked_unlock(list);
+	is_abandoned(&w, next);
+	list = fgi_parked_lock(&l);
+	CHECK(!fgi_parked_next(list, &l, NULL), "its node stays in the list");
+	fgi_parked_unlock(list);
+}
+
+/* Its turn goes on to one that is parked. */
+static void is_abandoned_on_its_way(void)
+{
+	struct wait w = asleep(true, P | K, FGI_PARKED_RETRY);
+
+	fgi_parked_unlock(park(true, false));
+	is_abandoned(&w, P | K);
+	CHECK_IS(node.state, FGI_PARKED_RETRY);
+}
+
+/* In the child of a fork, where nobody tells it anything. */
+static void is_abandoned_in_a_child(void)
+{
+	struct wait w = asleep(true, READ(1), FGI_PARKED_ASLEEP);
+
+	w.node.forks = fgi_forks + 2;
+	is_abandoned(&w, READ(1));
+}
+
+static void end_late(void)
+{
+	struct wait w = asleep(false, OTHER, FGI_PARKED_RETRY);
+
+	w.suspended = true;
+	fgi_async_suspend();
+	is_abandoned(&w, OTHER);
+}
+
+/* ---- the caller's asynchronous cancellation, which a release and a writer suspend ---- */
+
+static void end_bias(void)
+{
+	CHECK(!fgi_rw_end_bias(&l), "nobody stands there");
+}
+
+static void is_asynchronous_again(void (*call)(void), uint32_t word)
+{
+	int type;
+
+	make(word, 0);
+	other = NULL;
+	fgi_async = 1;
+	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	call();
+	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type), 0);
+	fgi_async = 0;
+	CHECK_IS(type, PTHREAD_CANCEL_ASYNCHRONOUS);
+}
+
 /* ---- the table of readers ---- */
 
 static uint64_t *entry;
@@ -314,13 +391,13 @@ static void ends_bias(void)
 }
 
 /* A writer ends the bias while a reader enters, who must not stay there: the writer may have looked already. */
-static void the_bias_ends(int (*read)(void))
+static void the_bias_ends(int (*read)(void), uint32_t counted)
 {
-	make(B | E, 0);
+	make((counted ? READ(counted) : 0) | B | E, 0);
 	entry = fgi_readers_entry(&l);
 	other = ends_bias;
 	CHECK_IS(read(), 0);
-	check("the bias ends", READ(1) | E);
+	check("the bias ends", READ(counted + 1) | E);
 	CHECK_IS(*entry, 0);
 	CHECK_IS(fgi_reading, 1);
 	CHECK_IS(fg_thread.held, 1);
@@ -370,6 +447,23 @@ static void a_reader_counts_itself(void)
 	check("a reader counts itself", READ(1));
 }
 
+/* What no thread has locked stays free; a read lock in the table that another thread has taken is given up. */
+static void gives_up_what_others_took(void)
+{
+	make(0, 0);
+	other = NULL;
+	unlock();
+	CHECK_IS(l.word, 0);
+	make(B | E, 0);
+	other = NULL;
+	entry = &fgi_readers[(fgi_self() + 1) % FGI_READER_ROWS][fgi_readers_column(&l)];
+	CHECK(fgi_readers_enter(entry, &l), "the entry is free");
+	unlock();
+	CHECK_IS(l.word, B | E);
+	CHECK_IS(*entry, 0);
+	CHECK_IS(fg_thread.held, 0);
+}
+
 int main(void)
 {
 	check_watchdog(60);
@@ -380,14 +474,28 @@ int main(void)
 	nobody_is_let_into_a_taken_lock();
 	flags_keep_what_else_changes();
 	calls_try_again();
+	is_asynchronous_again(read_unlock, READ(1) | P);
+	is_asynchronous_again(write_unlock, OTHER | P);
+	is_asynchronous_again(end_bias, E);
+	is_asynchronous_again(end_late, OTHER);
 	does_not_park(false);
 	does_not_park(true);
 	reserves_no_free_lock(false);
 	reserves_no_free_lock(true);
-	the_bias_ends(read_it);
-	the_bias_ends(try_read);
+	comes_late();
+	is_abandoned_with_the_lock();
+	is_abandoned_in_the_list(true, READ(1), READ(1));
+	is_abandoned_in_the_list(false, READ(1) | R, READ(1));
+	is_abandoned_in_the_list(false, OTHER, OTHER);
+	is_abandoned_on_its_way();
+	is_abandoned_in_a_child();
+	for (uint32_t counted = 0; counted < 2; counted++) {
+		the_bias_ends(read_it, counted);
+		the_bias_ends(try_read, counted);
+	}
 	the_bias_ends_and_a_reader_leaves();
 	readers_come_back();
 	a_reader_counts_itself();
+	gives_up_what_others_took();
 	return 0;
 }

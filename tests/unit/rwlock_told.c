@@ -6,8 +6,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/futex.h"
-#include "sync/parked.h"
-#include "sync/rwlock.h"
+#include "sync/handover.h"
 #include "tests/check.h"
 
 #define UNTOLD_MS 100 /* longer than the 20 ms after which it acts by itself */
@@ -38,8 +37,10 @@ static struct fgi_parked *take_out(void)
 		struct fgi_parked_list *list = fgi_parked_lock(&l);
 
 		p = fgi_parked_next(list, &l, NULL);
-		if (p)
+		if (p) {
 			fgi_parked_remove(list, p);
+			fgi_rw_set_flags(&l, list);
+		}
 		fgi_parked_unlock(list);
 		sched_yield();
 	}
@@ -57,6 +58,8 @@ static void told_late(bool timed)
 	p = take_out();
 	__atomic_store_n(&deadline.tv_sec, 0, __ATOMIC_RELAXED);
 	fgi_nap(UNTOLD_MS * 1000000u);
+	/* It is no longer its business to keep others out. */
+	CHECK_IS(__atomic_load_n(&l.word, __ATOMIC_RELAXED), fgi_self());
 	fgi_rwlock_unlock(&l);
 	fgi_parked_tell(p, FGI_PARKED_RETRY);
 	CHECK_IS(check_join(reader), 0);
