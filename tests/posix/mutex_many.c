@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* 266,000 mutexes, as many as a large program was seen to have, take no memory but their own, under glibc and under
+/* Ten million mutexes (a large program was seen to have 266,000) take no memory but their own, under glibc and under
  * every lock, also when threads have met at many of them. */
 #include "tests/posix/posix.h"
 
-#define MUTEXES 266000u
+#define MUTEXES 10000000u
 #define THREADS 4
 #define CROWDED 64u /* each so many-th is held while others come */
 #define BESIDES 256 /* KiB: stacks of the threads, and what a process needs once. glibc takes 30 of them */
