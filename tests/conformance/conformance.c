@@ -349,8 +349,10 @@ static int64_t busy_ns(pthread_t thread)
 /* Until the thread sleeps in its call, twice in a row, or has waited there busily. Whether it gets a CPU at once, on a
  * machine with other work, is not its own doing. It may have been busy before it came to the call: so only where a
  * waiter that is not there yet changes nothing. */
-static void await_blocked(struct worker *w, bool may_spin)
+static void await_blocked(struct worker *w, const char *function)
 {
+	const bool may_spin = strncmp(function, "pthread_mutex_", 14) == 0 || strncmp(function, "mtx_", 4) == 0 ||
+			      strcmp(function, "pthread_spin_lock") == 0;
 	const struct timespec moment = {0, BLOCKS_NS / 8};
 	const int64_t before = busy_ns(w->thread);
 
@@ -446,9 +448,7 @@ static void execute(char *text)
 	} else {
 		begin(w, &call);
 		if (blocks) {
-			await_blocked(w, strncmp(words[0], "pthread_mutex_", 14) == 0 ||
-						 strncmp(words[0], "mtx_", 4) == 0 ||
-						 strcmp(words[0], "pthread_spin_lock") == 0);
+			await_blocked(w, words[0]);
 			CHECK(__atomic_load_n(&w->step, __ATOMIC_ACQUIRE) % 2 == 1, "%s: it returned %ld", statement,
 			      w->call.result);
 			return;
