@@ -29,11 +29,12 @@ int fgo_policy(void);
 #define sched_yield() ((void)0)
 #define sched_getscheduler(thread) fgo_policy()
 
-/* What the monitor says is told to each test on its own: the declarations in runtime/monitor.h become those of
- * functions. */
+/* What the monitor says, and whether others compete, is told to each test on its own: the declarations in
+ * runtime/monitor.h and locks/default/scheduler.h become those of functions. */
 #define fgi_monitor_page (*fgo_monitor_page())
 #define fgi_preempted_counter (*fgo_preempted_counter())
 #define fgi_off_cpu (*fgo_off_cpu())
+#define fgi_others_compete_until (*fgo_others_compete_until())
 
 #define FGI_ARCH_H
 #include "runtime/arch/aarch64/asymmetric.h"
