@@ -49,7 +49,7 @@ const uint32_t **fgo_off_cpu(void)
 	return &off_cpu;
 }
 
-/* A clock that goes on by a millisecond with each look makes each yield without a monitor one that others compete for. */
+/* The clock goes on by 1 ms with each look: to the lock each yield without a monitor looks as if others competed. */
 static uint64_t *fgo_others_compete_until()
 {
 	static __thread uint64_t until;
