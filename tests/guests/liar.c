@@ -63,7 +63,7 @@ static int send_reply(int client)
 		.magic = is("magic") ? 0 : FG_ABI_MAGIC,
 		.version = is("version") ? 0 : FG_ABI_VERSION,
 		.status = is("refused"), /* EPERM */
-		.number = is("domain") ? FG_DOMAINS : is("alone"),
+		.number = is("domain") ? FG_DOMAINS : (fg_u32)is("alone"),
 	};
 	struct iovec iov = {&reply, is("short") ? sizeof(reply) / 2 : sizeof(reply)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
