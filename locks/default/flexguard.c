@@ -272,7 +272,7 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 }
 
 /* The thread has waited at a lock that did not move: it has spun, or another thread has had its CPU. */
-static void spun_in_vain(struct fgi_pace *p)
+static void waited_in_vain(struct fgi_pace *p)
 {
 	if (p->in_vain < 2 * IN_VAIN)
 		p->in_vain++;
@@ -290,7 +290,7 @@ static bool has_spun(const struct wait *w)
 		    (p->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
 
 	if (spun)
-		spun_in_vain(p);
+		waited_in_vain(p);
 	return spun;
 }
 
@@ -314,7 +314,7 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		w->awake += away;
 		w->moved_at += away;
 		if (!skip_moves(l, w) && away)
-			spun_in_vain(fgi_pace());
+			waited_in_vain(fgi_pace());
 	}
 }
 

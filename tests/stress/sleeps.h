@@ -78,8 +78,8 @@ static inline bool sleeps_stuck(uint64_t *events)
 	       sleeps_all(__atomic_load_n(&sleeps.asleep, __ATOMIC_SEQ_CST));
 }
 
-/* A clock has ended the caller's sleep, which was to last until `until_ns`. The caller still counts as asleep. The time
- * of a stall is never more than that of the caller's own sleep, whoever has no CPU in between. */
+/* A clock has ended the caller's sleep, which was to last until `until_ns`. The caller still counts as asleep. A stall
+ * never counts as longer than the caller's own sleep, even if another thread got no CPU meanwhile. */
 static void sleeps_ended_by_clock(uint64_t until_ns)
 {
 	uint64_t since = __atomic_load_n(&sleeps.settled_ns, __ATOMIC_SEQ_CST);

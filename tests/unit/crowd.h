@@ -6,7 +6,6 @@
 #include FGI_LOCK_FILE
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 
 #include "tests/check.h"
@@ -97,22 +96,6 @@ static inline void await_parked(const struct fg_lock *l, uint32_t number)
 {
 	while (parked(l) != number)
 		sched_yield();
-}
-
-/* Of a thread: 'R', 'S'… */
-static inline char state_of(uint32_t tid)
-{
-	char name[64], text[256] = "";
-	ssize_t length;
-	int file;
-
-	snprintf(name, sizeof(name), "/proc/self/task/%u/stat", tid);
-	file = open(name, O_RDONLY | O_CLOEXEC);
-	CHECK(file >= 0, "%s: %m", name);
-	length = read(file, text, sizeof(text) - 1);
-	close(file);
-	CHECK(length > 0 && strrchr(text, ')'));
-	return strrchr(text, ')')[2];
 }
 
 #endif

@@ -2,6 +2,7 @@
 /* The default lock where it is unusual: flags that no waiter stands behind, each way to wait, waiters that give up or
  * are stopped in it, a lease that begins, an unlock by another thread. With argument `blind` where there is no
  * membarrier. */
+#include <fcntl.h>
 #include <signal.h>
 
 #include "tests/unit/counted_lock.h"
@@ -113,6 +114,21 @@ static void *waits(void *argument)
 	fgi_unlock(&lock);
 	CHECK_SECTIONS(0);
 	return NULL;
+}
+
+static char state_of(uint32_t tid)
+{
+	char name[64], text[256] = "";
+	ssize_t length;
+	int file;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%u/stat", tid);
+	file = open(name, O_RDONLY | O_CLOEXEC);
+	CHECK(file >= 0, "%s: %m", name);
+	length = read(file, text, sizeof(text) - 1);
+	close(file);
+	CHECK(length > 0 && strrchr(text, ')'));
+	return strrchr(text, ')')[2];
 }
 
 static void start(int i, int fifo)

@@ -6,15 +6,9 @@
 #include "runtime/clock.h"
 #include "sync/handover.h"
 #include "tests/check.h"
+#include "tests/unit/rwlock_word.h"
 
-#define P FGI_RW_PARKED
-#define R FGI_RW_RESERVED
-#define K FGI_RW_WOKEN
-#define E FGI_RW_ENTRIES
-#define B FGI_RW_BIASED
-#define READ(n) (FGI_RW_READ | (n))
 #define MOST FGI_RW_COUNT
-#define OTHER 4711u
 
 static struct fgi_rwlock l;
 static const struct timespec past = {0, 0};

@@ -8,13 +8,8 @@
 #include "runtime/futex.h"
 #include "sync/handover.h"
 #include "tests/check.h"
+#include "tests/unit/rwlock_word.h"
 
-#define P FGI_RW_PARKED
-#define R FGI_RW_RESERVED
-#define K FGI_RW_WOKEN
-#define E FGI_RW_ENTRIES
-#define READ(n) (FGI_RW_READ | (n))
-#define OTHER 4711u
 #define PASSES 5
 
 static struct fgi_rwlock l;
@@ -299,8 +294,9 @@ static void a_writer_leaves(bool a_reader_waits)
 	CHECK_IS(l.word, READ(1 + a_reader_waits));
 }
 
-/* A signal handler has forked: in the child it is in no list, and nobody tells it anything. */
-static void is_in_no_list(void)
+/* A signal handler has forked: in the child it is in no list, and nobody tells it anything. Nor does its deadline, if
+ * it is `late`, end the wait with a list that it is not in: it tries for the lock. */
+static void is_in_no_list(bool late)
 {
 	struct waiter w = {.writer = true, .deadline = NEVER};
 	struct fgi_parked_list *list;
@@ -310,27 +306,14 @@ static void is_in_no_list(void)
 	list = lock_when_parked(&w);
 	fgi_parked_remove(list, w.node);
 	w.node->forks = fgi_forks + 2;
+	if (late)
+		is_late(&w);
 	__atomic_store_n(&l.word, 0, __ATOMIC_RELAXED);
 	fgi_parked_unlock(list);
-	disturb(&w);
-	CHECK_IS(w.result, 0);
-}
-
-/* Nor does its deadline end the wait with a list that it is not in: it tries for the lock. Its clock has it look. */
-static void is_late_in_no_list(void)
-{
-	struct waiter w = {.writer = true, .deadline = NEVER};
-	struct fgi_parked_list *list;
-
-	make(OTHER, false);
-	begin(&w);
-	list = lock_when_parked(&w);
-	fgi_parked_remove(list, w.node);
-	w.node->forks = fgi_forks + 2;
-	is_late(&w);
-	__atomic_store_n(&l.word, 0, __ATOMIC_RELAXED);
-	fgi_parked_unlock(list);
-	check_join(w.thread);
+	if (late)
+		check_join(w.thread); /* its own clock has it look */
+	else
+		disturb(&w);
 	CHECK_IS(w.result, 0);
 }
 
@@ -530,8 +513,8 @@ int main(void)
 	does_not_park(true, E); /* readers may stand in the table, and none does */
 	a_writer_leaves(false);
 	a_writer_leaves(true);
-	is_in_no_list();
-	is_late_in_no_list();
+	is_in_no_list(false);
+	is_in_no_list(true);
 	is_woken_late();
 	ends_without_the_lock();
 	keeps_readers_out();

@@ -4,15 +4,9 @@
 #include "runtime/clock.h"
 #include "sync/handover.h"
 #include "tests/check.h"
+#include "tests/unit/rwlock_word.h"
 
 #define MOST 3
-#define P FGI_RW_PARKED
-#define R FGI_RW_RESERVED
-#define K FGI_RW_WOKEN
-#define E FGI_RW_ENTRIES
-#define B FGI_RW_BIASED
-#define READ(n) (FGI_RW_READ | (n))
-#define OTHER 4711u           /* a writer that is not in the table */
 #define NODE(i) (1000u + (i)) /* the thread of waiter i */
 
 enum {

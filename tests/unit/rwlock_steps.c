@@ -14,14 +14,7 @@ static uint64_t *find_and_step(const void *lock);
 #undef fgi_readers_find
 #include "sync/rwlock.c"
 #include "tests/check.h"
-
-#define P FGI_RW_PARKED
-#define R FGI_RW_RESERVED
-#define K FGI_RW_WOKEN
-#define E FGI_RW_ENTRIES
-#define B FGI_RW_BIASED
-#define READ(n) (FGI_RW_READ | (n))
-#define OTHER 4711u
+#include "tests/unit/rwlock_word.h"
 
 static struct fgi_rwlock l;
 static struct fgi_parked node;

@@ -214,7 +214,7 @@ fn a_list_that_a_client_keeps_is_withdrawn() {
     }
 }
 
-/// It is asked where CPUs are what lacks.
+/// Statistics are asked for most where CPUs are scarce.
 #[test]
 fn a_monitor_that_gets_no_cpu_for_a_while_is_waited_for() {
     let Some((monitor, name)) = load() else {

@@ -129,7 +129,7 @@ pub struct Judge {
     /// By lock, as their addresses.
     truths: Vec<Truth>,
     locks: Vec<u64>,
-    /// By worker: off CPU, and counted by the monitor when it left, then.
+    /// By worker: when it left its CPU, if it is off CPU and the monitor counted it.
     counted: Vec<Option<u64>>,
     /// Workers of other victims of the same monitor: what they add to the counter is not known at every instant.
     others: usize,
