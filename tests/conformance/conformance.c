@@ -10,10 +10,10 @@
  *   b> FUNCTION argument... = A      the same in the thread b (or c, d); without a prefix the main thread calls
  *   b> FUNCTION argument... blocks   it has not returned when it sleeps. Where waiters may just spin, at a mutex or a
  *                                    spinlock, it may also have been busy for some milliseconds
- *   b> ends = A                      the call that blocked returns A
+ *   b> ends = A                      the call that blocked returns A; without a value: it returns
  *   b> cancel                        asks the thread b to end; `b> ends = CANCELED` waits until it has
  *   value = A                        what was last stored through the argument &v
- *   called = A                       so often count_call was called
+ *   called = A                       so often count_call, or wait_call to its end, was called
  *   late                             the last time that was an argument has been reached
  *
  * Arguments are objects (a letter or two and a number: m0 c1 ma0 …), names, numbers, NULL, &v, and times: rt+5 (five
@@ -39,9 +39,17 @@ struct object {
 };
 
 static int value = UNSET, called;
+static sem_t *first_semaphore(void);
 
 static void count_call(void)
 {
+	called++;
+}
+
+/* Waits for a token of e0 first. */
+static void wait_call(void)
+{
+	ok(sem_wait(first_semaphore()));
 	called++;
 }
 
@@ -226,13 +234,20 @@ static const struct {
 	NAME(thrd_error),
 	NAME(thrd_timedout),
 	{"count_call", (long)(void *)count_call},
+	{"wait_call", (long)(void *)wait_call},
 	{"&v", (long)(void *)&value},
 };
 
 /* The kinds of object, by the letters of their names. */
 static const char *const kinds[] = {"m", "c", "r", "b", "s", "x", "d", "o", "e", "ma", "ca", "ra", "ba"};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define SEMAPHORES 8 /* "e" */
 static struct object objects[KINDS][OBJECTS];
+
+static sem_t *first_semaphore(void)
+{
+	return (sem_t *)(void *)&objects[SEMAPHORES][0];
+}
 
 static struct timespec last_time;
 static clockid_t last_clock;
@@ -439,7 +454,9 @@ static void execute(char *text)
 	}
 	if (strcmp(words[0], "ends") == 0) {
 		CHECK(w != NULL, "%s: whose?", statement);
-		expect(finish(w), wanted);
+		call.result = finish(w);
+		if (wanted)
+			expect(call.result, wanted);
 		return;
 	}
 	parse_call(&call, words, n);
