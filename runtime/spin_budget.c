@@ -61,6 +61,8 @@ int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_bud
 
 		if (fgi_remaining_ns(p) <= ns)
 			return fgi_futex_wait_as(word, expected, p->clock, p->deadline, as);
+		if (p->clock == CLOCK_REALTIME && ns > FGI_REALTIME_LOOK_NS)
+			until = fgi_timespec(now + FGI_REALTIME_LOOK_NS);
 	}
 	return fgi_futex_wait_as(word, expected, CLOCK_MONOTONIC, &until, as);
 }

@@ -248,7 +248,7 @@ static enum fgi_parked_state sleep_in_list(struct wait *w)
 			continue;
 		if (fgi_past_deadline(p))
 			return leave_list(w);
-		if (w->act_ns)
+		if (w->act_ns && fgi_now_ns(CLOCK_MONOTONIC) >= w->act_ns)
 			act(w);
 	}
 	return state;
