@@ -60,13 +60,14 @@ static void await_end(struct fgi_barrier *b, uint32_t end)
 	fgi_awake_end(&awake, slept, 0);
 }
 
-/* By the last thread of the phase. The last of a later phase may have been here first: then this phase has ended. */
+/* By the last thread of the phase. The last of a later phase may have been here first: then this phase has ended.
+ * release: what the others did before they arrived is visible to this thread since it has arrived itself. */
 static void end_phase(struct fgi_barrier *b, uint32_t end)
 {
 	uint32_t phase = fg_load_relaxed(&b->phase), seen;
 
 	while (is_before(phase, end)) {
-		seen = fg_cas_acq_rel(&b->phase, phase, end);
+		seen = fg_cas_release(&b->phase, phase, end);
 		if (seen == phase) {
 			if (phase & ASLEEP)
 				fgi_futex_wake(&b->phase, INT_MAX);

@@ -184,7 +184,7 @@ struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *l
 			next |= c.writer ? FGI_RW_PARKED : 0;
 			*state = FGI_PARKED_OWNER;
 		}
-	} while (fg_cas_acq_rel(&l->word, word, next) != word);
+	} while (fg_cas_acquire(&l->word, word, next) != word); /* for the readers; pairs with the releases */
 	return take_out(list, l, &c, writer);
 }
 

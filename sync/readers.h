@@ -66,10 +66,10 @@ static inline bool fgi_readers_leave(uint64_t *entry, const void *lock)
 /* An entry of the lock, or NULL. */
 uint64_t *fgi_readers_find(const void *lock);
 
-/* Is the entry no longer the lock's? */
+/* Is the entry no longer the lock's? relaxed: the search that follows acquires. */
 static inline bool fgi_readers_left(const uint64_t *entry, const void *lock)
 {
-	return (fg_load_acquire(entry) & ~(uint64_t)1) != (uint64_t)(uintptr_t)lock;
+	return (fg_load_relaxed(entry) & ~(uint64_t)1) != (uint64_t)(uintptr_t)lock;
 }
 
 /* Sleeps until the entry is no longer the lock's, until the deadline, or for no reason. */

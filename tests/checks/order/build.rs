@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Compiles the default lock's C for the model: with the compiler's instrumentation for data races, but without its
+//! Compiles C for the model, the default lock's and that of sync/: with the compiler's instrumentation for data races, but without its
 //! runtime. So every access to memory becomes a call, which src/hooks.rs answers. Constants that say how often a waiter
 //! looks are smaller: each look multiplies the executions.
 
@@ -8,26 +8,38 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 
-const LOCK: &str = "locks/default/flexguard.c";
-
 /// What CMake compiles the runtime with, one option a line.
 const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
-const SMALLER: [[&str; 2]; 2] = [
-    ["#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
-    ["#define GRACE 8u", "#define GRACE 1u"],
+/// File, text, and what stands there in the model.
+const SMALLER: [[&str; 3]; 3] = [
+    [LOCK, "#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
+    [LOCK, "#define GRACE 8u", "#define GRACE 1u"],
+    [
+        "sync/readers.h",
+        "#define FGI_READER_ROWS 128",
+        "#define FGI_READER_ROWS 4",
+    ],
 ];
+const LOCK: &str = "locks/default/flexguard.c";
 
-/// Writes the lock with smaller constants to where `#include` finds it first.
+/// Writes files with smaller constants to where `#include` finds them first.
 fn edit(root: &Path, out: &Path) -> Result<()> {
-    let mut text = fs::read_to_string(root.join(LOCK))?;
-    for [old, new] in SMALLER {
-        ensure!(text.contains(old), "{LOCK} has no longer: {old}");
-        text = text.replace(old, new);
+    for [file, old, new] in SMALLER {
+        let edited = out.join(file);
+        fs::create_dir_all(edited.parent().context("it is in a folder")?)?;
+        let before = SMALLER.iter().take_while(|s| s[1] != old);
+        let again = before.last().is_some_and(|s| s[0] == file);
+        let from = if again {
+            edited.clone()
+        } else {
+            root.join(file)
+        };
+        let text = fs::read_to_string(from)?;
+        ensure!(text.contains(old), "{file} has no longer: {old}");
+        fs::write(edited, text.replace(old, new))?;
     }
-    let edited = out.join(LOCK);
-    fs::create_dir_all(edited.parent().context("it is in a folder")?)?;
-    Ok(fs::write(edited, text)?)
+    Ok(())
 }
 
 fn main() -> Result<()> {
@@ -41,9 +53,10 @@ fn main() -> Result<()> {
         build.flags(flags.lines());
     }
     build
-        .file("src/order.c")
+        .files(["order.c", "rwlock.c", "barrier.c", "cond.c"].map(|f| format!("src/{f}")))
         .include(&out)
         .include(&root)
+        .include(&here)
         .opt_level(1)
         .flag("-includesrc/order.h")
         .flag("-fsanitize=thread")
@@ -52,7 +65,10 @@ fn main() -> Result<()> {
         .warnings(false)
         .flag("-Wno-unused-function")
         .try_compile("order")?;
-    for path in ["abi", "locks", "runtime"].iter().chain(&FLAGS) {
+    for path in ["abi", "interpose", "locks", "runtime", "sync"]
+        .iter()
+        .chain(&FLAGS)
+    {
         println!("cargo::rerun-if-changed={}", root.join(path).display());
     }
     println!("cargo::rerun-if-changed=src");

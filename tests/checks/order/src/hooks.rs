@@ -4,20 +4,20 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use loom::sync::atomic::Ordering;
+use loom::sync::atomic::{Ordering, fence};
 
 use crate::machine::{self, Machine, Place};
-use crate::{Op, ThreadBlock, fgo_thread};
+use crate::{Op, ThreadBlock, fgo_reading, fgo_thread};
 
 /// Runs what may change to another thread of the model. The thread block is a variable of the system's thread, which
 /// all threads of the model are on: so each takes its own with it.
 fn switching<R>(f: impl FnOnce() -> R) -> R {
-    let block: *mut ThreadBlock = fgo_thread();
-    // SAFETY: valid as long as this thread; nothing refers to it meanwhile.
-    let mine = unsafe { block.read() };
+    let (block, reading): (*mut ThreadBlock, *mut i32) = (fgo_thread(), fgo_reading());
+    // SAFETY: both are valid as long as this thread; nothing refers to them meanwhile.
+    let mine = unsafe { (block.read(), reading.read()) };
     let result = f();
     // SAFETY: as above.
-    unsafe { block.write(mine) };
+    unsafe { (block.write(mine.0), reading.write(mine.1)) };
     result
 }
 
@@ -28,6 +28,7 @@ fn order(number: c_int) -> Ordering {
         1 | 2 => Ordering::Acquire,
         3 => Ordering::Release,
         4 => Ordering::AcqRel,
+        5 => Ordering::SeqCst,
         _ => panic!("loom does not check this memory order: {number}"),
     }
 }
@@ -35,7 +36,7 @@ fn order(number: c_int) -> Ordering {
 /// The part of an order that a load, or a compare-and-swap that fails, can have.
 fn of_load(order: Ordering) -> Ordering {
     match order {
-        Ordering::Acquire | Ordering::AcqRel => Ordering::Acquire,
+        Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst => Ordering::Acquire,
         _ => Ordering::Relaxed,
     }
 }
@@ -49,6 +50,7 @@ enum Access {
     Sub(u64),
     And(u64),
     Or(u64),
+    Swap(u64),
     Cas { expected: u64, desired: u64 },
 }
 
@@ -61,6 +63,7 @@ impl Access {
             Access::Sub(_) => "sub",
             Access::And(_) => "and",
             Access::Or(_) => "or",
+            Access::Swap(_) => "swap",
             Access::Cas { .. } => "cas",
         }
     }
@@ -73,6 +76,7 @@ impl Access {
             Access::Sub(_) => Op::Sub,
             Access::And(_) => Op::And,
             Access::Or(_) => Op::Or,
+            Access::Swap(_) => Op::Swap,
             Access::Cas { .. } => Op::Cas,
         }
     }
@@ -81,7 +85,7 @@ impl Access {
     fn leaves(self, found: u64) -> u64 {
         match self {
             Access::Load => found,
-            Access::Store(value) => value,
+            Access::Store(value) | Access::Swap(value) => value,
             Access::Add(value) => found.wrapping_add(value),
             Access::Sub(value) => found.wrapping_sub(value),
             Access::And(value) => found & value,
@@ -89,6 +93,22 @@ impl Access {
             Access::Cas { expected, desired } if found == expected => desired,
             Access::Cas { .. } => found,
         }
+    }
+
+    /// loom knows sequential consistency of fences alone. So a load has one before it, and what writes one behind it:
+    /// stronger than C11 asks for towards other accesses of the thread.
+    fn in_order(self, place: &Place, order: Ordering) -> u64 {
+        place.take_turn();
+        if order != Ordering::SeqCst {
+            return self.on_place(place, order);
+        }
+        if let Access::Load = self {
+            fence(Ordering::SeqCst);
+            return self.on_place(place, Ordering::Acquire);
+        }
+        let found = self.on_place(place, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        found
     }
 
     fn on_place(self, place: &Place, order: Ordering) -> u64 {
@@ -103,6 +123,7 @@ impl Access {
             Access::Sub(value) => atomic.fetch_sub(value, order),
             Access::And(value) => atomic.fetch_and(value, order),
             Access::Or(value) => atomic.fetch_or(value, order),
+            Access::Swap(value) => atomic.swap(value, order),
             Access::Cas { expected, desired } => {
                 match atomic.compare_exchange(expected, desired, order, of_load(order)) {
                     Ok(found) | Err(found) => found,
@@ -114,7 +135,7 @@ impl Access {
     }
 
     /// # Safety
-    /// `at` is a variable of `size` bytes, 2, 4 or 8, on which C does this.
+    /// `at` is a variable of `size` bytes, 1, 2, 4 or 8, on which C does this.
     unsafe fn run(self, at: usize, size: usize, number: c_int) -> u64 {
         let machine = Machine::get();
         if let Some(machine) = &machine
@@ -122,7 +143,7 @@ impl Access {
         {
             let order = machine.order(self.op(), order(number));
             let site = machine.site.get();
-            let found = switching(|| self.on_place(place, order));
+            let found = switching(|| self.in_order(&place, order));
             machine.note(site, self.name(), at, found, self.leaves(found));
             return found;
         }
@@ -140,7 +161,7 @@ impl Access {
 
 /// The atomic operations of one size.
 macro_rules! atomics {
-    ($type:ty, $size:literal, $load:ident, $store:ident, $add:ident, $sub:ident, $and:ident, $or:ident, $strong:ident, $val:ident) => {
+    ($type:ty, $size:literal, $load:ident, $store:ident, $add:ident, $sub:ident, $and:ident, $or:ident, $swap:ident, $strong:ident, $val:ident) => {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $load(at: *mut $type, order: c_int) -> $type {
             // SAFETY: what C does.
@@ -175,6 +196,12 @@ macro_rules! atomics {
         unsafe extern "C-unwind" fn $or(at: *mut $type, value: $type, order: c_int) -> $type {
             // SAFETY: what C does.
             unsafe { Access::Or(value.into()).run(at as usize, $size, order) as $type }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $swap(at: *mut $type, value: $type, order: c_int) -> $type {
+            // SAFETY: what C does.
+            unsafe { Access::Swap(value.into()).run(at as usize, $size, order) as $type }
         }
 
         /// clang's
@@ -215,6 +242,19 @@ macro_rules! atomics {
 }
 
 atomics!(
+    u8,
+    1,
+    __tsan_atomic8_load,
+    __tsan_atomic8_store,
+    __tsan_atomic8_fetch_add,
+    __tsan_atomic8_fetch_sub,
+    __tsan_atomic8_fetch_and,
+    __tsan_atomic8_fetch_or,
+    __tsan_atomic8_exchange,
+    __tsan_atomic8_compare_exchange_strong,
+    __tsan_atomic8_compare_exchange_val
+);
+atomics!(
     u16,
     2,
     __tsan_atomic16_load,
@@ -223,6 +263,7 @@ atomics!(
     __tsan_atomic16_fetch_sub,
     __tsan_atomic16_fetch_and,
     __tsan_atomic16_fetch_or,
+    __tsan_atomic16_exchange,
     __tsan_atomic16_compare_exchange_strong,
     __tsan_atomic16_compare_exchange_val
 );
@@ -235,6 +276,7 @@ atomics!(
     __tsan_atomic32_fetch_sub,
     __tsan_atomic32_fetch_and,
     __tsan_atomic32_fetch_or,
+    __tsan_atomic32_exchange,
     __tsan_atomic32_compare_exchange_strong,
     __tsan_atomic32_compare_exchange_val
 );
@@ -247,6 +289,7 @@ atomics!(
     __tsan_atomic64_fetch_sub,
     __tsan_atomic64_fetch_and,
     __tsan_atomic64_fetch_or,
+    __tsan_atomic64_exchange,
     __tsan_atomic64_compare_exchange_strong,
     __tsan_atomic64_compare_exchange_val
 );
@@ -381,9 +424,12 @@ unsafe extern "C-unwind" fn fgi_futex_wait(
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn fgi_futex_wake_as(word: usize, n: c_int, bits: u32) -> c_int {
-    assert_eq!(n, 1, "the lock wakes one at a time");
     let machine = running();
-    switching(|| machine.futex_wake(word, bits))
+    let mut woken = 0;
+    while woken < n && switching(|| machine.futex_wake(word, bits)) == 1 {
+        woken += 1;
+    }
+    woken
 }
 
 #[unsafe(no_mangle)]
@@ -392,4 +438,17 @@ extern "C-unwind" fn fgi_futex_wake(word: usize, n: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C-unwind" fn fgi_nap(_ns: u32) {}
+extern "C-unwind" fn fgi_nap(_ns: u32) {
+    // So that loom lets another thread go on.
+    switching(loom::thread::yield_now);
+}
+
+#[unsafe(no_mangle)]
+extern "C-unwind" fn fgo_share(at: usize, size: usize) {
+    running().share_own(at, size);
+}
+
+#[unsafe(no_mangle)]
+extern "C-unwind" fn fgo_unshare() {
+    running().unshare_own();
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Checks the memory order of the default lock: its own C (`locks/default/flexguard.c` and what it includes, with arm64's
-//! release), every execution that C11's memory model allows a few threads, by loom. What that covers and what not:
-//! docs/design/default-lock.md, "Why it is correct".
+//! Checks the memory order of the default lock, and of what `sync/` and condition variables are made of: their own C,
+//! with arm64's release, every execution that C11's memory model allows a few threads, by loom. What that covers and
+//! what not: docs/design/default-lock.md, "Why it is correct"; of `sync/`: tests/sync.rs.
 //!
 //! The C code is compiled with the instrumentation of a race detector (build.rs), so no access escapes: `hooks` answers
 //! the calls, `machine` is the memory, the futexes and the clock. A `Check` explores one scenario (tests/), perhaps
@@ -9,9 +9,9 @@
 
 mod hooks;
 mod machine;
+mod sync;
 
 use std::ffi::CStr;
-use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering as Plain};
 use std::sync::{Arc, Mutex};
@@ -20,6 +20,7 @@ use loom::thread::{Builder, JoinHandle};
 
 pub use loom::sync::atomic::Ordering;
 use machine::{Counts, Machine};
+pub use sync::{Barrier, Cond, RwLock};
 
 /// The stack of a thread of the model: enough for a panic.
 const STACK_BYTES: usize = 256 << 10;
@@ -27,9 +28,11 @@ const STACK_BYTES: usize = 256 << 10;
 /// How many steps an execution may take: far more than it does.
 const MAX_BRANCHES: usize = 10_000;
 
-/// order.c: how many locks it has, and how many places one has at most.
-const LOCKS: usize = 32;
-const PLACES: usize = 8;
+/// model.h: FGO_OBJECTS.
+const OBJECTS: usize = 32;
+
+/// How many places an object has at most.
+const PLACES: usize = 40;
 
 /// What kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,7 @@ pub enum Op {
     Sub,
     And,
     Or,
+    Swap,
     Cas,
     /// A wake-up after the last atomic operation stood in that function. A defect loses it.
     Wake,
@@ -53,7 +57,7 @@ pub struct Defect {
     pub order: Ordering,
 }
 
-/// The lock as a test begins.
+/// The object as a test begins (model.h).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -66,6 +70,30 @@ pub struct Setup {
     /// All threads have a real-time policy.
     pub real_time: bool,
     pub hot: bool,
+    /// Of a read-write lock: its kind,
+    pub writers_first: bool,
+    /// and readers may enter the table.
+    pub biased: bool,
+}
+
+/// Nothing of what it says.
+pub const PLAIN: Setup = Setup {
+    monitored: false,
+    asleep: false,
+    idle: false,
+    real_time: false,
+    hot: false,
+    writers_first: false,
+    biased: false,
+};
+
+/// What a model is about: an object of C.
+pub trait Object: Copy + Send + 'static {
+    /// The nth, new.
+    fn new(n: u32, setup: &Setup) -> Self;
+
+    /// Stores address and size of what threads share of it; their number.
+    fn places(self, places: &mut [[usize; 2]; PLACES]) -> usize;
 }
 
 /// struct fg_thread_block
@@ -79,7 +107,7 @@ pub(crate) struct ThreadBlock {
 
 /// struct fgo
 #[repr(C)]
-struct Object {
+struct LockAndData {
     word: u32,
     ops: u32,
     waiters: u32,
@@ -88,22 +116,35 @@ struct Object {
 }
 
 unsafe extern "C-unwind" {
-    fn fgo_new(n: u32, setup: *const Setup) -> *mut Object;
-    fn fgo_places(o: *mut Object, places: *mut [usize; 2]) -> usize;
+    fn fgo_new(n: u32, setup: *const Setup) -> *mut LockAndData;
+    fn fgo_places(o: *mut LockAndData, places: *mut [usize; 2]) -> usize;
     pub(crate) safe fn fgo_thread() -> *mut ThreadBlock;
-    fn fgo_touch(o: *mut Object);
-    fn fgo_lock(o: *mut Object);
-    fn fgo_unlock(o: *mut Object);
-    fn fgo_timedlock(o: *mut Object) -> i32;
-    fn fgo_trylock(o: *mut Object) -> bool;
+    pub(crate) safe fn fgo_reading() -> *mut i32;
+    fn fgo_touch(o: *mut LockAndData);
+    fn fgo_lock(o: *mut LockAndData);
+    fn fgo_unlock(o: *mut LockAndData);
+    fn fgo_timedlock(o: *mut LockAndData) -> i32;
+    fn fgo_trylock(o: *mut LockAndData) -> bool;
 }
 
 /// A lock of C, in a model.
 #[derive(Clone, Copy)]
-pub struct Lock(*mut Object);
+pub struct Lock(*mut LockAndData);
 
 // SAFETY: the threads of a model are coroutines on one thread of the system.
 unsafe impl Send for Lock {}
+
+impl Object for Lock {
+    fn new(n: u32, setup: &Setup) -> Lock {
+        // SAFETY: `setup` is what C expects.
+        Lock(unsafe { fgo_new(n, setup) })
+    }
+
+    fn places(self, places: &mut [[usize; 2]; PLACES]) -> usize {
+        // SAFETY: C writes no more than fit.
+        unsafe { fgo_places(self.0, places.as_mut_ptr()) }
+    }
+}
 
 impl Lock {
     pub fn lock(self) {
@@ -150,6 +191,8 @@ fn become_thread(tid: u32) {
     };
     // SAFETY: the variable of this thread of the system.
     unsafe { fgo_thread().write(block) };
+    // SAFETY: as above.
+    unsafe { fgo_reading().write(0) };
 }
 
 /// Starts a thread of the model.
@@ -190,12 +233,16 @@ pub struct Check {
     pub time_passes: bool,
     /// How often a thread may be interrupted in favour of another, though it could go on.
     pub preemptions: usize,
+    /// What the clock goes on by each time it is read.
+    pub tick_ns: u64,
+    /// Tries what loom by itself overlooks, in many more executions.
+    pub thorough: bool,
     /// One of them at least must be where the body comes by.
     pub defects: &'static [Defect],
 }
 
-/// Which of C's locks a running check has.
-static TAKEN: Mutex<[bool; LOCKS]> = Mutex::new([false; LOCKS]);
+/// Which of C's objects a running check has.
+static TAKEN: Mutex<[bool; OBJECTS]> = Mutex::new([false; OBJECTS]);
 
 struct Number(usize);
 
@@ -203,7 +250,7 @@ impl Number {
     fn take() -> Number {
         let mut taken = TAKEN.lock().expect("nobody panics with it");
         let free = taken.iter().position(|taken| !taken);
-        let number = free.expect("more checks at a time than LOCKS");
+        let number = free.expect("more checks at a time than OBJECTS");
         taken[number] = true;
         Number(number)
     }
@@ -217,7 +264,7 @@ impl Drop for Number {
 
 impl Check {
     /// Runs `body` in each execution, as the thread with number 1.
-    pub fn run(&self, body: impl Fn(Lock) + Send + Sync + 'static) -> Verdict {
+    pub fn run<O: Object>(&self, body: impl Fn(O) + Send + Sync + 'static) -> Verdict {
         let number = Number::take();
         let (check, n) = (self.clone(), number.0 as u32);
         let counts = Arc::new(Counts::default());
@@ -228,9 +275,9 @@ impl Check {
         let result = catch_unwind(AssertUnwindSafe(|| {
             builder.check(move || {
                 executions.executions.fetch_add(1, Plain::Relaxed);
-                let lock = check.start(n, &executions);
+                let object = check.start(n, &executions);
                 become_thread(1);
-                body(lock);
+                body(object);
                 Machine::stop();
             });
         }));
@@ -256,20 +303,18 @@ impl Check {
         }
     }
 
-    fn start(&self, number: u32, counts: &Arc<Counts>) -> Lock {
+    fn start<O: Object>(&self, number: u32, counts: &Arc<Counts>) -> O {
         Machine::forget();
-        // SAFETY: `setup` is what C expects.
-        let object = unsafe { fgo_new(number, &self.setup) };
+        let object = O::new(number, &self.setup);
         let mut places = [[0; 2]; PLACES];
-        // SAFETY: C writes no more than fit.
-        let n = unsafe { fgo_places(object, places.as_mut_ptr()) };
-        let word = object as usize + offset_of!(Object, word);
+        let n = object.places(&mut places);
         Machine::start(
             &places[..n],
-            self.time_passes.then_some(word),
+            (self.tick_ns, self.thorough),
+            self.time_passes,
             self.defects,
             Arc::clone(counts),
         );
-        Lock(object)
+        object
     }
 }

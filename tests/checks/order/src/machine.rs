@@ -31,27 +31,38 @@ use crate::{Defect, Op, fgo_thread};
 const EAGAIN: i32 = 11;
 const ETIMEDOUT: i32 = 110;
 
-/// What the clock goes on by each time it is read.
-const TICK_NS: u64 = 1_000_000;
-
 /// Longer than the clock of a parked waiter, shorter than LONGEST_SLEEP_NS.
 const SHORT_SLEEP_NS: u64 = 500_000_000;
+
+/// What the clock says at first: more than any wait lasts, as on a machine.
+const START_NS: u64 = 10_000_000_000;
 
 pub struct Place {
     at: usize,
     size: usize,
     atomic: UnsafeCell<AtomicU64>,
+    /// loom knows of a variable's last access only: a thread that loads it and then changes it hides from loom that
+    /// another has loaded it before. So every access begins with a change of this one.
+    turn: Option<AtomicU32>,
 }
 
 impl Place {
-    fn new(at: usize, size: usize) -> Self {
+    fn new(at: usize, size: usize, thorough: bool) -> Self {
         let place = Place {
             at,
             size,
             atomic: UnsafeCell::new(AtomicU64::new(0)),
+            turn: thorough.then(|| AtomicU32::new(0)),
         };
         place.copy_in();
         place
+    }
+
+    /// An atomic access begins.
+    pub fn take_turn(&self) {
+        if let Some(turn) = &self.turn {
+            turn.fetch_add(1, Relaxed);
+        }
     }
 
     pub fn atomic(&self) -> &AtomicU64 {
@@ -80,9 +91,11 @@ impl Place {
 }
 
 /// # Safety
-/// There must be a variable of so many bytes, 2, 4 or 8.
+/// There must be a variable of so many bytes, 1, 2, 4 or 8.
 pub unsafe fn read(at: usize, size: usize) -> u64 {
     match size {
+        // SAFETY: the caller's promise.
+        1 => u64::from(unsafe { (at as *const u8).read_volatile() }),
         // SAFETY: the caller's promise.
         2 => u64::from(unsafe { (at as *const u16).read_volatile() }),
         // SAFETY: the caller's promise.
@@ -93,9 +106,11 @@ pub unsafe fn read(at: usize, size: usize) -> u64 {
 }
 
 /// # Safety
-/// There must be a variable of so many bytes, 2, 4 or 8.
+/// There must be a variable of so many bytes, 1, 2, 4 or 8.
 pub unsafe fn write(at: usize, size: usize, value: u64) {
     match size {
+        // SAFETY: the caller's promise.
+        1 => unsafe { (at as *mut u8).write_volatile(value as u8) },
         // SAFETY: the caller's promise.
         2 => unsafe { (at as *mut u16).write_volatile(value as u16) },
         // SAFETY: the caller's promise.
@@ -108,6 +123,7 @@ pub unsafe fn write(at: usize, size: usize, value: u64) {
 struct Sleeper {
     thread: Thread,
     bits: u32,
+    until_ns: u64,
     short: bool,
     result: Cell<Option<i32>>,
 }
@@ -128,13 +144,20 @@ pub struct Counts {
 }
 
 pub struct Machine {
-    places: HashMap<usize, Place>,
-    futexes: HashMap<usize, Futex>,
+    places: RefCell<HashMap<usize, Rc<Place>>>,
+    futexes: RefCell<HashMap<usize, Rc<Futex>>>,
+    /// What of it is on the stack of a thread, and of which.
+    own: RefCell<Vec<(u32, usize)>>,
     /// Written by a plain access of C that has not been told to loom yet.
     written: Cell<usize>,
     now_ns: Cell<u64>,
-    /// The futex where short sleeps end by the clock, when no thread runs.
-    timed: Option<usize>,
+    /// What the clock goes on by each time it is read.
+    tick_ns: u64,
+    thorough: bool,
+    /// Short sleeps end by the clock when no thread runs.
+    time_passes: bool,
+    /// The futexes, in the order in which they came to be shared: each execution is repeated exactly.
+    sleepable: RefCell<Vec<usize>>,
     /// Threads that neither sleep, nor wait for others, nor have ended.
     running: Cell<usize>,
     /// The function that the next atomic operation stands in.
@@ -155,6 +178,12 @@ struct Step {
     left: u64,
 }
 
+/// The number of the thread of the model that runs.
+fn tid() -> u32 {
+    // SAFETY: this thread's, to which nothing else refers.
+    unsafe { (*fgo_thread()).tid }
+}
+
 thread_local! {
     static MACHINE: RefCell<Option<Rc<Machine>>> = const { RefCell::new(None) };
 }
@@ -163,37 +192,63 @@ impl Machine {
     /// Starts an execution. `places`: address and size of what threads share.
     pub fn start(
         places: &[[usize; 2]],
-        timed: Option<usize>,
+        (tick_ns, thorough): (u64, bool),
+        time_passes: bool,
         defects: &'static [Defect],
         counts: Arc<Counts>,
     ) {
-        let futex = |at: usize| {
-            let futex = Futex {
-                waiters: AtomicU32::new(0),
-                queue: Mutex::new(VecDeque::new()),
-            };
-            (at, futex)
-        };
         let machine = Machine {
-            places: places
-                .iter()
-                .map(|&[at, size]| (at, Place::new(at, size)))
-                .collect(),
-            futexes: places
-                .iter()
-                .filter(|p| p[1] == 4)
-                .map(|p| futex(p[0]))
-                .collect(),
+            places: RefCell::default(),
+            futexes: RefCell::default(),
+            own: RefCell::default(),
             written: Cell::new(0),
-            now_ns: Cell::new(0),
-            timed,
+            now_ns: Cell::new(START_NS),
+            tick_ns,
+            thorough,
+            time_passes,
+            sleepable: RefCell::default(),
             running: Cell::new(1),
             site: Cell::new(c""),
             defects,
             counts,
             trace: RefCell::default(),
         };
+        for &[at, size] in places {
+            machine.share(at, size);
+        }
         MACHINE.set(Some(Rc::new(machine)));
+    }
+
+    /// Threads share this variable, too.
+    pub fn share(&self, at: usize, size: usize) {
+        let mut places = self.places.borrow_mut();
+        if places.contains_key(&at) {
+            return;
+        }
+        places.insert(at, Rc::new(Place::new(at, size, self.thorough)));
+        if size >= 4 {
+            let futex = Futex {
+                waiters: AtomicU32::new(0),
+                queue: Mutex::new(VecDeque::new()),
+            };
+            self.futexes.borrow_mut().insert(at, Rc::new(futex));
+            self.sleepable.borrow_mut().push(at);
+        }
+    }
+
+    /// The same for a variable on the stack of this thread, until its call is over.
+    pub fn share_own(&self, at: usize, size: usize) {
+        self.own.borrow_mut().push((tid(), at));
+        self.share(at, size);
+    }
+
+    pub fn unshare_own(&self) {
+        let mut own = self.own.borrow_mut();
+        for (_, at) in own.extract_if(.., |(owner, _)| *owner == tid()) {
+            self.places.borrow_mut().remove(&at);
+            self.futexes.borrow_mut().remove(&at);
+            self.sleepable.borrow_mut().retain(|&futex| futex != at);
+        }
     }
 
     /// The execution is over.
@@ -212,9 +267,9 @@ impl Machine {
         let Some(machine) = MACHINE.take() else {
             return Vec::new();
         };
-        let origin = machine.places.keys().min().copied().unwrap_or(0);
+        let origin = machine.places.borrow().keys().min().copied().unwrap_or(0);
         let line = |s: &Step| {
-            let (site, at) = (s.site.to_string_lossy(), s.at - origin);
+            let (site, at) = (s.site.to_string_lossy(), s.at.wrapping_sub(origin));
             format!(
                 "thread {} {site}: {} at {at}: {:#x} -> {:#x}",
                 s.tid, s.what, s.found, s.left
@@ -224,10 +279,8 @@ impl Machine {
     }
 
     pub fn note(&self, site: &'static CStr, what: &'static str, at: usize, found: u64, left: u64) {
-        // SAFETY: this thread's, to which nothing else refers.
-        let tid = unsafe { (*fgo_thread()).tid };
         let step = Step {
-            tid,
+            tid: tid(),
             site,
             what,
             at,
@@ -244,26 +297,27 @@ impl Machine {
         Some(machine)
     }
 
-    pub fn place(&self, at: usize) -> Option<&Place> {
-        self.places.get(&at)
+    pub fn place(&self, at: usize) -> Option<Rc<Place>> {
+        self.places.borrow().get(&at).cloned()
     }
 
     pub fn has_within(&self, at: usize, size: usize) -> bool {
         self.places
+            .borrow()
             .values()
             .any(|p| p.at < at + size && at < p.at + p.size)
     }
 
     /// C is about to write there.
     pub fn will_write(&self, at: usize) {
-        if self.places.contains_key(&at) {
+        if self.places.borrow().contains_key(&at) {
             self.written.set(at);
         }
     }
 
     /// Nobody else has run since the plain write, since threads change in calls to the model only.
     fn settle(&self) {
-        if let Some(place) = self.places.get(&self.written.replace(0)) {
+        if let Some(place) = self.place(self.written.replace(0)) {
             place.copy_in();
         }
     }
@@ -279,17 +333,19 @@ impl Machine {
     }
 
     pub fn tick(&self) -> u64 {
-        self.now_ns.set(self.now_ns.get() + TICK_NS);
+        self.now_ns.set(self.now_ns.get() + self.tick_ns);
         self.now_ns.get()
     }
 
     pub fn futex_wait(&self, at: usize, expected: u32, until_ns: u64, bits: u32) -> i32 {
-        let (futex, word) = (&self.futexes[&at], self.places[&at].atomic());
+        let futex = Rc::clone(&self.futexes.borrow()[&at]);
+        let place = self.place(at).expect("threads share it");
         futex.waiters.fetch_add(1, Relaxed);
         fence(SeqCst);
         let mut queue = futex.queue.lock().expect("not poisoned");
         self.note(c"futex_wait", "compares", at, expected.into(), 0);
-        let differs = word.load(Relaxed) != u64::from(expected);
+        place.take_turn();
+        let differs = place.atomic().load(Relaxed) as u32 != expected;
         if differs || until_ns <= self.now_ns.get() {
             drop(queue);
             futex.waiters.fetch_sub(1, Relaxed);
@@ -298,6 +354,7 @@ impl Machine {
         let sleeper = Rc::new(Sleeper {
             thread: thread::current(),
             bits,
+            until_ns,
             short: until_ns < self.now_ns.get() + SHORT_SLEEP_NS,
             result: Cell::new(None),
         });
@@ -316,10 +373,14 @@ impl Machine {
     /// This thread is about to wait or to end. If no thread runs then, time passes until the first short sleep is over.
     pub fn stopped(&self) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() == 0
-            && let Some(at) = self.timed
-        {
-            self.take_sleeper(at, ETIMEDOUT, |s| s.short);
+        if self.running.get() > 0 || !self.time_passes {
+            return;
+        }
+        let futexes = self.sleepable.borrow().clone();
+        for at in futexes {
+            if self.take_sleeper(at, ETIMEDOUT, |s| s.short) {
+                return;
+            }
         }
     }
 
@@ -334,7 +395,10 @@ impl Machine {
     }
 
     fn take_sleeper(&self, at: usize, result: i32, which: impl Fn(&Sleeper) -> bool) -> bool {
-        let futex = &self.futexes[&at];
+        // A thread that is gone sleeps nowhere.
+        let Some(futex) = self.futexes.borrow().get(&at).cloned() else {
+            return false;
+        };
         fence(SeqCst);
         if futex.waiters.load(Relaxed) == 0 {
             return false;
@@ -346,6 +410,9 @@ impl Machine {
         let sleeper = queue.remove(first).expect("it is there");
         futex.waiters.fetch_sub(1, Relaxed);
         drop(queue);
+        if result == ETIMEDOUT {
+            self.now_ns.set(self.now_ns.get().max(sleeper.until_ns));
+        }
         self.note(c"futex", "wakes", at, 0, 0);
         self.started();
         sleeper.result.set(Some(result));

@@ -4,6 +4,7 @@
 #include "locks/default/flexguard.c"
 
 #include "runtime/spin_budget.c"
+#include "src/model.h"
 
 __thread struct fg_thread_block fg_thread __attribute__((aligned(FG_CACHE_LINE)));
 uint32_t fgi_forks;
@@ -85,23 +86,8 @@ struct fgo {
 	uint32_t data; /* what the lock protects */
 } __attribute__((aligned(16)));
 
-/* As the model asks for it: src/lib.rs. */
-struct fgo_setup {
-	bool monitored; /* by a monitor that knows nothing, */
-	bool asleep;    /* or says that every owner sleeps, */
-	bool idle;      /* and that a CPU idles */
-	bool real_time; /* all threads are */
-	bool hot;
-};
-
-struct fgo_place {
-	void *at;
-	size_t size;
-};
-
-#define FGO_LOCKS 32
-static struct fgo fgo_locks[FGO_LOCKS];
-static struct fg_shared fgo_pages[FGO_LOCKS];
+static struct fgo fgo_locks[FGO_OBJECTS];
+static struct fg_shared fgo_pages[FGO_OBJECTS];
 
 /* The nth lock, new. */
 struct fgo *fgo_new(uint32_t n, const struct fgo_setup *setup)
@@ -119,7 +105,7 @@ struct fgo *fgo_new(uint32_t n, const struct fgo_setup *setup)
 	return o;
 }
 
-/* What threads share of it: `places`, at most 8. */
+/* What threads share of it. */
 size_t fgo_places(struct fgo *o, struct fgo_place *places)
 {
 	size_t n = 0;

@@ -19,6 +19,7 @@ int fgo_policy(void);
 
 #define __atomic_load_n(...) (fgo_site(__func__), __atomic_load_n(__VA_ARGS__))
 #define __atomic_store_n(...) (fgo_site(__func__), __atomic_store_n(__VA_ARGS__))
+#define __atomic_exchange_n(...) (fgo_site(__func__), __atomic_exchange_n(__VA_ARGS__))
 #define __atomic_fetch_sub(...) (fgo_site(__func__), __atomic_fetch_sub(__VA_ARGS__))
 #define __atomic_fetch_add(...) (fgo_site(__func__), __atomic_fetch_add(__VA_ARGS__))
 #define __atomic_fetch_and(...) (fgo_site(__func__), __atomic_fetch_and(__VA_ARGS__))

@@ -14,16 +14,10 @@
 //!   PREEMPTIONS=4 cargo test --manifest-path rust/Cargo.toml --release -p flexguard-order holds -- --nocapture
 
 use flexguard_order::Ordering::{self, Relaxed};
-use flexguard_order::{Check, Defect, Lock, Op, Setup, Verdict, join, spawn};
+use flexguard_order::{Check, Defect, Lock, Op, PLAIN, Setup, Verdict, join, spawn};
 
 /// Each parked waiter is needy: releases wake it.
-const UNMONITORED: Setup = Setup {
-    monitored: false,
-    asleep: false,
-    idle: false,
-    real_time: false,
-    hot: false,
-};
+const UNMONITORED: Setup = PLAIN;
 
 /// The same with a monitor.
 const REAL_TIME: Setup = Setup {
@@ -82,6 +76,8 @@ impl Scenario {
             setup: self.setup,
             time_passes: self.time_passes,
             preemptions: asked.unwrap_or(preemptions),
+            tick_ns: 1_000_000,
+            thorough: false,
             defects,
         };
         check.run(self.body)
