@@ -139,11 +139,21 @@ static void interrupted(void)
 	ok(pthread_barrier_destroy(b));
 }
 
+/* A count that is refused changes nothing. */
+static void refused(void)
+{
+	CHECK_IS(pthread_barrier_init(b, NULL, 0), EINVAL);
+	ok(pthread_barrier_init(b, NULL, 1));
+	CHECK_IS(pthread_barrier_init(b, NULL, 0), EINVAL);
+	CHECK_IS(pthread_barrier_wait(b), PTHREAD_BARRIER_SERIAL_THREAD);
+	ok(pthread_barrier_destroy(b));
+}
+
 int main(void)
 {
 	b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(b != MAP_FAILED);
-	CHECK_IS(pthread_barrier_init(b, NULL, 0), EINVAL);
+	refused();
 	for (int shared = 0; shared < 2; shared++)
 		for (int n = 1; n <= MOST; n += n > 2 ? 5 : 1)
 			phases(n, rounds(1000), shared);

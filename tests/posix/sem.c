@@ -31,7 +31,9 @@ static void *pass_on(void *argument)
 	for (int i = 0; i < each; i++) {
 		int now;
 
+		errno = 0;
 		ok(wait_so(&place[own % PLACES], (enum how)((own + i) % WAYS)));
+		CHECK_IS(errno, 0);
 		now = __atomic_add_fetch(&at_work, 1, __ATOMIC_SEQ_CST);
 		if (now > __atomic_load_n(&most_at_work, __ATOMIC_RELAXED))
 			__atomic_store_n(&most_at_work, now, __ATOMIC_RELAXED);

@@ -56,6 +56,33 @@ static void held_for_long(void)
 	CHECK_IS(*counter, 40);
 }
 
+static int waiter;
+
+static void *lock_and_count_parks(void *unused)
+{
+	const struct fg_thread_block *block = (const struct fg_thread_block *)dlsym(RTLD_DEFAULT, "fg_thread");
+
+	(void)unused;
+	tell(&waiter, gettid());
+	ok(pthread_spin_lock(s));
+	ok(pthread_spin_unlock(s));
+	return (void *)(long)block->parks;
+}
+
+/* A waiter that gets nowhere leaves its CPU to others: it sleeps, and counts that. */
+static void goes_to_sleep(void)
+{
+	pthread_t other;
+
+	ok(pthread_spin_lock(s));
+	other = check_thread(lock_and_count_parks, NULL);
+	await(&waiter, 1);
+	while (!sleeps(waiter))
+		usleep(100);
+	ok(pthread_spin_unlock(s));
+	CHECK(check_join(other) != NULL, "it has slept, and not counted it");
+}
+
 static void *unlock_spin(void *lock)
 {
 	ok(pthread_spin_unlock(lock));
@@ -117,8 +144,10 @@ int main(int argc, char **argv)
 	threads(2);
 	threads(8);
 	held_for_long();
-	if (ours() && !getenv("FG_TEST_UNKNOWN")) /* then they are glibc's */
+	if (ours() && !getenv("FG_TEST_UNKNOWN")) { /* then they are glibc's */
 		counts_its_own();
+		goes_to_sleep();
+	}
 	ok(pthread_spin_destroy(s));
 	across_processes(argv[0]);
 	return 0;
