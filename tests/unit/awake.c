@@ -132,7 +132,7 @@ static void there_is_no_time(void)
 	CHECK_IS(looks, 1);
 }
 
-/* Another thread kept the CPU: no waiter of the process stays awake for 50 times as long. The history learns nothing. */
+/* Another thread kept the CPU: no waiter of the process stays awake for 50 times as long. That is in no history. */
 static void taken(void)
 {
 	const uint64_t long_ns = FGI_AWAKE_TAKEN_NS + 1;
