@@ -80,7 +80,7 @@ bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void
 void fgi_awake_end(const struct fgi_awake *a, bool slept, uint64_t event_ns)
 {
 	struct fgi_history *h = a->history;
-	bool soon = !slept || (event_ns && event_ns - a->begin_ns < FGI_AWAKE_NS);
+	bool soon = !slept || event_ns - a->begin_ns < FGI_AWAKE_NS; /* an unknown time is far away */
 
 	if (a->stayed && slept) {
 		h->misses += 2;
