@@ -60,6 +60,7 @@ static void more_threads(void)
 {
 	pthread_t others[6];
 
+	memset(b, 0x5b, sizeof(*b)); /* what was in its memory does not matter */
 	ok(pthread_barrier_init(b, NULL, 3));
 	arrivals = 12000;
 	serial = 0;
@@ -107,6 +108,8 @@ static void across_processes(void)
 	ok(pthread_barrier_init(b, &attr, 2));
 	pid = fork();
 	CHECK(pid >= 0);
+	if (pid == 0)
+		alarm(WATCHDOG_SECONDS);
 	for (int i = 0; i < 100; i++)
 		pthread_barrier_wait(b);
 	if (pid == 0)

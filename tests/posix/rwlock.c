@@ -372,8 +372,64 @@ static void freed_at_once(void)
 	}
 }
 
-int main(void)
+/* ---- two processes, one without an interposer ---- */
+
+struct shared {
+	pthread_rwlock_t lock;
+	_Alignas(64) long counter;
+	int comes, is_in; /* the other process */
+};
+
+static void use_shared(struct shared *page)
 {
+	for (int i = 0; i < 2000; i++) {
+		if (i % 3 == 0) {
+			ok(pthread_rwlock_wrlock(&page->lock));
+			page->counter++;
+			if (i % 64 == 0) /* so that the other sleeps */
+				usleep(50);
+		} else {
+			ok(pthread_rwlock_rdlock(&page->lock));
+		}
+		ok(pthread_rwlock_unlock(&page->lock));
+	}
+}
+
+static void other_process(struct shared *page)
+{
+	tell(&page->comes, 1);
+	ok(pthread_rwlock_wrlock(&page->lock));
+	tell(&page->is_in, 1);
+	ok(pthread_rwlock_unlock(&page->lock));
+	use_shared(page);
+}
+
+static void across_processes(char *self)
+{
+	int fd = new_shared_page();
+	struct shared *page = shared_page(fd);
+	pid_t other;
+
+	init_lock(&page->lock, PTHREAD_RWLOCK_PREFER_READER_NP, PTHREAD_PROCESS_SHARED);
+	ok(pthread_rwlock_wrlock(&page->lock));
+	other = start_on_glibc(self, fd);
+	await(&page->comes, 1);
+	usleep(20000); /* it sleeps */
+	CHECK(!__atomic_load_n(&page->is_in, __ATOMIC_ACQUIRE));
+	ok(pthread_rwlock_unlock(&page->lock));
+	await(&page->is_in, 1);
+	use_shared(page);
+	reap(other);
+	CHECK_IS(page->counter, 2 * ((2000 + 2) / 3));
+	ok(pthread_rwlock_destroy(&page->lock));
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1) {
+		other_process(shared_page(atoi(argv[1])));
+		return 0;
+	}
 	all_kinds();
 	deadlines();
 	recursion(kinds[0]);
@@ -383,6 +439,7 @@ int main(void)
 	after_a_writer();
 	unlocked_elsewhere();
 	forks();
+	across_processes(argv[0]);
 	freed_at_once();
 	return 0;
 }

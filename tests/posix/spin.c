@@ -5,8 +5,14 @@
 static pthread_spinlock_t *s;
 static long *counter;
 
+/* So many threads begin at the same time. */
+static int begin, ready;
+
 static void *count(void *n)
 {
+	__atomic_add_fetch(&ready, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&ready, __ATOMIC_RELAXED) < begin)
+		sched_yield();
 	for (long i = 0; i < (long)n; i++) {
 		if (i % 3 == 0)
 			while (pthread_spin_trylock(s))
@@ -27,9 +33,11 @@ static void *try_spin(void *lock)
 static void threads(int n)
 {
 	pthread_t others[16];
-	long each = rounds(20000);
+	long each = n > 2 ? rounds(20000) : 20000;
 
 	*counter = 0;
+	ready = 0;
+	begin = n;
 	for (int i = 0; i < n; i++)
 		others[i] = check_thread(count, (void *)each);
 	for (int i = 0; i < n; i++)
@@ -43,6 +51,7 @@ static void held_for_long(void)
 	pthread_t others[4];
 
 	*counter = 0;
+	begin = 0;
 	ok(pthread_spin_lock(s));
 	for (int i = 0; i < 4; i++)
 		others[i] = check_thread(count, (void *)10);
