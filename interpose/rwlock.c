@@ -83,14 +83,15 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
 	return 0;
 }
 
+/* The kind says whom a waiter keeps out. Where one waits, it has been copied. */
 EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *rwlock)
 {
-	return native(rwlock) ? fgi_rwlock_try_read(lock_of(rwlock)) : fgi_real()->rwlock_tryrdlock(rwlock);
+	return native(rwlock) ? fgi_rwlock_try_read(&of(rwlock)->lock) : fgi_real()->rwlock_tryrdlock(rwlock);
 }
 
 EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *rwlock)
 {
-	return native(rwlock) ? fgi_rwlock_try_write(lock_of(rwlock)) : fgi_real()->rwlock_trywrlock(rwlock);
+	return native(rwlock) ? fgi_rwlock_try_write(&of(rwlock)->lock) : fgi_real()->rwlock_trywrlock(rwlock);
 }
 
 /* An invalid time is EINVAL even where the lock is free, as in glibc. */

@@ -74,6 +74,26 @@ static void a_read_again(void)
 	init_again(&written, 0);
 }
 
+static void *read_it(void *lock)
+{
+	ok(pthread_rwlock_rdlock(lock));
+	return NULL;
+}
+
+/* The read that was carried is no longer one: later reads are counted, and what others read is not. */
+static void read_no_longer(void)
+{
+	init_again(&read_one, 1);
+	ok(pthread_rwlock_rdlock(&read_twice));
+	ok(pthread_rwlock_init(&read_by_another, NULL));
+	holds(2);
+	ok(pthread_rwlock_unlock(&read_twice));
+	check_join(check_thread(read_it, &read_twice));
+	ok(pthread_rwlock_unlock(&read_twice));
+	holds(1);
+	init_again(&written, 0);
+}
+
 /* The last that was taken: the thread does not count it in `held` yet. */
 static void the_last_again(void)
 {
@@ -108,6 +128,7 @@ int main(void)
 	in_child(one_again);
 	ok(pthread_rwlock_rdlock(&read_one));
 	in_child(a_read_again);
+	in_child(read_no_longer);
 	ok(pthread_rwlock_rdlock(&read_twice));
 	ok(pthread_rwlock_rdlock(&read_twice));
 	ok(pthread_rwlock_wrlock(&last));
