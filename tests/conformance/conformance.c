@@ -410,6 +410,13 @@ static void expect(long result, char *wanted)
 	CHECK(false, "%s: it is %ld", statement, result);
 }
 
+/* Where the statement says so. */
+static void expect_if(long result, char *wanted)
+{
+	if (wanted)
+		expect(result, wanted);
+}
+
 /* ---- statements -------------------------------------------------------------------------------------------------- */
 
 static void execute(char *text)
@@ -454,9 +461,7 @@ static void execute(char *text)
 	}
 	if (strcmp(words[0], "ends") == 0) {
 		CHECK(w != NULL, "%s: whose?", statement);
-		call.result = finish(w);
-		if (wanted)
-			expect(call.result, wanted);
+		expect_if(finish(w), wanted);
 		return;
 	}
 	parse_call(&call, words, n);
@@ -472,8 +477,7 @@ static void execute(char *text)
 		}
 		call.result = finish(w);
 	}
-	if (wanted)
-		expect(call.result, wanted);
+	expect_if(call.result, wanted);
 }
 
 static void run_script(int number, char *script)
