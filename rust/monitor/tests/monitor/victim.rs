@@ -117,6 +117,11 @@ fn play(role: &str) {
             domains::become_user(uid.parse().unwrap());
             play(role);
         }
+        ("cpu", rest) => {
+            let (cpu, role) = rest.split_once(' ').unwrap();
+            stay_on(cpu.parse().unwrap());
+            play(role);
+        }
         ("crowd-of-users", number) => domains::play_crowd(&socket, number.parse().unwrap()),
         ("wait", role) => {
             say("waiting");
@@ -218,13 +223,21 @@ pub fn with_block(change: impl FnOnce(&mut fg_thread_block)) {
 
 /// To one of the CPUs we may use, that of the lane: victim and hog meet there.
 pub fn pin() {
-    let lane = env::var(LANE_ENV).map_or(0, |lane| lane.parse().unwrap());
+    let lane: usize = env::var(LANE_ENV).map_or(0, |lane| lane.parse().unwrap());
+    let cpus = allowed_cpus();
+    stay_on(cpus[lane % cpus.len()]); // one only where it is pinned already
+}
+
+pub fn allowed_cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let cpus: Vec<usize> = (0..CpuSet::count())
+    (0..CpuSet::count())
         .filter(|&cpu| allowed.is_set(cpu).unwrap())
-        .collect();
+        .collect()
+}
+
+fn stay_on(cpu: usize) {
     let mut one = CpuSet::new();
-    one.set(cpus[lane % cpus.len()]).unwrap(); // one only where it is pinned already
+    one.set(cpu).unwrap();
     sched_setaffinity(Pid::from_raw(0), &one).unwrap();
 }
 
