@@ -169,7 +169,7 @@ struct fg_shared {
 	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; with each beat, every FG_HEARTBEAT_NS; 0: the monitor has ended */
 	fg_u64 pad1[6];
 
-	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1: every lock on the machine turns to blocking */
+	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1: the locks of domain 0 turn to blocking */
 	fg_u64 missed;           /* critical preemptions that could not be counted (no memory for the record) */
 	fg_u64 tick_ns;          /* period of the scheduler's tick; 0: unknown; with each beat, as magic */
 	fg_u64 pad2[5];

@@ -11,9 +11,9 @@ use serde::{Serialize, Serializer};
 #[serde(rename_all = "kebab-case")]
 pub enum DomainKind {
     /// All processes of the machine poll one counter.
-    #[default]
     Machine,
     /// Those of a user, by its real user id, do.
+    #[default]
     User,
     /// Those of a control group do.
     Cgroup,
@@ -85,16 +85,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_name_users_and_control_groups() {
+    fn keys_name_what_a_domain_has_in_common() {
         assert_eq!(Domain::of_key(0), Domain::Machine);
         assert_eq!(Domain::of_key((1 << 56) | 1000), Domain::User(1000));
         assert_eq!(Domain::of_key((2 << 56) | 77), Domain::Cgroup(77));
         assert_eq!(Domain::of_key(1 << 56), Domain::User(0));
+        let cpus = Domain::of_key((3 << 56) | 0b1011);
+        assert_eq!(cpus.to_string(), "cpuset b");
     }
 
     #[test]
     fn kinds_and_numbers_name_each_other() {
-        for kind in [DomainKind::Machine, DomainKind::User, DomainKind::Cgroup] {
+        for kind in [
+            DomainKind::Machine,
+            DomainKind::User,
+            DomainKind::Cgroup,
+            DomainKind::Cpuset,
+        ] {
             assert_eq!(DomainKind::of_number(kind.number().into()), kind);
         }
         assert_eq!(DomainKind::of_number(99), DomainKind::Machine);

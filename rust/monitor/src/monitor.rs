@@ -28,7 +28,7 @@ pub struct Options {
     pub listener: Option<OwnedFd>,
     /// Who keeps the maps and links for the monitor's successor.
     pub keeper: Keeper,
-    /// Whose preempted critical sections a process polls: those of the machine, of its user, of its control group.
+    /// Whose preempted critical sections a process polls: those of its user, where the options do not say otherwise.
     pub domains: DomainKind,
     /// So many registered processes a user may have; None: 16,384.
     pub programs_of_user: Option<u32>,

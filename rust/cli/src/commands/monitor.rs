@@ -35,14 +35,14 @@ pub struct Monitor {
 
     /// Whose preempted critical sections make a program's locks block
     ///
-    /// Those of the whole machine, or of the programs of the same user, of the same control group, or with the same
-    /// allowed CPUs (cpuset). A program keeps what it had when it registered. There are 127 domains at a time; programs
-    /// for which none is free go by those of the machine.
+    /// Those of the programs of the same user, of the same control group, or with the same allowed CPUs (cpuset); or
+    /// those of the whole machine, as in the paper. A program keeps what it had when it registered. There are 127
+    /// domains at a time; programs for which none is free go by the whole machine.
     #[arg(
         long,
         value_name = "KIND",
         value_enum,
-        default_value = "machine",
+        default_value = "user",
         conflicts_with = "status"
     )]
     domains: Domains,
