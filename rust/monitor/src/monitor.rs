@@ -121,7 +121,7 @@ impl Monitor {
     /// What has been counted so far.
     pub fn stats(&self) -> Result<Stats, Error> {
         let counts = self.kernel.cpu_counts()?;
-        let page = self.kernel.shared_page()?; // after it: who is counted as aged is in num_preempted_cs no more
+        let page = self.kernel.shared_page(); // after it: who is counted as aged is in num_preempted_cs no more
         let run_time = self.kernel.run_time()?;
         let (refused, full) = self.tally.refusals.read();
         let barren = self.kernel.barren_forks()?;
