@@ -170,7 +170,7 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("fuzz", _) => crate::fuzz::play(socket),
         ("thousand", _) => scale::play_thousand(socket),
         ("lives", _) => scale::play_lives(socket),
-        ("serve", seconds) => scale::play_serve(seconds),
+        ("serve", _) => scale::play_serve(),
         ("send", kind) => crate::logged::play_send(socket, kind),
         ("crowd", _) => hostile::play_crowd(socket),
         ("successor", _) => census::play_successor(socket),
