@@ -169,7 +169,7 @@ struct fg_shared {
 	fg_u64 heartbeat_ns; /* CLOCK_MONOTONIC; with each beat, every FG_HEARTBEAT_NS; 0: the monitor has ended */
 	fg_u64 pad1[6];
 
-	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1: every lock on the machine turns to blocking */
+	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1: the locks of domain 0 turn to blocking */
 	fg_u64 missed;           /* critical preemptions that could not be counted (no memory for the record) */
 	fg_u64 tick_ns;          /* period of the scheduler's tick; 0: unknown; with each beat, as magic */
 	fg_u64 pad2[5];
@@ -227,13 +227,15 @@ static inline fg_u32 fg_off_cpu_place(fg_u32 self)
 
 /* ---- domains ---------------------------------------------------------------------------------------------------
  * A program that never gets a CPU in its critical section keeps the counter above 0, and threads that sleep in theirs
- * take places in `off_cpu`. So that they harm their own user (or control group) only, each domain has a counter and a
- * table besides, and a process polls those of its domain. A process is in the domain that it had when it registered;
- * its children are in it, too. Domain 0 has the counter of the whole machine, and the table of those in no other. */
+ * take places in `off_cpu`. So that they harm their own user (or control group, or the programs on the same CPUs) only,
+ * each domain has a counter and a table besides, and a process polls those of its domain. A process is in the domain
+ * that it had when it registered; its children are in it, too. Domain 0 has the counter of the whole machine, and the
+ * table of those in no other. */
 enum fg_domain_kind {
 	FG_DOMAIN_MACHINE = 0, /* all processes are in domain 0 */
 	FG_DOMAIN_USER = 1,    /* by real user id */
 	FG_DOMAIN_CGROUP = 2,  /* by control group (of version 2) */
+	FG_DOMAIN_CPUSET = 3,  /* by the set of CPUs that it may use, as the kernel says */
 };
 
 #define FG_DOMAINS 128u

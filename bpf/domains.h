@@ -32,6 +32,8 @@ static __always_inline struct fg_published *published(void)
 	return bpf_map_lookup_elem(&shared, &zero);
 }
 
+#define CPUMASK_WORDS 128 /* the kernel knows no more CPUs than 8192 */
+
 /* In whose counter a thread is, if it is counted at all. */
 #define NOT_COUNTED FG_DOMAINS
 
@@ -76,12 +78,35 @@ static __always_inline void mark_domain(struct fg_published *all, __u64 domain)
 		its->searched = READ_ONCE(all->page.domain_search);
 }
 
-/* What the processes of one domain have in common. */
-static __always_inline __u64 domain_key(struct task_struct *task, __u64 kind)
+/* The CPUs that the thread may use, by its cpuset and by sched_setaffinity: bit c is CPU c. Those above 63 are added so
+ * that two sets hardly ever have the same number; if they have, their processes share a domain. */
+static __always_inline __u64 cpus_of(struct task_struct *task, __u32 cpus)
 {
-	__u64 id = kind == FG_DOMAIN_USER ? BPF_CORE_READ(task, real_cred, uid.val)
-					  : BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	__u64 word, number = 0, factor = 1;
+	__u32 i;
 
+	for (i = 0; i < CPUMASK_WORDS && i * 64 < cpus; i++) {
+		if (bpf_probe_read_kernel(&word, sizeof(word), &task->cpus_mask.bits[0] + i))
+			break;
+		if (cpus - i * 64 < 64)
+			word &= (1ull << (cpus - i * 64)) - 1;
+		number += word * factor;
+		factor *= 0x9e3779b97f4a7c15;
+	}
+	return number ^ number >> 56;
+}
+
+/* What the processes of one domain have in common. */
+static __always_inline __u64 domain_key(struct task_struct *task, __u64 kind, __u32 cpus)
+{
+	__u64 id;
+
+	if (kind == FG_DOMAIN_USER)
+		id = BPF_CORE_READ(task, real_cred, uid.val);
+	else if (kind == FG_DOMAIN_CGROUP)
+		id = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	else
+		id = cpus_of(task, cpus);
 	return kind << 56 | (id & ((1ull << 56) - 1));
 }
 
@@ -107,7 +132,7 @@ static __always_inline __u32 find_domain(struct task_struct *task, struct fg_pub
 
 	if (kind == FG_DOMAIN_MACHINE)
 		return 0;
-	key = domain_key(task, kind);
+	key = domain_key(task, kind, all->page.cpus);
 	domain = domain_with(key);
 	if (domain)
 		return domain;

@@ -67,6 +67,10 @@ struct css_set {
 	struct cgroup *dfl_cgrp; /* in the hierarchy of version 2 */
 };
 
+struct cpumask {
+	unsigned long bits[1]; /* as many as the kernel is built for */
+};
+
 struct bpf_local_storage;
 
 struct upid {
@@ -93,7 +97,8 @@ struct task_struct {
 	struct bpf_local_storage *bpf_storage; /* null: it has no storage in any map */
 	const struct cred *real_cred;
 	struct css_set *cgroups;
-	__u64 self_exec_id; /* grows with each exec, inherited by threads and children */
+	struct cpumask cpus_mask; /* that it may use */
+	__u64 self_exec_id;       /* grows with each exec, inherited by threads and children */
 };
 
 struct pt_regs { /* x86-64 */

@@ -105,7 +105,7 @@ static bool starts_with_the_program(void)
 /* Another thread, of a constructor that ran earlier, may be registering the process. */
 static uint32_t outcome(void)
 {
-	for (int ms = 0; fgi_monitor_refusal() == EINPROGRESS && ms < 2 * FGI_REGISTER_TIMEOUT_MS; ms++)
+	for (int ms = 0; fgi_monitor_refusal() == EINPROGRESS && ms < 2 * FGI_REQUIRED_TIMEOUT_MS; ms++)
 		poll(NULL, 0, 1);
 	return fgi_monitor_refusal();
 }
@@ -113,7 +113,7 @@ static uint32_t outcome(void)
 /* After the runtime's constructor, which has registered the process. */
 __attribute__((constructor)) static void require_start(void)
 {
-	const char *required = secure_getenv("FLEXGUARD_REQUIRE");
+	const char *required = secure_getenv(FGI_REQUIRE_ENV);
 	uint32_t why;
 
 	if (!required || strcmp(required, "1") != 0 || !starts_with_the_program())

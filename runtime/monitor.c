@@ -96,17 +96,26 @@ static struct {
 	struct sockaddr_un addr;
 	socklen_t length; /* 0: nowhere */
 	int why_nowhere;
-	bool again; /* FLEXGUARD_RECONNECT */
+	bool again;       /* FLEXGUARD_RECONNECT */
+	uint32_t wait_ms; /* for the answer */
 } target = {.why_nowhere = ECANCELED};
 
 /* target.again, once the first registration is over. */
 static uint32_t may_reconnect;
 
+static bool is_asked_for(const char *variable)
+{
+	const char *value = secure_getenv(variable);
+
+	return value && strcmp(value, "1") == 0;
+}
+
 static void find_target(void)
 {
-	const char *name = secure_getenv(FG_SOCKET_ENV), *again = secure_getenv(FGI_RECONNECT_ENV);
+	const char *name = secure_getenv(FG_SOCKET_ENV);
 	size_t n;
 
+	target.wait_ms = is_asked_for(FGI_REQUIRE_ENV) ? FGI_REQUIRED_TIMEOUT_MS : FGI_REGISTER_TIMEOUT_MS;
 	if (!name)
 		name = FG_SOCKET_DEFAULT;
 	n = strlen(name);
@@ -121,7 +130,7 @@ static void find_target(void)
 		target.addr.sun_path[0] = '\0'; /* the abstract namespace: no terminator, no file */
 	else
 		target.length++;
-	target.again = again && strcmp(again, "1") == 0;
+	target.again = is_asked_for(FGI_RECONNECT_ENV);
 }
 
 /* A monitor is run by root or by this process's own user. In a user namespace root may have no number, and is seen as
@@ -143,7 +152,7 @@ enum wait { WAIT_NEVER, WAIT_IN_BACKLOG };
 
 static int new_socket(enum wait wait)
 {
-	const struct timeval most = {.tv_usec = FGI_REGISTER_TIMEOUT_MS * 1000};
+	const struct timeval most = {target.wait_ms / 1000, target.wait_ms % 1000 * 1000};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (wait == WAIT_NEVER ? SOCK_NONBLOCK : 0), 0);
 
 	/* If that fails, there is no memory either for what follows. */
@@ -338,7 +347,7 @@ static int ms_until(uint64_t deadline_ns)
 
 static void register_image(void)
 {
-	uint64_t deadline_ns = fgi_now_ns(CLOCK_MONOTONIC) + FGI_REGISTER_TIMEOUT_MS * 1000000ull;
+	uint64_t deadline_ns = fgi_now_ns(CLOCK_MONOTONIC) + target.wait_ms * 1000000ull;
 	int fd = request(WAIT_IN_BACKLOG);
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
 

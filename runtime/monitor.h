@@ -58,7 +58,9 @@ static inline struct fgi_preemptions fgi_preemptions(void)
 
 /* Registers this image once per process: connects to the monitor, sends the windows and where thread blocks are, maps
  * the page. Without a monitor it returns quickly, and the locks are spin-then-park locks. Idempotent,
- * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs. */
+ * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs, or
+ * FGI_REQUIRED_TIMEOUT_MS where FLEXGUARD_REQUIRE is 1: a program that needs the monitor must not fail because the
+ * machine is busy. */
 void fgi_process_init(void);
 
 /* Why this process is not registered, 0 if it is: what errno says of a connection that failed, the status of the
@@ -67,7 +69,7 @@ void fgi_process_init(void);
  *   ECANCELED        FLEXGUARD_SOCKET is empty
  *   ENAMETOOLONG     FLEXGUARD_SOCKET is too long
  *   EKEYREJECTED     what listens on the socket runs as neither root nor this process's user
- *   ETIMEDOUT        there was no answer in FGI_REGISTER_TIMEOUT_MS
+ *   ETIMEDOUT        there was no answer in that time
  *   ECONNRESET       the monitor hung up without an answer
  *   EPROTO           the answer was no monitor's, or its page none
  *   EPROTONOSUPPORT  the monitor speaks another version of the ABI
@@ -86,7 +88,9 @@ bool fgi_monitor_alive(uint64_t now_ns);
 
 void fgi_monitor_after_fork(void); /* in the child */
 
+#define FGI_REQUIRE_ENV "FLEXGUARD_REQUIRE"
 #define FGI_REGISTER_TIMEOUT_MS 500
+#define FGI_REQUIRED_TIMEOUT_MS 10000
 #define FGI_UNMAPPED_UID 65534 /* the kernel's default for users that a user namespace does not know */
 #define FGI_RECONNECT_ENV "FLEXGUARD_RECONNECT"
 #define FGI_RECONNECT_NS 1000000000ull /* between attempts; twice as long after each refusal */

@@ -50,6 +50,7 @@ fn worker(socket: &Path) -> Process {
         .args(["shm", "--lock", "flexguard-sosp25", "--threads", "8"])
         .args(["--seconds", "3600", "--warmup", "0"])
         .env("FLEXGUARD_SOCKET", socket)
+        .env("FLEXGUARD_REQUIRE", "1") // or it would not wait for long on a busy machine
         .env_remove("FLEXGUARD_RECONNECT")
         .stdout(Stdio::null());
     Process::start(&mut command)

@@ -259,9 +259,6 @@ int main(int argc, char **argv)
 		CHECK(++waiter < 3, "usage: counts critical|uncritical|parks");
 	check_watchdog(60);
 	fgi_self();
-	/* On a busy machine it may have tired of waiting: a new image registers anew. */
-	if (fgi_monitor_refusal() == ETIMEDOUT)
-		execv("/proc/self/exe", argv);
 	CHECK(fgi_monitor_page != &fgi_no_monitor, "no monitor serves: %u", fgi_monitor_refusal());
 	pin_to(cpu);
 	check_holder();

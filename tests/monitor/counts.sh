@@ -13,7 +13,8 @@ scratch=$(mktemp -d)
 monitor=
 trap '[ -z "$monitor" ] || kill "$monitor"; rm -rf "$scratch"' EXIT
 FLEXGUARD_SOCKET=@flexguard-test-counts.$$
-export FLEXGUARD_SOCKET
+FLEXGUARD_REQUIRE=1 # or a program would not wait for the monitor for long on a busy machine
+export FLEXGUARD_SOCKET FLEXGUARD_REQUIRE
 . "$(dirname "$0")/../system/start-monitor.sh"
 
 start_monitor

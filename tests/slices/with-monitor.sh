@@ -7,6 +7,7 @@ set -u
 
 prefix=$1
 shift
+export FLEXGUARD_REQUIRE=1 # or the program would not wait for the monitor for long on a busy machine
 "$prefix/bin/flexguard" run --lock posix --monitor require -- "$@"
 status=$?
 # 125: the command itself failed, that is, no monitor can be had here.

@@ -23,14 +23,10 @@ needs() {
 	command -v "$1" > "$scratch/where" || { echo "$1 is not installed: scripts/bootstrap installs it" >&2; exit 77; }
 }
 
-# Output and summary go to files; both are shown when something is wrong. Where the machine is so busy that the program
-# tires of waiting for the monitor's answer, which is required, it is started again.
+# Output and summary go to files; both are shown when something is wrong.
 under_lock() {
-	until "$prefix/bin/flexguard" run --lock "$lock" --monitor $monitor --stats -- "$@" \
-		> "$scratch/out" 2> "$scratch/err"; do
-		status=$?
-		grep -q 'the monitor does not answer' "$scratch/err" || wrong "exit status $status"
-	done
+	"$prefix/bin/flexguard" run --lock "$lock" --monitor $monitor --stats -- "$@" > "$scratch/out" 2> "$scratch/err" ||
+		wrong "exit status $?"
 	grep -q '^registered-processes: [1-9]' "$scratch/err" || grep -q '^monitor: absent' "$scratch/err" ||
 		wrong 'the program did not register with the monitor'
 }

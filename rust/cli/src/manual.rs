@@ -48,7 +48,7 @@ pub const SOCKET_ITEM: (&str, &str) = (
 pub const REQUIRE_ITEM: (&str, &str) = (
     "FLEXGUARD_REQUIRE",
     "1: fail rather than run without a monitor, as with --monitor require, unless --monitor off is given. Each program \
-     that the interposer is loaded into at its start then ends with 125 if it cannot register, and says why.",
+     that the interposer is loaded into at its start then waits longer for a busy monitor, 10 s, and ends with 125 if it cannot register, and says why.",
 );
 pub const FORCE_ITEM: (&str, &str) = (
     "FLEXGUARD_FORCE",

@@ -176,7 +176,7 @@ impl Metrics<'_, '_> {
                 MetricType::Histogram,
             )?
             .encode_histogram::<NoLabelSet>(sum, number, &buckets, None)?;
-        let help = "Time for which every lock of the machine blocked instead of spinning";
+        let help = "Time for which a critical section was preempted anywhere on the machine";
         self.seconds("blocking", help, stats.blocking_ns)?;
         self.counter(
             "mode_transitions",

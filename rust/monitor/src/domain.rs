@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use flexguard_abi::{FG_DOMAIN_CGROUP, FG_DOMAIN_MACHINE, FG_DOMAIN_USER};
+use flexguard_abi::{FG_DOMAIN_CGROUP, FG_DOMAIN_CPUSET, FG_DOMAIN_MACHINE, FG_DOMAIN_USER};
 use serde::{Serialize, Serializer};
 
 /// What the processes of a domain have in common.
@@ -11,12 +11,14 @@ use serde::{Serialize, Serializer};
 #[serde(rename_all = "kebab-case")]
 pub enum DomainKind {
     /// All processes of the machine poll one counter.
-    #[default]
     Machine,
     /// Those of a user, by its real user id, do.
+    #[default]
     User,
     /// Those of a control group do.
     Cgroup,
+    /// Those that may use the same CPUs do.
+    Cpuset,
 }
 
 impl DomainKind {
@@ -25,16 +27,17 @@ impl DomainKind {
             DomainKind::Machine => FG_DOMAIN_MACHINE,
             DomainKind::User => FG_DOMAIN_USER,
             DomainKind::Cgroup => FG_DOMAIN_CGROUP,
+            DomainKind::Cpuset => FG_DOMAIN_CPUSET,
         }
     }
 
     /// Numbers that this build does not know are those of a kind that it does not know: it calls them `Machine`.
     pub fn of_number(number: u64) -> DomainKind {
-        let kinds = [DomainKind::User, DomainKind::Cgroup];
+        let kinds = [DomainKind::User, DomainKind::Cgroup, DomainKind::Cpuset];
         let known = kinds
             .into_iter()
             .find(|kind| u64::from(kind.number()) == number);
-        known.unwrap_or_default()
+        known.unwrap_or(DomainKind::Machine)
     }
 
     pub(crate) fn write<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -49,6 +52,8 @@ pub enum Domain {
     User(u32),
     /// The kernel's number of the control group: the inode of its directory.
     Cgroup(u64),
+    /// The CPUs: bit c is CPU c (bpf/domains.h).
+    Cpuset(u64),
 }
 
 impl fmt::Display for Domain {
@@ -57,6 +62,7 @@ impl fmt::Display for Domain {
             Domain::Machine => f.write_str("machine"),
             Domain::User(uid) => write!(f, "user {uid}"),
             Domain::Cgroup(id) => write!(f, "cgroup {id}"),
+            Domain::Cpuset(cpus) => write!(f, "cpuset {cpus:x}"),
         }
     }
 }
@@ -69,6 +75,7 @@ impl Domain {
             DomainKind::Machine => Domain::Machine,
             DomainKind::User => Domain::User(id as u32),
             DomainKind::Cgroup => Domain::Cgroup(id),
+            DomainKind::Cpuset => Domain::Cpuset(id),
         }
     }
 }
@@ -78,16 +85,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_name_users_and_control_groups() {
+    fn keys_name_what_a_domain_has_in_common() {
         assert_eq!(Domain::of_key(0), Domain::Machine);
         assert_eq!(Domain::of_key((1 << 56) | 1000), Domain::User(1000));
         assert_eq!(Domain::of_key((2 << 56) | 77), Domain::Cgroup(77));
         assert_eq!(Domain::of_key(1 << 56), Domain::User(0));
+        let cpus = Domain::of_key((3 << 56) | 0b1011);
+        assert_eq!(cpus.to_string(), "cpuset b");
     }
 
     #[test]
     fn kinds_and_numbers_name_each_other() {
-        for kind in [DomainKind::Machine, DomainKind::User, DomainKind::Cgroup] {
+        for kind in [
+            DomainKind::Machine,
+            DomainKind::User,
+            DomainKind::Cgroup,
+            DomainKind::Cpuset,
+        ] {
             assert_eq!(DomainKind::of_number(kind.number().into()), kind);
         }
         assert_eq!(DomainKind::of_number(99), DomainKind::Machine);

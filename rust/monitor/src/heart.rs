@@ -51,7 +51,7 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
     let mut aging = Aging::default();
     loop {
         kernel.beat(true)?;
-        if aging.is_due(&kernel.shared_page()?) {
+        if aging.is_due(&kernel.shared_page()) {
             age(kernel);
         }
         let mut fds = stops.map(|stop| PollFd::new(stop.as_fd(), PollFlags::POLLIN));
@@ -179,7 +179,7 @@ mod tests {
             Ok(())
         });
         assert!(matches!(result, Err(Error::Detached)), "{result:?}");
-        assert_eq!(kernel.shared_page().unwrap().heartbeat_ns, 0);
+        assert_eq!(kernel.shared_page().heartbeat_ns, 0);
     }
 
     #[derive(Clone, Default)]

@@ -21,12 +21,16 @@ use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_getres};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use crate::error::os;
 use crate::keep::{Keeper, Kept};
 use crate::message::Registration;
 use crate::records::{fg_beat_args, fg_cpu_counts, fg_listed, fg_process_record};
 use crate::{DomainKind, Error, peer, probe};
 
+mod page;
 mod users;
+
+use page::Page;
 
 /// The kernel half as this crate was built with it.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/monitor.bpf.o"));
@@ -51,6 +55,7 @@ pub struct Kernel {
     links: Vec<Link>,
     run_time: Option<OwnedFd>,
     shared: MapHandle,
+    page: Page,
     processes: MapHandle,
     threads: MapHandle,
     counts: MapHandle,
@@ -112,6 +117,7 @@ impl Kernel {
             }
         }
         let object = object.load().map_err(bpf("loading it"))?;
+        let shared = map(&object, "shared")?;
         let mut kernel = Kernel {
             links: Vec::new(),
             // Asked for before the hooks run, so that no switch goes unmeasured.
@@ -120,7 +126,8 @@ impl Kernel {
             } else {
                 None
             },
-            shared: map(&object, "shared")?,
+            page: Page::map(shared.as_fd()).map_err(os("mapping the shared page"))?,
+            shared,
             processes: map(&object, "processes")?,
             threads: map(&object, "threads")?,
             counts: map(&object, "counts")?,
@@ -397,17 +404,8 @@ impl Kernel {
     }
 
     /// The shared page as it is now.
-    pub fn shared_page(&self) -> Result<fg_shared, Error> {
-        let value = self
-            .shared
-            .lookup(&KEY_ZERO, MapFlags::ANY)
-            .map_err(bpf("reading the shared page"))?;
-        let page = value
-            .as_deref()
-            .and_then(|bytes| fg_shared::read_from_prefix(bytes).ok());
-        Ok(page
-            .expect("an array map has all its entries, of the size it was created with")
-            .0)
+    pub fn shared_page(&self) -> fg_shared {
+        self.page.now()
     }
 
     /// The per-CPU counts, added up.

@@ -28,7 +28,7 @@ pub struct Options {
     pub listener: Option<OwnedFd>,
     /// Who keeps the maps and links for the monitor's successor.
     pub keeper: Keeper,
-    /// Whose preempted critical sections a process polls: those of the machine, of its user, of its control group.
+    /// Whose preempted critical sections a process polls: those of its user, where the options do not say otherwise.
     pub domains: DomainKind,
     /// So many registered processes a user may have; None: 16,384.
     pub programs_of_user: Option<u32>,
@@ -121,7 +121,7 @@ impl Monitor {
     /// What has been counted so far.
     pub fn stats(&self) -> Result<Stats, Error> {
         let counts = self.kernel.cpu_counts()?;
-        let page = self.kernel.shared_page()?; // after it: who is counted as aged is in num_preempted_cs no more
+        let page = self.kernel.shared_page(); // after it: who is counted as aged is in num_preempted_cs no more
         let run_time = self.kernel.run_time()?;
         let (refused, full) = self.tally.refusals.read();
         let barren = self.kernel.barren_forks()?;

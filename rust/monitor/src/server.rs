@@ -389,3 +389,68 @@ fn wait(
         clients: ready[3..].to_vec(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use flexguard_abi::fg_reply;
+    use zerocopy::FromZeros;
+
+    use super::*;
+    use crate::{DomainKind, Keeper, SocketName};
+
+    /// The server is busy with another client while the rest of a message comes and its time ends.
+    #[test]
+    fn a_message_that_came_in_time_is_answered_although_the_server_is_late() {
+        const TIME: Duration = Duration::from_millis(20);
+        let (object, kind) = (crate::kernel::OBJECT, DomainKind::default());
+        let Ok(kernel) = Kernel::load(object, false, Keeper::Nobody, kind) else {
+            return; // where there is no BPF, the monitor's other tests say so
+        };
+        let name = format!("@flexguard-test-late-{}", std::process::id());
+        let socket = SocketName::parse(name.as_ref()).unwrap();
+        let listener = socket.listen().unwrap();
+        let (begins, begun) = channel();
+        let (go, goes_on) = channel();
+        let message = message::status_request(false);
+        let (beginning, rest) = message.split_at(message.len() / 2);
+        let mut late = socket.connect().unwrap();
+        late.write_all(beginning).unwrap();
+        let mut other = socket.connect().unwrap();
+        other.write_all(&message).unwrap();
+        let stop = Stop::new().unwrap();
+        let serve = || {
+            let stats = move || {
+                begins.send(()).unwrap();
+                goes_on.recv().unwrap();
+                Ok(Stats::default())
+            };
+            let server = Server {
+                kernel: &kernel,
+                listener: &listener,
+                tally: &Tally::default(),
+                most_of_one_user: 1,
+                client_time: TIME,
+                list_time: TIME,
+                stats: &stats,
+            };
+            server.run(&stop).unwrap();
+        };
+        let status = thread::scope(|scope| {
+            scope.spawn(serve);
+            begun.recv().unwrap();
+            late.write_all(rest).unwrap();
+            thread::sleep(2 * TIME);
+            go.send(()).unwrap(); // to the other client
+            go.send(()).unwrap(); // to this one
+            let mut reply = fg_reply::new_zeroed();
+            late.read_exact(reply.as_mut_bytes()).unwrap();
+            stop.stop();
+            reply.status
+        });
+        assert_eq!(status, 0);
+    }
+}

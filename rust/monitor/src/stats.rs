@@ -40,7 +40,7 @@ pub struct Stats {
     pub preempted_holders: u64,
     /// Preemptions of the head of a queue.
     pub preempted_next_waiters: u64,
-    /// `num_preempted_cs` went from 0 to 1: every lock on the machine turned to blocking.
+    /// `num_preempted_cs` went from 0 to 1: the locks of domain 0 turned to blocking.
     pub mode_transitions: u64,
     /// Critical preemptions that could not be counted because the thread had no record.
     pub missed: u64,
@@ -64,7 +64,7 @@ pub struct Stats {
     pub run_count: u64,
     /// Since this monitor was started; its counters may be older (see Keeper).
     pub uptime_ns: u64,
-    /// Time for which `num_preempted_cs` was not 0: every lock on the machine blocked instead of spinning.
+    /// Time for which `num_preempted_cs` was not 0: the locks of domain 0 blocked instead of spinning.
     pub blocking_ns: u64,
     /// Time off CPU of the critical sections that were preempted and run again.
     pub preempted_ns: u64,

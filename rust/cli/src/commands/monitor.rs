@@ -35,14 +35,14 @@ pub struct Monitor {
 
     /// Whose preempted critical sections make a program's locks block
     ///
-    /// Those of the whole machine, of the programs of the same user, or of the same control group. A program keeps what
-    /// it had when it registered. Of users or control groups there are 127 at a time; the programs of more than that go
-    /// by those of the machine.
+    /// Those of the programs of the same user, of the same control group, or with the same allowed CPUs (cpuset); or
+    /// those of the whole machine, as in the paper. A program keeps what it had when it registered. There are 127
+    /// domains at a time; programs for which none is free go by the whole machine.
     #[arg(
         long,
         value_name = "KIND",
         value_enum,
-        default_value = "machine",
+        default_value = "user",
         conflicts_with = "status"
     )]
     domains: Domains,
@@ -82,6 +82,7 @@ enum Domains {
     Machine,
     User,
     Cgroup,
+    Cpuset,
 }
 
 impl From<Domains> for DomainKind {
@@ -90,6 +91,7 @@ impl From<Domains> for DomainKind {
             Domains::Machine => DomainKind::Machine,
             Domains::User => DomainKind::User,
             Domains::Cgroup => DomainKind::Cgroup,
+            Domains::Cpuset => DomainKind::Cpuset,
         }
     }
 }

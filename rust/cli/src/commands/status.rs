@@ -41,7 +41,7 @@ impl Subcommand for Status {
             items: &[
                 (
                     "counter",
-                    "Threads that have lost their CPU in a critical section, now: 0 lets every waiter on the machine spin.",
+                    "Threads that have lost their CPU in a critical section, now, on the whole machine: 0 lets every waiter spin.",
                 ),
                 (
                     "rates",
@@ -58,7 +58,7 @@ impl Subcommand for Status {
                     "programs",
                     "The processes that have registered, or inherited a registration by fork. The lock is known where \
                      the program's memory map may be read. The domain is whose counter its locks go by (flexguard monitor \
-                     --domains), with that counter now.",
+                     --domains), with that counter now: they block while it is above 0.",
                 ),
                 (
                     "preempted now",

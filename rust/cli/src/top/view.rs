@@ -24,10 +24,10 @@ q       quit
 
 preempted/s   critical sections that lost their CPU
 off CPU ms/s  how long they waited for it, all threads together
-blocking      part of the time in which every lock of the machine
-              blocked instead of spinning
-domains       the counters that programs go by, and their numbers now
-              (flexguard monitor --domains)
+blocking      part of the time in which a critical section was
+              preempted anywhere on the machine
+domains       the counters that programs go by, and their numbers now:
+              their locks block while it is above 0
 ";
 
 pub fn draw(frame: &mut Frame, state: &State, socket: &str) {

@@ -22,7 +22,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 use crate::harness::{
     Helper, Running, is_root, register_in_domain, start_with_domains, take_turns_alone, timeout,
 };
-use crate::victim::{block_offset, die_with, fork_to_die_together, say};
+use crate::victim::{allowed_cpus, block_offset, die_with, fork_to_die_together, say};
 
 /// Nobody of this machine.
 const STRANGER: u32 = 54321;
@@ -131,9 +131,18 @@ impl View {
     }
 
     fn number_of(&self, uid: u32) -> usize {
-        let key = u64::from(FG_DOMAIN_USER) << KIND_SHIFT | u64::from(uid);
+        self.number_with(FG_DOMAIN_USER, uid.into())
+    }
+
+    fn number_with(&self, kind: u32, id: u64) -> usize {
+        let key = u64::from(kind) << KIND_SHIFT | id;
         let domains = self.now().domains;
         domains.iter().position(|domain| domain.key == key).unwrap()
+    }
+
+    /// That of the programs that may use this CPU alone.
+    fn of_cpu(&self, cpu: usize) -> fg_domain {
+        self.now().domains[self.number_with(FG_DOMAIN_CPUSET, 1 << cpu)]
     }
 
     fn domain_of(&self, uid: u32) -> fg_domain {
@@ -352,6 +361,32 @@ fn where_all_domains_are_taken_the_machines_counter_serves() {
         assert!(Instant::now() < deadline, "no domain becomes free");
         thread::sleep(Duration::from_millis(100));
     }
+}
+
+#[test]
+fn programs_share_a_counter_if_they_may_use_the_same_cpus() {
+    let Some(running) = start_with_domains(DomainKind::Cpuset) else {
+        return;
+    };
+    let [cpu, other, ..] = allowed_cpus()[..] else {
+        return; // one CPU makes one set
+    };
+    let view = View::of(&running);
+    let _elsewhere = running.ready(&format!("cpu {other} spin idle"));
+    let hog = running.ready(&format!("cpu {cpu} hog"));
+    let mut holders = [0; 2].map(|_| running.ready(&format!("cpu {cpu} spin held")));
+    view.wait_for("both are in one counter", |v| {
+        v.of_cpu(cpu).num_preempted_cs == 2
+    });
+    for holder in &mut holders {
+        holder.kill();
+    }
+    assert_eq!((view.machine(), view.of_cpu(cpu).num_preempted_cs), (0, 0));
+    assert!(view.now().page.mode_transitions > 0);
+    let others = [view.of_cpu(other), view.now().domains[view.domain]];
+    assert_ne!(view.domain, 0);
+    assert_eq!(others.map(|domain| domain.mode_transitions), [0, 0]);
+    drop(hog);
 }
 
 /// A control group of version 2 that goes with this.

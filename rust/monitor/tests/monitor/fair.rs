@@ -5,14 +5,14 @@ use std::io::{Read, Write, pipe};
 use std::thread;
 use std::time::Duration;
 
-use flexguard_abi::FG_MAX_IMAGES;
+use flexguard_abi::{FG_MAX_IMAGES, FG_STATUS_TOTALS};
 use flexguard_monitor::{Monitor, Stop};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{ForkResult, Uid, pause};
 
 use crate::harness::{
-    Helper, connect, is_root, load, registration, reply, start, status_of as status,
+    Helper, connect, is_root, load, registration, reply, start, status_of as status, status_request,
 };
 use crate::hostile::{Allowance, start_threads};
 use crate::logged::{listen, refusals_logged};
@@ -121,10 +121,10 @@ fn a_flood_of_one_user_delays_no_other() {
 const BURST: usize = 250;
 const FILES: u64 = 1024;
 
-/// A monitor with few open files, which does not serve before it is told to.
-pub fn play_serve_late() {
+/// A monitor with so many open files, which does not serve before it is told to.
+pub fn play_serve_late(files: u64) {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    setrlimit(Resource::RLIMIT_NOFILE, FILES, hard).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, files, hard).unwrap();
     let Some((monitor, name)) = load() else {
         return say("skipped");
     };
@@ -163,13 +163,57 @@ fn of_programs_that_start_at_once_none_is_refused() {
     if !is_root() {
         return; // nobody to become
     }
-    let Some((mut monitor, name)) = Helper::monitor("serve-late") else {
+    let Some((mut monitor, name)) = Helper::monitor(&format!("serve-late {FILES}")) else {
         return;
     };
     let mut burst = Helper::start("burst", &name);
     assert_eq!(burst.hear(), "there");
     monitor.go();
     assert_eq!(burst.hear(), "[]");
+}
+
+/// Clients of one user, of which one in ten registers: more than a monitor with so many open files can have, and so few
+/// registrations that all of their answers may stay unread.
+const CROWD: usize = 400;
+const REGISTERS: usize = 10;
+const FEW_FILES: u64 = 256;
+
+/// Says when all have asked, and then how those that registered were answered.
+pub fn play_mixed(socket: &str) {
+    become_nobody();
+    let asked: Vec<_> = (0..CROWD)
+        .map(|i| {
+            let mut stream = connect(socket);
+            let registers = i % REGISTERS == 0;
+            let message = if registers {
+                image(1)
+            } else {
+                status_request(FG_STATUS_TOTALS)
+            };
+            stream.write_all(&message).unwrap();
+            stream
+        })
+        .collect();
+    say("there");
+    let registered = asked.into_iter().step_by(REGISTERS);
+    let told = registered.map(|mut stream| reply(&mut stream).status);
+    let refused: Vec<_> = told.filter(|&status| status != 0).collect();
+    say(&format!("{refused:?}"));
+}
+
+/// Or none is left for what a registration itself opens.
+#[test]
+fn the_clients_that_wait_take_a_part_of_the_open_files() {
+    if !is_root() {
+        return; // nobody to become
+    }
+    let Some((mut monitor, name)) = Helper::monitor(&format!("serve-late {FEW_FILES}")) else {
+        return;
+    };
+    let mut crowd = Helper::start("mixed", &name);
+    assert_eq!(crowd.hear(), "there");
+    monitor.go();
+    assert_eq!(crowd.hear(), "[]");
 }
 
 /// Nobody, with many threads, registers again and again: the same image, or one more than a process may have. Says

@@ -262,13 +262,17 @@ pub fn register_asking(name: &str, block_offset: i64, flags: u64) -> OwnedFd {
 
 /// Asks for the list; returns its file.
 pub fn ask_for_list(name: &str) -> fs::File {
+    fs::File::from(send_request(name, &status_request(FG_STATUS_LIST)).0)
+}
+
+pub fn status_request(what: u32) -> Vec<u8> {
     let request = fg_status_request {
         magic: FG_STATUS_MAGIC,
         version: FG_ABI_VERSION,
         size: size_of::<fg_status_request>() as u32,
-        what: FG_STATUS_LIST,
+        what,
     };
-    fs::File::from(send_request(name, request.as_bytes()).0)
+    request.as_bytes().to_vec()
 }
 
 /// The same, asking for nothing; also returns the domain.

@@ -8,14 +8,11 @@ use std::time::{Duration, Instant};
 
 use flexguard_abi::*;
 use flexguard_monitor::{Error, Options, SocketName, Stats};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use crate::fair::while_served;
 use crate::harness::{
-    Helper, ask_for_list, connect, load, register, registration, reply, start, start_with, timeout,
+    ask_for_list, load, register, registration, reply, start, start_with, timeout,
 };
-use crate::scale::size;
 use crate::victim::block_offset;
 
 fn window() -> fg_window {
@@ -142,26 +139,6 @@ fn a_slow_client_is_dropped_in_the_middle_of_its_message() {
         thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(reply(&mut slow).status as i32, libc::ETIMEDOUT);
-}
-
-/// The server gets no CPU between the clients' coming and the end of their second.
-#[test]
-fn a_message_that_came_in_time_is_served_late() {
-    const SECOND: Duration = Duration::from_secs(1);
-    let Some((mut monitor, name)) = Helper::monitor("serve 1") else {
-        return;
-    };
-    let (_, descriptors) = size(&mut monitor);
-    let begin = Instant::now();
-    let mut client = connect(&name);
-    while size(&mut monitor).1 == descriptors && begin.elapsed() < SECOND {}
-    kill(Pid::from_raw(monitor.pid()), Signal::SIGSTOP).unwrap();
-    client.write_all(&registration(-128, &[window()])).unwrap();
-    let in_time = begin.elapsed() < SECOND; // or this thread had no CPU, either
-    thread::sleep(SECOND);
-    kill(Pid::from_raw(monitor.pid()), Signal::SIGCONT).unwrap();
-    let status = reply(&mut client).status;
-    assert!(status == 0 || !in_time, "{status}");
 }
 
 #[test]

@@ -7,13 +7,12 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flexguard_monitor::Options;
 use nix::sys::mman::ProtFlags;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork};
 
 use crate::domains::become_user;
-use crate::harness::{Helper, is_root, load_with, register, start};
+use crate::harness::{Helper, is_root, load, register, start};
 use crate::lifecycle::map_page;
 use crate::victim::{block_offset, fork_to_die_together, say, wait_for_go};
 
@@ -86,16 +85,9 @@ fn a_thousand_programs_with_eight_threads_each_are_watched() {
     crowd.kill();
 }
 
-/// A monitor without a test around it: what it takes is its own. Clients may take so many seconds, if that is said.
-pub fn play_serve(seconds: &str) {
-    let client_time = seconds.parse().ok().map(Duration::from_secs);
-    let Some((monitor, name)) = load_with(
-        None,
-        Options {
-            client_time,
-            ..Options::default()
-        },
-    ) else {
+/// A monitor without a test around it: what it takes is its own.
+pub fn play_serve() {
+    let Some((monitor, name)) = load() else {
         return say("skipped");
     };
     say(&name);

@@ -8,12 +8,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flexguard_abi::*;
+use flexguard_monitor::DomainKind;
 use nix::sys::mman::ProtFlags;
 use nix::unistd::gettid;
 
-use crate::harness::{Helper, Running, is_root, register, start, timeout};
+use crate::harness::{Helper, Running, is_root, register, start_with_domains, timeout};
 use crate::lifecycle::{map_page, read_page};
 use crate::victim::{block_offset, say, wait_for_go, with_block};
+
+/// The page has the table of those who are in no domain but the machine's.
+fn start() -> Option<Running> {
+    start_with_domains(DomainKind::Machine)
+}
 
 fn is_noted(page: NonNull<fg_shared>, name: u32) -> bool {
     read_page(page).off_cpu.contains(&name)

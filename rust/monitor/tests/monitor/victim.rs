@@ -117,6 +117,11 @@ fn play(role: &str) {
             domains::become_user(uid.parse().unwrap());
             play(role);
         }
+        ("cpu", rest) => {
+            let (cpu, role) = rest.split_once(' ').unwrap();
+            stay_on(cpu.parse().unwrap());
+            play(role);
+        }
         ("crowd-of-users", number) => domains::play_crowd(&socket, number.parse().unwrap()),
         ("wait", role) => {
             say("waiting");
@@ -165,7 +170,7 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("fuzz", _) => crate::fuzz::play(socket),
         ("thousand", _) => scale::play_thousand(socket),
         ("lives", _) => scale::play_lives(socket),
-        ("serve", seconds) => scale::play_serve(seconds),
+        ("serve", _) => scale::play_serve(),
         ("send", kind) => crate::logged::play_send(socket, kind),
         ("crowd", _) => hostile::play_crowd(socket),
         ("successor", _) => census::play_successor(socket),
@@ -173,7 +178,8 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("wanting", _) => census::play_wanting(socket),
         ("flood", _) => fair::play_flood(socket),
         ("burst", _) => fair::play_burst(socket),
-        ("serve-late", _) => fair::play_serve_late(),
+        ("serve-late", files) => fair::play_serve_late(files.parse().unwrap()),
+        ("mixed", _) => fair::play_mixed(socket),
         ("again", what) => fair::play_again(socket, what),
         ("unread", uid) => hostile::play_unread(socket, uid.parse().unwrap()),
         ("few-files", _) => hostile::play_few_files(),
@@ -218,13 +224,21 @@ pub fn with_block(change: impl FnOnce(&mut fg_thread_block)) {
 
 /// To one of the CPUs we may use, that of the lane: victim and hog meet there.
 pub fn pin() {
-    let lane = env::var(LANE_ENV).map_or(0, |lane| lane.parse().unwrap());
+    let lane: usize = env::var(LANE_ENV).map_or(0, |lane| lane.parse().unwrap());
+    let cpus = allowed_cpus();
+    stay_on(cpus[lane % cpus.len()]); // one only where it is pinned already
+}
+
+pub fn allowed_cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let cpus: Vec<usize> = (0..CpuSet::count())
+    (0..CpuSet::count())
         .filter(|&cpu| allowed.is_set(cpu).unwrap())
-        .collect();
+        .collect()
+}
+
+fn stay_on(cpu: usize) {
     let mut one = CpuSet::new();
-    one.set(cpus[lane % cpus.len()]).unwrap(); // one only where it is pinned already
+    one.set(cpu).unwrap();
     sched_setaffinity(Pid::from_raw(0), &one).unwrap();
 }
 

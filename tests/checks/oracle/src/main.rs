@@ -303,7 +303,6 @@ fn run(
     Ok((tally, report))
 }
 
-/// On a busy machine a victim may have tired of waiting for the monitor's answer: then another one is started.
 fn registered_victim(
     arguments: &Arguments,
     service: &Service,
@@ -312,35 +311,28 @@ fn registered_victim(
 ) -> Result<Victim> {
     let socket = service.monitor.socket().to_string();
     let interposer = arguments.interposer.as_deref();
-    let begin = Instant::now();
-    while begin.elapsed().as_secs() < arguments.seconds {
-        let mut victim = Victim::start(program, cpus, &socket, interposer)?;
-        if interposer.is_none() && victim.registered {
-            return Ok(victim);
-        }
-        if interposer.is_some()
-            && let Some(offset) = block_offset(service, &victim)?
-        {
-            victim.find_blocks(offset);
-            return Ok(victim);
-        }
+    let mut victim = Victim::start(program, cpus, &socket, interposer)?;
+    if interposer.is_some() {
+        victim.find_blocks(block_offset(service, &victim)?);
     }
-    bail!("no victim has registered");
+    ensure!(
+        interposer.is_some() || victim.registered,
+        "the victim has not registered"
+    );
+    Ok(victim)
 }
 
-/// What the victim's interposer has registered; `None`: it has not.
-fn block_offset(service: &Service, victim: &Victim) -> Result<Option<i64>> {
+/// What the victim's interposer has registered.
+fn block_offset(service: &Service, victim: &Victim) -> Result<i64> {
     // SAFETY: no pointers are passed.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, victim.pid, 0) };
     ensure!(fd >= 0, "pidfd_open: {}", io::Error::last_os_error());
     // SAFETY: the kernel has just opened it for us; nobody else knows it.
     let process = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-    let Some(registered) = service.monitor.registration(process.as_fd())? else {
-        return Ok(None);
-    };
-    match registered.block_offsets[..] {
-        [offset] => Ok(Some(offset)),
-        _ => bail!("{} images are registered", registered.block_offsets.len()),
+    let registered = service.monitor.registration(process.as_fd())?;
+    match registered.map_or(vec![], |registered| registered.block_offsets)[..] {
+        [offset] => Ok(offset),
+        ref others => bail!("{} images are registered", others.len()),
     }
 }
 

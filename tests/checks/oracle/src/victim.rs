@@ -46,6 +46,7 @@ impl Victim {
         let mut child = command
             .args(cpus.iter().map(usize::to_string))
             .env("FLEXGUARD_SOCKET", socket)
+            .env("FLEXGUARD_REQUIRE", "1") // or it would not wait for long on a busy machine
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

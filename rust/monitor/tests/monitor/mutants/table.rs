@@ -6,7 +6,8 @@
 // `PF_KTHREAD`, whether a thread has storage at all (`bpf_storage`), the empty record (`n_images`), the range (lo, hi]
 // around all windows, the first line of still_runnable (the run queue says the same) and uncount's shortcut where
 // nobody is counted. What fg_age adds to `named` shows only on an idle machine: without it the time that an aged waiter
-// was off CPU goes untold, if nothing else preempts it.
+// was off CPU goes untold, if nothing else preempts it. What cpus_of does about CPUs that a machine cannot have, or above
+// the 64th, shows on a larger machine only.
 // edited::a_record_that_outlives_its_program_judges_nobody drops the comparison of exec_id itself.
 // edited::who_has_run_while_its_age_was_looked_at_stays_counted drops the second look at the age.
 // edited::a_switch_in_that_goes_unseen_is_made_good drops the uncounting of prev itself.
@@ -22,6 +23,7 @@ pub struct Mutant {
 pub const ORACLE: &str = "oracle";
 const OWN_USER: &str = "domains::a_holder_raises_the_counter_of_its_user_and_no_others";
 const OWN_NAMES: &str = "domains::who_sleeps_with_a_lock_is_named_to_its_own_user_alone";
+const OWN_CPUS: &str = "domains::programs_share_a_counter_if_they_may_use_the_same_cpus";
 const CROWD: &str = "domains::where_all_domains_are_taken_the_machines_counter_serves";
 const STAYS: &str = "stays::the_page_tells_how_long_the_process_before_had_the_cpu";
 const FULL: &str =
@@ -203,6 +205,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("joins-no-domain", OWN_USER, "adjust_domain(all, joined, 1);", ";"),
     mutant("joins-domain-zero", OWN_USER, "thread->domain = process->domain;", "thread->domain = 0;"),
     mutant("everyone-in-one-domain", OWN_USER, "BPF_CORE_READ(task, real_cred, uid.val)", "7"),
+    mutant("everyone-on-the-same-cpus", OWN_CPUS, "id = cpus_of(task, cpus);", "id = 1;"),
     mutant("stays-in-its-domain", "domains::holders_of_two_users_take_turns", "\t\tadjust_domain(all, left, -1);\n\t\tadjust_domain(all, left_too", "\t\tadjust_domain(all, left_too"),
     mutant("aged-stay-in-their-domain", "domains::who_gets_no_cpu_leaves_its_users_counter_after_a_second", "adjust_domain(all, thread->domain, -1);", ";"),
     mutant("names-on-the-page", OWN_NAMES, "if (domain == 0 || domain >= FG_DOMAINS)\n\t\treturn &all->page", "if (1)\n\t\treturn &all->page"),
