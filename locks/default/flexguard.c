@@ -117,6 +117,14 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 	return false;
 }
 
+/* A lock of which 600 ns a section are too long (FGI_HOT_NS), and not hot: with PARKED in its word a pair of threads
+ * that hand it to each other takes 1.5 times as long. So only one release looks at PARKED, and the waiters' clocks, a
+ * quarter as long, do the rest. */
+static inline bool is_quick(const struct fg_lock *l, uint32_t waiters)
+{
+	return !fgi_hot(waiters) && fgi_pace_quick(l);
+}
+
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
  * waiter counted itself before it set its flag in the word (release), so it is seen here. A watcher looks after those
  * that have clocks; if it may be off its CPU they have set PARKED. */
@@ -125,7 +133,7 @@ static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
 
 	if (fgi_clocked(waiters))
-		flags |= fgi_watchers(waiters) ? word & PARKED : PARKED;
+		flags |= fgi_watchers(waiters) || is_quick(l, waiters) ? word & PARKED : PARKED;
 	return flags;
 }
 
@@ -185,8 +193,8 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
-	uint64_t until =
-		fgi_now_ns(CLOCK_MONOTONIC) + FGI_LONG_WAIT_NS * (uint64_t)(others < CLOCKS ? others + 1 : CLOCKS);
+	uint64_t clock = is_quick(l, waiters) ? FGI_LONG_WAIT_NS / 4 : FGI_LONG_WAIT_NS;
+	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + clock * (others < CLOCKS ? others + 1 : CLOCKS);
 	bool beside_watcher = flag == PARKED && w->hot && fgi_watchers(waiters);
 
 	for (int tries = 0; tries < 16; tries++) {
@@ -476,7 +484,8 @@ __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
-	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken */
+	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken, */
+	uint32_t seen = is_quick(l, waiters) ? PARKED : 0;  /* and one that has been looked at often enough */
 	bool useful = false;
 
 	if (fgi_clocked(waiters)) {
@@ -491,7 +500,7 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 	}
 	if (useful)
 		woken |= PARKED;
-	if (release(l, FLAGS & ~woken) || woken)
+	if (release(l, FLAGS & ~(woken | seen)) || woken)
 		wake(l);
 }
 

@@ -99,6 +99,9 @@ inline wake_one()
 #define CLOCKED_WAITER 1
 #define NEEDY_WAITER 2
 #define STUCK_WAITER 3
+/* A release that finds PARKED: it wakes a waiter, or it only drops the flag. */
+#define WAKES 1
+#define DROPS 2
 /* The word is not free, or it is the first look since it is: the waiter need not take it. */
 #define tries_on (!is_free(found) || (!head && !stood_back))
 #define flag (kind == CLOCKED_WAITER -> PARKED : NEEDY)
@@ -108,7 +111,8 @@ active [THREADS] proctype thread()
 	byte found, flags; /* the word as it was loaded, and the flags that are to be stored */
 	byte kind, sweeps;
 	bit timed, head, watching, stood_back;
-	bit joined, beside_watcher, clock, useful, needed;
+	bit joined, beside_watcher, clock, needed;
+	byte useful; /* what a release does of PARKED */
 
 idle:
 	atomic {
@@ -200,7 +204,13 @@ take_after_waiting:
 #endif
 		watching = 0
 	}
-	flags = flags_of; /* between the load of the word and the compare-and-swap */
+	atomic { /* between the load of the word and the compare-and-swap */
+		flags = flags_of;
+		if
+		:: !(found & PARKED) -> flags = flags & ~PARKED /* the lock is quick */
+		:: true
+		fi
+	}
 #ifdef DEFECT_PLAIN_TAKE
 	found = (word == found -> found : OWNER);
 #endif
@@ -346,7 +356,8 @@ owner:
 		ops = ops & ~ME;
 		timed = 0; head = 0; stood_back = 0;
 		if
-		:: (word & PARKED) && clocked -> useful = 1 /* a CPU idles, or a turn is over */
+		:: (word & PARKED) && clocked -> useful = WAKES /* a CPU idles, or a turn is over */
+		:: (word & PARKED) -> useful = DROPS /* the lock is quick */
 		:: true
 		fi;
 		needed = (word & NEEDY) != 0
@@ -354,7 +365,7 @@ owner:
 #ifdef DEFECT_WAKE_FIRST
 	atomic {
 		if
-		:: (word & NEEDY) || useful -> wake_one()
+		:: (word & NEEDY) || useful == WAKES -> wake_one()
 		:: else
 		fi;
 		useful = 0;
@@ -381,9 +392,9 @@ owner:
 	atomic {
 		if
 #if !defined(DEFECT_WAKE_FIRST) && !defined(DEFECT_NO_WAKE)
-		:: needed || useful -> wake_one()
+		:: needed || useful == WAKES -> wake_one()
 #ifndef DEFECT_LATE_FLAG
-		:: !needed && !useful && (flags & NEEDY) -> wake_one()
+		:: !needed && useful != WAKES && (flags & NEEDY) -> wake_one()
 #endif
 #endif
 		:: else

@@ -19,8 +19,8 @@ fg_defect(no-wake-if-nothing-else flexguard ${default}
 	"& (PARKED | NEEDY)))\n\t\trelease_to_parked(l);\n\telse if (fg_unlikely(release(l, FLAGS)))"
 	"& PARKED))\n\t\trelease_to_parked(l);\n\telse if (release(l, FLAGS) && false)")
 fg_defect(wake-before-release flexguard ${default}
-	"if (release(l, FLAGS & ~woken) || woken)\n\t\twake(l);"
-	"if (woken)\n\t\twake(l);\n\trelease(l, FLAGS & ~woken);")
+	"if (release(l, FLAGS & ~(woken | seen)) || woken)\n\t\twake(l);"
+	"if (woken)\n\t\twake(l);\n\trelease(l, FLAGS & ~(woken | seen));")
 fg_defect(owner-drops-flag flexguard ${default} "fgi_needy(waiters) ? NEEDY : 0" "0")
 fg_defect(not-needy flexguard ${default} "needy || w->stuck ? NEEDY : PARKED" "needy ? NEEDY : PARKED")
 

@@ -50,11 +50,62 @@ static void test_wakes_one_needy_at_a_time(void)
 	finish();
 }
 
+/* The pace of a quick lock, as this thread has measured it, or of one that is not. */
+static void measured(uint16_t period)
+{
+	*fgi_pace() = (struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period, 0}};
+}
+
+/* A quick lock's release looks at PARKED once, and its next owner does not set it; another lock's do. */
+static void test_quick_lock_drops_its_flag(void)
+{
+	static const struct {
+		uint16_t period;
+		uint32_t flag;
+	} of[] = {{0, PARKED}, {FGI_HOT_NS, PARKED}, {FGI_HOT_NS - 1, 0}, {1, 0}};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct wait waiter = {0};
+
+		begin(&quiet);
+		measured(of[i].period);
+		lock.waiters = FGI_CLOCKED + FGI_WATCHER; /* beside a watcher no release asks whose turn it is */
+		lock.word = fgi_self() | PARKED;
+		fgi_intent_set(&lock.word);
+		fgi_unlock(&lock);
+		CHECK(lock.word == of[i].flag, "%u ns: word %#x after a release", of[i].period, lock.word);
+		lock.waiters = FGI_CLOCKED;
+		lock.word = 0;
+		CHECK(take_after_waiting(&lock, &waiter, 0), "it was free");
+		CHECK(lock.word == (fgi_self() | of[i].flag), "%u ns: word %#x taken", of[i].period, lock.word);
+		CHECK(wakes == 0, "%u wake-ups", wakes);
+		lock.waiters = 0;
+		fgi_unlock(&lock);
+		finish();
+	}
+}
+
+/* A hot lock keeps PARKED: its watcher takes it out, or its release. */
+static void test_hot_lock_keeps_its_flag(void)
+{
+	begin(&quiet);
+	measured(1);
+	lock.waiters = FGI_CLOCKED + FGI_WATCHER + FGI_HOT;
+	lock.word = fgi_self() | PARKED;
+	fgi_intent_set(&lock.word);
+	fgi_unlock(&lock);
+	CHECK(lock.word == PARKED && wakes == 0, "word %#x, %u wake-ups", lock.word, wakes);
+	lock.waiters = 0;
+	finish();
+}
+
 int main(void)
 {
 	check_watchdog(100);
 	fgi_self();
 	test_wakes_one_at_a_time();
 	test_wakes_one_needy_at_a_time();
+	test_quick_lock_drops_its_flag();
+	test_hot_lock_keeps_its_flag();
 	return 0;
 }
