@@ -78,8 +78,8 @@ static __always_inline void mark_domain(struct fg_published *all, __u64 domain)
 		its->searched = READ_ONCE(all->page.domain_search);
 }
 
-/* The CPUs that the thread may use, by its cpuset and by sched_setaffinity: bit c is CPU c. Those above 63 are added so
- * that two sets hardly ever have the same number; if they have, their processes share a domain. */
+/* The CPUs that the thread may use, by its cpuset and by sched_setaffinity: bit c is CPU c. On machines with more than
+ * 56 CPUs a hash, which two sets hardly ever share; if they do, their processes share a domain. */
 static __always_inline __u64 cpus_of(struct task_struct *task, __u32 cpus)
 {
 	__u64 word, number = 0, factor = 1;
@@ -93,7 +93,7 @@ static __always_inline __u64 cpus_of(struct task_struct *task, __u32 cpus)
 		number += word * factor;
 		factor *= 0x9e3779b97f4a7c15;
 	}
-	return number ^ number >> 56;
+	return cpus > 56 ? number * 0x9e3779b97f4a7c15 >> 8 : number;
 }
 
 /* What the processes of one domain have in common. */

@@ -152,7 +152,7 @@ enum wait { WAIT_NEVER, WAIT_IN_BACKLOG };
 
 static int new_socket(enum wait wait)
 {
-	const struct timeval most = {target.wait_ms / 1000, target.wait_ms % 1000 * 1000};
+	const struct timeval most = {.tv_usec = FGI_REGISTER_TIMEOUT_MS * 1000};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (wait == WAIT_NEVER ? SOCK_NONBLOCK : 0), 0);
 
 	/* If that fails, there is no memory either for what follows. */
@@ -345,19 +345,40 @@ static int ms_until(uint64_t deadline_ns)
 	return now_ns < deadline_ns ? (int)((deadline_ns - now_ns) / 1000000) : 0;
 }
 
-static void register_image(void)
+/* All signals are blocked during a registration. Is one pending that the program does not block? */
+static bool signal_waits(const sigset_t *blocked)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	for (int s = 1; s <= SIGRTMAX; s++) {
+		if (sigismember(&pending, s) == 1 && sigismember(blocked, s) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Waits in steps of FGI_REGISTER_TIMEOUT_MS, of which a signal ends the next. */
+static void register_image(const sigset_t *blocked)
 {
 	uint64_t deadline_ns = fgi_now_ns(CLOCK_MONOTONIC) + target.wait_ms * 1000000ull;
-	int fd = request(WAIT_IN_BACKLOG);
-	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	struct pollfd readable = {.fd = request(WAIT_IN_BACKLOG), .events = POLLIN};
+	int ready = 0, ms;
 
-	if (fd < 0)
+	while (readable.fd < 0 && fg_load_relaxed(&refusal) == ETIMEDOUT && ms_until(deadline_ns) > 0 &&
+	       !signal_waits(blocked))
+		readable.fd = request(WAIT_IN_BACKLOG);
+	if (readable.fd < 0)
 		return;
-	if (poll(&readable, 1, ms_until(deadline_ns)) == 1)
-		take_reply(fd, fgi_now_ns(CLOCK_MONOTONIC));
+	do {
+		ms = ms_until(deadline_ns);
+		ready = poll(&readable, 1, ms < FGI_REGISTER_TIMEOUT_MS ? ms : FGI_REGISTER_TIMEOUT_MS);
+	} while (ready == 0 && ms > FGI_REGISTER_TIMEOUT_MS && !signal_waits(blocked));
+	if (ready == 1)
+		take_reply(readable.fd, fgi_now_ns(CLOCK_MONOTONIC));
 	else
 		fg_store_release(&refusal, ETIMEDOUT);
-	close(fd);
+	close(readable.fd);
 }
 
 uint32_t fgi_monitor_refusal(void)
@@ -486,7 +507,7 @@ void fgi_process_init(void)
 	sigdelset(&all, SIGSYS); /* a sandbox may answer system calls by it; if it is blocked, it kills */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	find_target();
-	register_image();
+	register_image(&before);
 	fg_store_release(&may_reconnect, target.again); /* pairs with the acquire in fgi_monitor_alive */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_setcancelstate(cancel, NULL);

@@ -60,7 +60,7 @@ static inline struct fgi_preemptions fgi_preemptions(void)
  * the page. Without a monitor it returns quickly, and the locks are spin-then-park locks. Idempotent,
  * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs, or
  * FGI_REQUIRED_TIMEOUT_MS where FLEXGUARD_REQUIRE is 1: a program that needs the monitor must not fail because the
- * machine is busy. */
+ * machine is busy. Signals are blocked meanwhile; one ends the longer wait within FGI_REGISTER_TIMEOUT_MS. */
 void fgi_process_init(void);
 
 /* Why this process is not registered, 0 if it is: what errno says of a connection that failed, the status of the

@@ -54,16 +54,17 @@ bool fgi_spin_bound_look(struct fgi_spin_budget *p, uint64_t ns)
 
 int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p, uint64_t until_ns, uint32_t as)
 {
-	struct timespec until = fgi_timespec(until_ns);
+	struct timespec until;
 
 	if (p->deadline) {
-		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), ns = until_ns > now ? until_ns - now : 0;
+		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = fgi_remaining_ns(p);
 
-		if (fgi_remaining_ns(p) <= ns)
-			return fgi_futex_wait_as(word, expected, p->clock, p->deadline, as);
-		if (p->clock == CLOCK_REALTIME && ns > FGI_REALTIME_LOOK_NS)
-			until = fgi_timespec(now + FGI_REALTIME_LOOK_NS);
+		if (p->clock == CLOCK_REALTIME && left > FGI_REALTIME_LOOK_NS)
+			left = FGI_REALTIME_LOOK_NS;
+		if (until_ns > now && until_ns - now > left)
+			until_ns = now + left;
 	}
+	until = fgi_timespec(until_ns);
 	return fgi_futex_wait_as(word, expected, CLOCK_MONOTONIC, &until, as);
 }
 

@@ -91,9 +91,9 @@ int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p)
 /* Sleeps on `word` while it is `expected`, as one of the group `as` (fgi_futex_wait_as), until about `until_ns`
  * (CLOCK_MONOTONIC) or the deadline, whichever comes first. Returns what fgi_futex_wait returns.
  *
- * One futex call has one clock. A deadline on CLOCK_REALTIME comes closer when that clock is set, and a sleep on the
- * other does not see it. So beside such a deadline no sleep is longer than FGI_REALTIME_LOOK_NS, and it may return
- * ETIMEDOUT before `until_ns`. */
+ * One futex call has one clock, here CLOCK_MONOTONIC: a sleep on the other would be longer than `until_ns` when that is
+ * set back. A deadline on CLOCK_REALTIME comes closer when it is set forward, and the sleep does not see it. So beside
+ * such a deadline no sleep is longer than FGI_REALTIME_LOOK_NS, and it may return ETIMEDOUT before both. */
 #define FGI_REALTIME_LOOK_NS 100000000u
 int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p, uint64_t until_ns, uint32_t as);
 

@@ -120,13 +120,14 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
  * waiter counted itself before it set its flag in the word (release), so it is seen here. A watcher looks after those
- * that have clocks; if it may be off its CPU they have set PARKED. So do those of a quick lock (release_to_parked). */
-static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
+ * that have clocks; if it may be off its CPU they have set PARKED. The last one that has watched leaves them to its own
+ * release. Else those of a quick lock have set PARKED, if no release has looked at it (release_to_parked). */
+static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word, bool has_watched)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
 
 	if (fgi_clocked(waiters))
-		flags |= fgi_watchers(waiters) || fgi_pace_quick(l) ? word & PARKED : PARKED;
+		flags |= fgi_watchers(waiters) || (!has_watched && fgi_pace_quick(l)) ? word & PARKED : PARKED;
 	return flags;
 }
 
@@ -229,9 +230,9 @@ static bool skip_moves(const struct fg_lock *l, struct wait *w)
 static void rise(struct fg_lock *l, struct wait *w)
 {
 	w->now = fgi_now_ns(CLOCK_MONOTONIC);
-	w->stuck = !skip_moves(l, w);
-	if (!w->stuck)
+	if (skip_moves(l, w))
 		w->moved_at = w->now;
+	w->stuck = w->now - w->moved_at >= FGI_LONG_WAIT_NS;
 	w->awake = w->now;
 	w->yields = 0;
 	w->pauses = FIRST_PAUSES;
@@ -352,8 +353,10 @@ static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uin
 
 static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 {
+	bool has_watched = w->watching;
+
 	stop_watching(l, w); /* first, so that flags_of does not count on it */
-	if (!take(l, word, flags_of(l, word)))
+	if (!take(l, word, flags_of(l, word, has_watched)))
 		return false;
 	if (w->began)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));

@@ -92,11 +92,13 @@ static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t 
 	uint32_t seen = fg_load_relaxed(waiters), ns = (uint32_t)now - p->since, ops = fg_load_relaxed(ops_of) - p->ops;
 	bool hot = fgi_hot(seen);
 
-	if (p->lock != (uintptr_t)lock) {
+	if (p->lock != (uintptr_t)lock || ops > ns) { /* another one, perhaps at the same place */
 		p->period[0] = p->period[1] = 0;
 	} else if (p->hot == hot && ops) {
 		if (ns < FGI_SAMPLE_NS)
 			return;
+		if (ns >= FGI_STALE_NS && ns / ops >= FGI_HOT_NS && p->period[hot] < FGI_HOT_NS)
+			p->period[hot] = 0;
 		if (ns < FGI_STALE_NS && fgi_pace_judge(p, ns, ops, hot, now) != hot) {
 			uint32_t here = fgi_waiters_here(seen);
 

@@ -106,6 +106,22 @@ static void test_watched_lock_keeps_its_flag(void)
 	finish();
 }
 
+/* The last watcher of a quick lock takes it: its release looks after those that it has watched for. */
+static void test_last_watcher_sets_the_flag(void)
+{
+	struct wait waiter = {0};
+
+	begin(&quiet);
+	measured(1);
+	lock.waiters = FGI_CLOCKED + FGI_HOT;
+	waiter.watching = fgi_join(&lock.waiters, FGI_WATCHER);
+	CHECK(take_after_waiting(&lock, &waiter, 0), "it was free");
+	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
+	lock.waiters = 0;
+	fgi_unlock(&lock);
+	finish();
+}
+
 int main(void)
 {
 	check_watchdog(100);
@@ -114,5 +130,6 @@ int main(void)
 	test_wakes_one_needy_at_a_time();
 	test_quick_lock_drops_its_flag();
 	test_watched_lock_keeps_its_flag();
+	test_last_watcher_sets_the_flag();
 	return 0;
 }

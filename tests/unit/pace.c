@@ -125,6 +125,28 @@ static void test_tries_again(void)
 	}
 }
 
+/* What a thread believes of a lock does not outlive it, nor a time in which it was hardly acquired. */
+static void test_quick_ends(void)
+{
+	struct simulated s = simulate(1, 100, 100);
+
+	hot_for(&s, MS);
+	CHECK(fgi_pace_quick(&s) && !fgi_pace_quick(&s.now));
+	pass(&s, 4 * FGI_STALE_NS);
+	measure(&s);
+	CHECK(fgi_pace_quick(&s), "it was acquired all the time");
+	s.now += 4 * FGI_STALE_NS;
+	s.ops += 10;
+	measure(&s);
+	CHECK(!fgi_pace_quick(&s), "it was hardly acquired");
+	s = simulate(1, 100, 100);
+	hot_for(&s, MS);
+	s.ops = 0; /* another lock, at the same place */
+	s.now += FGI_SAMPLE_NS;
+	measure(&s);
+	CHECK(!fgi_pace_quick(&s), "another lock");
+}
+
 /* A lock whose two periods are known, past the time in which one is forgotten. */
 static void begin_measured(struct simulated *s)
 {
@@ -253,6 +275,7 @@ int main(void)
 	test_not_faster_when_hot();
 	test_slow();
 	test_tries_again();
+	test_quick_ends();
 	test_another_lock();
 	test_what_has_paid();
 	test_preempted_sample();

@@ -52,7 +52,7 @@ pub enum Domain {
     User(u32),
     /// The kernel's number of the control group: the inode of its directory.
     Cgroup(u64),
-    /// The CPUs: bit c is CPU c (bpf/domains.h).
+    /// The CPUs: bit c is CPU c, or a hash where there are more than 56 (bpf/domains.h).
     Cpuset(u64),
 }
 
