@@ -11,7 +11,7 @@
  *                                                                         or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
  *                   one if that is useful                                 watcher, the release that wakes one, or any
- *                                                                         of a quick lock that nobody watches
+ *                                                                         of a quick lock
  *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
@@ -92,7 +92,7 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
 #define IN_VAIN 4u       /* without a monitor: so many waits were in vain; one that was not halves the number */
-#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each parked, at most 16 (quick, not hot: 1/4) */
+#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each parked, at most 16 (if it is quick: 1/4) */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
 #ifndef LONGEST_SLEEP_NS
@@ -118,16 +118,22 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 	return false;
 }
 
+/* Not hot, and acquired so often that it could be. */
+static inline bool is_quick(const struct fg_lock *l, uint32_t waiters)
+{
+	return !fgi_hot(waiters) && fgi_pace_quick(l);
+}
+
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
  * waiter counted itself before it set its flag in the word (release), so it is seen here. A watcher looks after those
- * that have clocks; if it may be off its CPU they have set PARKED. The last one that has watched leaves them to its own
- * release. Else those of a quick lock have set PARKED, if no release has looked at it (release_to_parked). */
-static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word, bool has_watched)
+ * that have clocks; if it may be off its CPU they have set PARKED. So have those of a quick lock, at which one release
+ * looks (release_to_parked). */
+static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
 
 	if (fgi_clocked(waiters))
-		flags |= fgi_watchers(waiters) || (!has_watched && fgi_pace_quick(l)) ? word & PARKED : PARKED;
+		flags |= fgi_watchers(waiters) || is_quick(l, waiters) ? word & PARKED : PARKED;
 	return flags;
 }
 
@@ -187,7 +193,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
-	uint64_t clock = fgi_pace_quick(l) && !w->hot ? FGI_LONG_WAIT_NS / 4 : FGI_LONG_WAIT_NS;
+	uint64_t clock = is_quick(l, waiters) ? FGI_LONG_WAIT_NS / 4 : FGI_LONG_WAIT_NS;
 	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + clock * (others < CLOCKS ? others + 1 : CLOCKS);
 	bool beside_watcher = flag == PARKED && w->hot && fgi_watchers(waiters);
 
@@ -353,10 +359,8 @@ static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uin
 
 static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 {
-	bool has_watched = w->watching;
-
 	stop_watching(l, w); /* first, so that flags_of does not count on it */
-	if (!take(l, word, flags_of(l, word, has_watched)))
+	if (!take(l, word, flags_of(l, word)))
 		return false;
 	if (w->began)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
@@ -475,19 +479,20 @@ __attribute__((noinline, cold)) static void wake(struct fg_lock *l)
 }
 
 /* Waiters may be parked. A needy one is woken; one with a clock is if a CPU idles, or has nothing better to do than
- * another process's work, or if a turn is over. The flag for which one is woken goes, lest the next releases wake the
- * others for the same CPU. PARKED of a quick lock that nobody watches goes anyway: two threads hand such a lock to each
- * other 1.5 times as fast if they find its word 0. One release looks, and the waiters' clocks do the rest. */
+ * another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of 16. The flag for
+ * which one is woken goes, lest the next releases wake the others for the same CPU. PARKED of a quick lock goes anyway:
+ * two threads hand such a lock to each other 1.5 times as fast if they find its word 0. One release looks, and the
+ * waiters' clocks do the rest. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
 	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken, */
-	uint32_t seen = 0;                                  /* and one that was looked at often enough */
+	uint32_t seen = is_quick(l, waiters) ? PARKED : 0;  /* and one that was looked at often enough */
 	bool useful = false;
 
 	if (fgi_clocked(waiters)) {
 		useful = fgi_idle_cpu();
-		if (!useful && !fgi_watchers(waiters)) {
+		if (!useful && !fgi_watchers(waiters) && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
 			uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
 			useful = fgi_others_compete(now) || turn_is_over(l, now);
@@ -497,8 +502,6 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 	}
 	if (useful)
 		woken |= PARKED;
-	if (!fgi_watchers(waiters) && fgi_pace_quick(l))
-		seen = PARKED;
 	if (release(l, FLAGS & ~(woken | seen)) || woken)
 		wake(l);
 }

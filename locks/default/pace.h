@@ -111,13 +111,12 @@ static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t 
 	p->hot = hot;
 }
 
-/* Is the lock quick: has this thread measured that it is acquired so often? */
+/* Has this thread measured that the lock, where it is not hot, is acquired so often that it could be? */
 static inline bool fgi_pace_quick(const void *lock)
 {
 	const struct fgi_pace *p = fgi_pace();
-	uint32_t period = p->period[p->hot];
 
-	return p->lock == (uintptr_t)lock && period && period < FGI_HOT_NS;
+	return p->lock == (uintptr_t)lock && p->period[0] && p->period[0] < FGI_HOT_NS;
 }
 
 #endif

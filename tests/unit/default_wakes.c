@@ -95,8 +95,8 @@ static void test_quick_lock_drops_its_flag(void)
 	}
 }
 
-/* Beside a watcher, which takes it out, PARKED stays: the watcher may be off its CPU. */
-static void test_watched_lock_keeps_its_flag(void)
+/* A hot lock keeps PARKED: its watcher takes it out. */
+static void test_hot_lock_keeps_its_flag(void)
 {
 	begin(&quiet);
 	measured(1);
@@ -106,7 +106,7 @@ static void test_watched_lock_keeps_its_flag(void)
 	finish();
 }
 
-/* The last watcher of a quick lock takes it: its release looks after those that it has watched for. */
+/* The last watcher takes a hot lock: its release looks after those that it has watched for. */
 static void test_last_watcher_sets_the_flag(void)
 {
 	struct wait waiter = {0};
@@ -129,7 +129,7 @@ int main(void)
 	test_wakes_one_at_a_time();
 	test_wakes_one_needy_at_a_time();
 	test_quick_lock_drops_its_flag();
-	test_watched_lock_keeps_its_flag();
+	test_hot_lock_keeps_its_flag();
 	test_last_watcher_sets_the_flag();
 	return 0;
 }
