@@ -49,10 +49,18 @@ static struct {
 
 /* ---- one thread's view; the caller holds the locks ---- */
 
+/* Read once, and never more than there are places: with a lock that excludes nobody it changes meanwhile. */
+static inline uint32_t fgb_index_count(const struct fgb_index_node *n)
+{
+	uint32_t count = fg_load_relaxed(&n->count);
+
+	return count < FGB_INDEX_FAN ? count : FGB_INDEX_FAN;
+}
+
 /* The first position whose key is not below `key`. */
 static inline uint32_t fgb_index_find(const struct fgb_index_node *n, uint64_t key)
 {
-	uint32_t low = 0, high = n->count <= FGB_INDEX_FAN ? n->count : FGB_INDEX_FAN;
+	uint32_t low = 0, high = fgb_index_count(n);
 
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
@@ -70,7 +78,7 @@ static inline uint32_t fgb_index_child(const struct fgb_index_node *n, uint64_t 
 {
 	uint32_t i = fgb_index_find(n, key);
 
-	return i < n->count && n->key[i] == key ? i + 1 : i;
+	return i < fgb_index_count(n) && n->key[i] == key ? i + 1 : i;
 }
 
 static inline struct fgb_index_node *fgb_index_at(uint64_t number)
@@ -81,8 +89,12 @@ static inline struct fgb_index_node *fgb_index_at(uint64_t number)
 /* Makes space at `position` for a key and, at `position` + shift, what belongs to it. */
 static inline void fgb_index_open(struct fgb_index_node *n, uint32_t position, uint32_t shift)
 {
-	memmove(&n->key[position + 1], &n->key[position], (n->count - position) * sizeof(n->key[0]));
-	memmove(&n->at[position + shift + 1], &n->at[position + shift], (n->count - position) * sizeof(n->at[0]));
+	uint32_t count = fgb_index_count(n), moved = count > position ? count - position : 0;
+
+	if (position + moved >= FGB_INDEX_FAN) /* full: no lock that excludes comes here */
+		return;
+	memmove(&n->key[position + 1], &n->key[position], moved * sizeof(n->key[0]));
+	memmove(&n->at[position + shift + 1], &n->at[position + shift], moved * sizeof(n->at[0]));
 	n->count++;
 }
 
@@ -90,13 +102,14 @@ static inline void fgb_index_open(struct fgb_index_node *n, uint32_t position, u
  * first of `high`, of an inner node it moves up. */
 static uint64_t fgb_index_halve(struct fgb_index_node *low, struct fgb_index_node *high)
 {
-	uint32_t keep = low->count / 2, first = low->leaf ? keep : keep + 1;
+	uint32_t count = fgb_index_count(low), keep = count / 2, inner = !fg_load_relaxed(&low->leaf);
+	uint32_t first = keep + inner, moved = count > first ? count - first : 0;
 	uint64_t key = low->key[keep];
 
-	high->leaf = low->leaf;
-	high->count = low->count - first;
-	memcpy(high->key, &low->key[first], high->count * sizeof(high->key[0]));
-	memcpy(high->at, &low->at[first], (high->count + !low->leaf) * sizeof(high->at[0]));
+	high->leaf = !inner;
+	high->count = moved;
+	memcpy(high->key, &low->key[first], moved * sizeof(high->key[0]));
+	memcpy(high->at, &low->at[first], (moved + inner) * sizeof(high->at[0]));
 	low->count = keep;
 	return key;
 }
@@ -128,7 +141,7 @@ static bool fgb_index_split(struct fgb_index_node *parent, uint32_t position, st
 {
 	uint64_t number = fg_fetch_add_relaxed(&fgb_index.used, 1), key;
 
-	if (number >= fgb_index.nodes || parent->count >= FGB_INDEX_FAN)
+	if (number >= fgb_index.nodes || parent->count >= FGB_INDEX_FAN || position >= FGB_INDEX_FAN)
 		return false;
 	key = fgb_index_halve(child, fgb_index_at(number));
 	fgb_index_open(parent, position, 1);
@@ -178,7 +191,9 @@ static void fgb_index_put(struct fgb_index_node *leaf, uint64_t key, uint64_t ti
 	uint32_t i = fgb_index_find(leaf, key);
 	uint64_t had;
 
-	if (i == leaf->count || leaf->key[i] != key) {
+	if (i == FGB_INDEX_FAN)
+		return;
+	if (i == fgb_index_count(leaf) || leaf->key[i] != key) {
 		fgb_index_open(leaf, i, 0);
 		leaf->key[i] = key;
 		leaf->at[i] = 0;
@@ -193,7 +208,7 @@ static uint64_t fgb_index_get(const struct fgb_index_node *leaf, uint64_t key)
 {
 	uint32_t i = fgb_index_find(leaf, key);
 
-	return i < leaf->count && leaf->key[i] == key ? leaf->at[i] : 0;
+	return i < fgb_index_count(leaf) && leaf->key[i] == key ? leaf->at[i] : 0;
 }
 
 /* Which key the next operation is for, below `keys`, and whether it inserts. */

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::common::daemon::{Process, TIMEOUT, wait_for};
 use crate::common::*;
 use nix::cmsg_space;
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount, umount};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 
@@ -292,9 +293,14 @@ impl Manager {
         let mut parts = [IoSliceMut::new(&mut text)];
         let mut space = cmsg_space!(RawFd);
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        let message =
-            recvmsg::<UnixAddr>(self.told.as_raw_fd(), &mut parts, Some(&mut space), flags)
-                .unwrap();
+        let told = self.told.as_raw_fd();
+        // Where a socket has a timeout, being stopped and continued ends a call.
+        let message = loop {
+            match recvmsg::<UnixAddr>(told, &mut parts, Some(&mut space), flags) {
+                Err(Errno::EINTR) => {}
+                other => break other.unwrap(),
+            }
+        };
         let fds: Vec<RawFd> = message
             .cmsgs()
             .unwrap()
