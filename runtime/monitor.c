@@ -363,7 +363,7 @@ static void register_image(const sigset_t *blocked)
 {
 	uint64_t deadline_ns = fgi_now_ns(CLOCK_MONOTONIC) + target.wait_ms * 1000000ull;
 	struct pollfd readable = {.fd = request(WAIT_IN_BACKLOG), .events = POLLIN};
-	int ready = 0, ms;
+	int ready, ms;
 
 	while (readable.fd < 0 && fg_load_relaxed(&refusal) == ETIMEDOUT && ms_until(deadline_ns) > 0 &&
 	       !signal_waits(blocked))

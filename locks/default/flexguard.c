@@ -174,7 +174,7 @@ struct wait {
 	bool hot;                      /* the lock is, at the last look */
 	bool head;                     /* the head waiter */
 	bool woken;                    /* it was parked, and its turn has come */
-	bool stuck;                    /* nothing has moved while it slept */
+	bool stuck;                    /* nothing has moved for a LONG_WAIT, and it has slept */
 	bool real_time;
 };
 

@@ -158,18 +158,23 @@ pub fn play_burst(socket: &str) {
     say(&format!("{refused:?}"));
 }
 
-#[test]
-fn of_programs_that_start_at_once_none_is_refused() {
+/// Of `clients`, which ask a monitor with so many open files before it serves anybody.
+fn none_is_refused(files: u64, clients: &str) {
     if !is_root() {
         return; // nobody to become
     }
-    let Some((mut monitor, name)) = Helper::monitor(&format!("serve-late {FILES}")) else {
+    let Some((mut monitor, name)) = Helper::monitor(&format!("serve-late {files}")) else {
         return;
     };
-    let mut burst = Helper::start("burst", &name);
-    assert_eq!(burst.hear(), "there");
+    let mut clients = Helper::start(clients, &name);
+    assert_eq!(clients.hear(), "there");
     monitor.go();
-    assert_eq!(burst.hear(), "[]");
+    assert_eq!(clients.hear(), "[]");
+}
+
+#[test]
+fn of_programs_that_start_at_once_none_is_refused() {
+    none_is_refused(FILES, "burst");
 }
 
 /// Clients of one user, of which one in ten registers: more than a monitor with so many open files can have, and so few
@@ -204,16 +209,7 @@ pub fn play_mixed(socket: &str) {
 /// Or none is left for what a registration itself opens.
 #[test]
 fn the_clients_that_wait_take_a_part_of_the_open_files() {
-    if !is_root() {
-        return; // nobody to become
-    }
-    let Some((mut monitor, name)) = Helper::monitor(&format!("serve-late {FEW_FILES}")) else {
-        return;
-    };
-    let mut crowd = Helper::start("mixed", &name);
-    assert_eq!(crowd.hear(), "there");
-    monitor.go();
-    assert_eq!(crowd.hear(), "[]");
+    none_is_refused(FEW_FILES, "mixed");
 }
 
 /// Nobody, with many threads, registers again and again: the same image, or one more than a process may have. Says

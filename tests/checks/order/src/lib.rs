@@ -226,12 +226,35 @@ pub enum Verdict {
     Fails { why: String, trace: Vec<String> },
 }
 
+impl Verdict {
+    /// Fails if the model does. Returns how often a thread slept.
+    pub fn holds(self) -> usize {
+        match self {
+            Verdict::Holds { executions, sleeps } => {
+                println!("{executions} executions, {sleeps} sleeps");
+                sleeps
+            }
+            Verdict::Fails { why, trace } => panic!("{why}\n{}", trace.join("\n")),
+        }
+    }
+
+    /// The model must fail, and what loom says contain `pattern`.
+    pub fn finds(self, pattern: &str) {
+        match self {
+            Verdict::Holds { .. } => panic!("a seeded defect went unnoticed"),
+            Verdict::Fails { why, .. } => {
+                assert!(why.contains(pattern), "found something else: {why}")
+            }
+        }
+    }
+}
+
 #[derive(Clone)]
 pub struct Check {
     pub setup: Setup,
     /// When no thread runs any more, the first sleep with a clock ends by it.
     pub time_passes: bool,
-    /// How often a thread may be interrupted in favour of another, though it could go on.
+    /// How often a thread may be interrupted in favour of another, though it could go on; or as PREEMPTIONS says.
     pub preemptions: usize,
     /// What the clock goes on by each time it is read.
     pub tick_ns: u64,
@@ -265,12 +288,13 @@ impl Drop for Number {
 impl Check {
     /// Runs `body` in each execution, as the thread with number 1.
     pub fn run<O: Object>(&self, body: impl Fn(O) + Send + Sync + 'static) -> Verdict {
+        let asked = std::env::var("PREEMPTIONS").map(|n| n.parse().expect("a number"));
         let number = Number::take();
         let (check, n) = (self.clone(), number.0 as u32);
         let counts = Arc::new(Counts::default());
         let executions = Arc::clone(&counts);
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(self.preemptions);
+        builder.preemption_bound = Some(asked.unwrap_or(self.preemptions));
         builder.max_branches = MAX_BRANCHES;
         let result = catch_unwind(AssertUnwindSafe(|| {
             builder.check(move || {

@@ -71,11 +71,10 @@ const fn with_clocks(setup: Setup, body: fn(Lock)) -> Scenario {
 
 impl Scenario {
     fn check(&self, preemptions: usize, defects: &'static [Defect]) -> Verdict {
-        let asked = std::env::var("PREEMPTIONS").map(|n| n.parse().expect("a number"));
         let check = Check {
             setup: self.setup,
             time_passes: self.time_passes,
-            preemptions: asked.unwrap_or(preemptions),
+            preemptions,
             tick_ns: 1_000_000,
             thorough: false,
             defects,
@@ -84,23 +83,13 @@ impl Scenario {
     }
 
     fn holds(&self, preemptions: usize, defects: &'static [Defect]) {
-        match self.check(preemptions, defects) {
-            Verdict::Holds { executions, sleeps } => {
-                println!("{executions} executions, {sleeps} sleeps");
-                assert!(sleeps > 0, "no thread ever slept");
-            }
-            Verdict::Fails { why, trace } => panic!("{why}\n{}", trace.join("\n")),
-        }
+        let sleeps = self.check(preemptions, defects).holds();
+        assert!(sleeps > 0, "no thread ever slept");
     }
 
     /// The model must fail, and what loom says contain `pattern`.
     fn finds(&self, defect: &'static [Defect], pattern: &str) {
-        match self.check(3, defect) {
-            Verdict::Holds { .. } => panic!("a seeded defect went unnoticed"),
-            Verdict::Fails { why, .. } => {
-                assert!(why.contains(pattern), "found something else: {why}")
-            }
-        }
+        self.check(3, defect).finds(pattern);
     }
 }
 

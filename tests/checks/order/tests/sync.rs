@@ -39,11 +39,10 @@ impl<O: Object> Scenario<O> {
     }
 
     fn check(&self, preemptions: usize, defects: &'static [Defect]) -> Verdict {
-        let asked = std::env::var("PREEMPTIONS").map(|n| n.parse().expect("a number"));
         let check = Check {
             setup: self.setup,
             time_passes: true,
-            preemptions: asked.unwrap_or(preemptions),
+            preemptions,
             tick_ns: self.tick_ns,
             thorough: true,
             defects,
@@ -52,22 +51,12 @@ impl<O: Object> Scenario<O> {
     }
 
     fn holds(&self, preemptions: usize, defects: &'static [Defect]) {
-        match self.check(preemptions, defects) {
-            Verdict::Holds { executions, sleeps } => {
-                println!("{executions} executions, {sleeps} sleeps");
-            }
-            Verdict::Fails { why, trace } => panic!("{why}\n{}", trace.join("\n")),
-        }
+        self.check(preemptions, defects).holds();
     }
 
     /// The model must fail, by a race.
     fn finds(&self, preemptions: usize, defect: &'static [Defect]) {
-        match self.check(preemptions, defect) {
-            Verdict::Holds { .. } => panic!("a seeded defect went unnoticed"),
-            Verdict::Fails { why, .. } => {
-                assert!(why.contains("Causality"), "found something else: {why}")
-            }
-        }
+        self.check(preemptions, defect).finds("Causality");
     }
 }
 
@@ -218,7 +207,7 @@ fn gives_up(l: RwLock) {
     join([writer, reader]);
 }
 
-/// A thread ends as a reader. Whoever makes a new lock there afterwards forgets it.
+/// A thread ends while it still reads. Another makes a new lock in the same memory, which forgets that reader.
 fn leftover(l: RwLock) {
     let other = spawn(3, move || l.read());
     let ends = spawn(2, move || {
