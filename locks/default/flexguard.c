@@ -27,6 +27,8 @@
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
  *   the yield went to another process, for a slice                   it stops yielding for 100 ms: it spins, then parks
  *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks
+ *   it has woken another waiter, whose turn it was, and now has to   it parks, so that no more threads run than before
+ *   wait itself
  *   the owner sleeps, or nothing moves for a LONG_WAIT, or           it parks
  *   the waiter's policy is real-time, or there is no monitor and
  *   it has spun for about what a sleep costs (has_spun)
@@ -91,7 +93,7 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
-#define IN_VAIN 4u       /* without a monitor: so many waits were in vain; one that was not halves the number */
+#define IN_VAIN 4u       /* without a monitor: after so many waits in vain a thread yields no more, and parks sooner */
 #define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each parked, at most 16 (if it is quick: 1/4) */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
@@ -118,10 +120,12 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 	return false;
 }
 
-/* Not hot, and acquired so often that it could be. */
+/* Acquired so often that it could be hot, or is. */
 static inline bool is_quick(const struct fg_lock *l, uint32_t waiters)
 {
-	return !fgi_hot(waiters) && fgi_pace_quick(l);
+	uint32_t period = fgi_pace(l, fgi_hot(waiters));
+
+	return period && period < FGI_HOT_NS;
 }
 
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
@@ -142,10 +146,10 @@ static inline bool lease_is_over(const struct fg_lock *l, uint64_t now)
 	return (uint16_t)(now / 1000 - fg_load_relaxed(&l->handed)) > LEASE_US;
 }
 
-/* The turn of a parked or head waiter, to take the lock before others, lasts a quarter LONG_WAIT. */
+/* The turn of a parked or head waiter, to take the lock before others, lasts an eighth of a LONG_WAIT. */
 static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
 {
-	return (uint16_t)(now / (FGI_LONG_WAIT_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / 4;
+	return (uint16_t)(now / (FGI_LONG_WAIT_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / 8;
 }
 
 static inline void begin_turn(struct fg_lock *l, uint64_t now)
@@ -177,6 +181,18 @@ struct wait {
 	bool stuck;                    /* nothing has moved for a LONG_WAIT, and it has slept */
 	bool real_time;
 };
+
+/* In the thread block. */
+struct own {
+	uint64_t in_vain;     /* without a monitor: waits in vain lately; one that was not halves the number */
+	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since */
+} __attribute__((may_alias));
+_Static_assert(sizeof(struct own) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
+
+static inline struct own *own(void)
+{
+	return (struct own *)(void *)fg_thread.lock_private;
+}
 
 static void stop_watching(struct fg_lock *l, struct wait *w)
 {
@@ -269,10 +285,12 @@ static bool watch(struct fg_lock *l, struct wait *w)
 static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	uint64_t still = w->now - w->moved_at;
+	bool made_way = own()->made_way_at == (uintptr_t)l;
 
+	own()->made_way_at = 0;
 	if (w->real_time || still > FGI_LONG_WAIT_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
 		return true;
-	if (w->hot && !w->head && !watch(l, w))
+	if (!w->head && (made_way || (w->hot && !watch(l, w))))
 		return true;
 	if (fgi_preempted_cs())
 		return fgi_others_compete(w->now) || (++w->yields > YIELDS && !w->head);
@@ -280,25 +298,24 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 }
 
 /* The thread has waited at a lock that did not move: it has spun, or another thread has had its CPU. */
-static void waited_in_vain(struct fgi_pace *p)
+static void waited_in_vain(void)
 {
-	if (p->in_vain < 2 * IN_VAIN)
-		p->in_vain++;
+	if (own()->in_vain < 2 * IN_VAIN)
+		own()->in_vain++;
 }
 
 /* Without a monitor: has it spun for about what a sleep costs? Or does the lock stand still for longer than its owners
  * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. A thread that
  * has spun in vain lately parks at a lock that does not move, but for one try in 16. */
-static bool has_spun(const struct wait *w)
+static bool has_spun(const struct fg_lock *l, const struct wait *w)
 {
-	struct fgi_pace *p = fgi_pace();
+	uint32_t period = fgi_pace(l, w->hot);
 	uint64_t still = w->now - (w->moved_at > w->awake ? w->moved_at : w->awake);
-	bool spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS ||
-		    (p->period[p->hot] && still > 2u * p->period[p->hot]) ||
-		    (p->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
+	bool spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS || (period && still > 2u * period) ||
+		    (own()->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
 
 	if (spun)
-		waited_in_vain(p);
+		waited_in_vain();
 	return spun;
 }
 
@@ -307,7 +324,7 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	bool monitored = fgi_monitor_alive(w->now);
 
-	if (monitored ? should_park(l, w, word) : w->real_time || has_spun(w)) {
+	if (monitored ? should_park(l, w, word) : w->real_time || has_spun(l, w)) {
 		stop_watching(l, w);
 		park(l, w, !monitored || w->real_time);
 		rise(l, w);
@@ -316,13 +333,13 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 	} else if (monitored) {
 		fgi_yield(w->now);
 		skip_moves(l, w);
-	} else if (fgi_pace()->in_vain < IN_VAIN) {
+	} else if (own()->in_vain < IN_VAIN) {
 		uint64_t away = fgi_yield_unmonitored(w->now);
 
 		w->awake += away;
 		w->moved_at += away;
 		if (!skip_moves(l, w) && away)
-			waited_in_vain(fgi_pace());
+			waited_in_vain();
 	}
 }
 
@@ -362,10 +379,11 @@ static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 	stop_watching(l, w); /* first, so that flags_of does not count on it */
 	if (!take(l, word, flags_of(l, word)))
 		return false;
+	own()->made_way_at = 0;
 	if (w->began)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
 	if (w->began && !w->woken)
-		fgi_pace()->in_vain /= 2;
+		own()->in_vain /= 2;
 	if (w->head && !w->hot)
 		begin_turn(l, w->now);
 	return true;
@@ -495,7 +513,11 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 		if (!useful && !fgi_watchers(waiters) && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
 			uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
-			useful = fgi_others_compete(now) || turn_is_over(l, now);
+			useful = fgi_others_compete(now);
+			if (!useful && turn_is_over(l, now)) {
+				useful = true;
+				own()->made_way_at = fgi_hot(waiters) ? 0 : (uintptr_t)l;
+			}
 			if (useful)
 				begin_turn(l, now);
 		}

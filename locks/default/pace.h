@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Is the lock hot? Then it is handed over per lease and not per section: docs/design/default-lock.md, Hot locks. A
- * thread that finds the lock taken measures the time from one acquisition to the next, and remembers it for the hot
- * lock and for the one that is not. What it remembers is of the lock that it last found taken. */
+/* Is the lock hot? Then it is handed over per lease and not per section: docs/design/default-lock.md, Hot locks. The
+ * threads that find a lock taken measure together, once in FGI_SAMPLE_NS, the time from one acquisition to the next.
+ * Now and then they try what it is when the lock is hot, or is not, and it stays so if that is faster by an eighth: by
+ * more than the noise. The measurements stand in a table of this process, and are hints: two locks may share a place,
+ * and a thread may read one while another writes it. */
 #ifndef FGI_DEFAULT_PACE_H
 #define FGI_DEFAULT_PACE_H
 
@@ -15,108 +17,142 @@
 #define FGI_HOT_NS 600u       /* no lock is hot that is acquired less often */
 #define FGI_SAMPLE_NS 4000u   /* so long a measurement takes at least, */
 #define FGI_STALE_NS 1000000u /* and at most: in a longer one threads were preempted, or thought of something else */
+#define FGI_TRIAL_NS 128000u  /* so long the other is tried, */
+#define FGI_RETRY_NS 2000000u /* so long after the lock changed, and twice as long after each trial that it lost, */
+#define FGI_RETRIES 16u       /* up to so many times as long */
 
-/* In the thread block. */
 struct fgi_pace {
-	uint64_t lock;      /* the lock that the thread last found taken */
-	uint32_t since;     /* when the measurement began: CLOCK_MONOTONIC in ns modulo 2^32, */
-	uint32_t ops;       /* the lock's count then, */
-	uint16_t period[2]; /* what was measured, in ns: of the lock when it is not hot, and when it is; 0: not known */
-	uint8_t hot;        /* whether it was hot when this measurement began */
-	uint8_t in_vain;    /* waits that have spun in vain lately, of whatever lock (flexguard.c) */
-} __attribute__((may_alias));
-_Static_assert(sizeof(struct fgi_pace) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
+	uint64_t lock;      /* the address of the lock that was last found taken, of those that share this place */
+	uint64_t began;     /* the measurement: fgi_pace_begin */
+	uint32_t changed;   /* when the lock became hot, or ceased to be: CLOCK_MONOTONIC in ns modulo 2^32 */
+	uint16_t trial;     /* whether that was for a trial */
+	uint16_t retry;     /* after how many times FGI_RETRY_NS the next trial begins */
+	uint32_t period[2]; /* of the lock when it is not hot, and when it is, in ns / FGI_PACE_UNIT; 0: not known */
+} __attribute__((aligned(FG_CACHE_LINE)));
 
-static inline struct fgi_pace *fgi_pace(void)
+#define FGI_PACES 256u
+#define FGI_PACE_UNIT 256u
+#define FGI_HOT_PERIOD (FGI_HOT_NS * FGI_PACE_UNIT)
+
+static struct fgi_pace fgi_paces[FGI_PACES];
+
+static inline struct fgi_pace *fgi_pace_of(const void *lock)
 {
-	return (struct fgi_pace *)(void *)fg_thread.lock_private;
+	return &fgi_paces[(uintptr_t)lock / 16 * 0x9e3779b97f4a7c15u >> 56];
 }
 
-/* Is it time to forget a measurement? For 16 us in 33 ms of a lock that is not hot, for 131 us of one that is. */
-static inline bool fgi_pace_again(uint64_t now, bool hot)
+/* When a measurement began, in ns modulo 2^43, the lock's count then, modulo 2^20, and whether the lock was hot. */
+static inline uint64_t fgi_pace_begin(uint64_t now, uint32_t ops, bool hot)
 {
-	return (now & ((1u << 25) - 1)) < (hot ? 1u << 17 : 1u << 14);
+	return now << 21 | (uint64_t)ops % (1u << 20) << 1 | hot;
 }
 
-/* Above 0 if the last comparisons in this process were for hot locks, below 0 if against: that depends most on how far
- * the CPUs are apart, which is the same for all locks. */
-static int32_t fgi_hot_pays;
-
-static void fgi_pace_learn(bool pays)
+/* Nothing is known of the lock. */
+static void fgi_pace_forget(struct fgi_pace *p, uint64_t now)
 {
-	int32_t sum = fg_load_relaxed(&fgi_hot_pays) + (pays ? 1 : -1);
-
-	if (sum >= -4 && sum <= 4)
-		fg_store_relaxed(&fgi_hot_pays, sum);
+	fg_store_relaxed(&p->period[0], 0);
+	fg_store_relaxed(&p->period[1], 0);
+	fg_store_relaxed(&p->trial, 0);
+	fg_store_relaxed(&p->retry, 1);
+	fg_store_relaxed(&p->changed, (uint32_t)now);
 }
 
-/* What was measured before, and now. A longer time counts for less: a thread may have been preempted meanwhile. */
-static uint32_t fgi_pace_mean(uint32_t before, uint32_t period)
+/* The mean with a measurement of `ns`, over `span`, and FGI_STALE_NS at most. A longer period counts for no more than
+ * twice the mean: a thread may have been preempted meanwhile. */
+static uint32_t fgi_pace_mean(uint32_t mean, uint32_t period, uint32_t ns, uint32_t span)
 {
-	if (!before)
+	if (!mean)
 		return period;
-	if (period < before)
-		return (before + period) / 2;
-	return before + (period < 2 * before ? period - before : before) / 4;
+	if (period > 2 * mean)
+		period = 2 * mean;
+	if (span > FGI_STALE_NS)
+		span = FGI_STALE_NS;
+	if (span < ns)
+		span = ns;
+	return (uint32_t)(((uint64_t)mean * (span - ns) + (uint64_t)period * ns) / span);
 }
 
-/* One measurement of `ns` in which the lock was acquired `ops` times. Returns whether the lock should be hot. While the
- * other kind's time is not known, a lock becomes hot unless hot locks have lost lately, and stays hot only if they have
- * paid; and the other kind is tried when it is time to. */
-static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool hot, uint64_t now)
+/* Takes a measurement of `ns` in which the lock was acquired `ops` times, `age` after it became as hot as it is.
+ * Returns whether it should be hot. */
+static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool hot, uint32_t age)
 {
-	uint32_t period = ns / ops < UINT16_MAX ? ns / ops + 1 : UINT16_MAX, other;
-	bool again = fgi_pace_again(now, hot);
+	uint32_t period = (uint32_t)((uint64_t)ns * FGI_PACE_UNIT / ops), other = fg_load_relaxed(&p->period[!hot]);
+	uint16_t retry = fg_load_relaxed(&p->retry);
 
-	period = fgi_pace_mean(p->period[hot], period);
-	p->period[hot] = (uint16_t)period;
-	if (again)
-		p->period[!hot] = 0;
-	other = p->period[!hot];
-	if (!other && !again)
-		return fg_load_relaxed(&fgi_hot_pays) + !hot > 0 && period < FGI_HOT_NS;
-	if (other * 9 >= period * 8) { /* the other is not faster by more than the noise */
-		if (period * 9 < other * 8)
-			fgi_pace_learn(hot);
+	period = fgi_pace_mean(fg_load_relaxed(&p->period[hot]), period, ns, age);
+	fg_store_relaxed(&p->period[hot], period);
+	if (period >= FGI_HOT_PERIOD)
+		return false;
+	if (age < FGI_TRIAL_NS)
+		return hot;
+	if (!fg_load_relaxed(&p->trial))
+		return other && age < retry * FGI_RETRY_NS ? hot : !hot;
+	if (period * 9 < other * 8) {
+		fg_store_relaxed(&p->trial, 0);
+		fg_store_relaxed(&p->retry, 1);
 		return hot;
 	}
-	if (other)
-		fgi_pace_learn(!hot);
-	return !hot && period < FGI_HOT_NS;
+	if (retry < FGI_RETRIES)
+		fg_store_relaxed(&p->retry, retry * 2);
+	return !hot;
 }
 
-/* For a thread that finds the lock taken. */
+/* The lock, which was hot or not, no longer is so. Is it a trial? */
+static void fgi_pace_change(struct fgi_pace *p, bool was_hot, uint64_t now)
+{
+	uint32_t before = fg_load_relaxed(&p->period[was_hot]);
+	bool trial = !fg_load_relaxed(&p->trial) && before && before < FGI_HOT_PERIOD;
+
+	if (trial)
+		fg_store_relaxed(&p->period[!was_hot], 0);
+	fg_store_relaxed(&p->trial, trial);
+	fg_store_relaxed(&p->changed, (uint32_t)now);
+}
+
+/* For a thread that finds the lock taken. The one that ends a measurement, and begins the next, judges. While one is
+ * under way the lock's own cache line is left to its owner. */
 static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t *waiters, uint64_t now)
 {
-	struct fgi_pace *p = fgi_pace();
-	uint32_t seen = fg_load_relaxed(waiters), ns = (uint32_t)now - p->since, ops = fg_load_relaxed(ops_of) - p->ops;
-	bool hot = fgi_hot(seen);
+	struct fgi_pace *p = fgi_pace_of(lock);
+	bool same = fg_load_relaxed(&p->lock) == (uintptr_t)lock, hot, wanted;
+	uint64_t began = fg_load_relaxed(&p->began), begins;
+	int64_t ns = (int64_t)((now << 21) - (began >> 21 << 21)) >> 21;
+	uint32_t seen, count, ops, changed;
 
-	if (p->lock != (uintptr_t)lock || ops > ns) { /* another one, perhaps at the same place */
-		p->period[0] = p->period[1] = 0;
-	} else if (p->hot == hot && ops) {
-		if (ns < FGI_SAMPLE_NS)
-			return;
-		if (ns >= FGI_STALE_NS && ns / ops >= FGI_HOT_NS && p->period[hot] < FGI_HOT_NS)
-			p->period[hot] = 0;
-		if (ns < FGI_STALE_NS && fgi_pace_judge(p, ns, ops, hot, now) != hot) {
-			uint32_t here = fgi_waiters_here(seen);
-
-			hot = (fg_cas_relaxed(waiters, seen, here ^ FGI_HOT) == seen) ^ hot;
-		}
+	if (same && ns < FGI_SAMPLE_NS)
+		return;
+	seen = fg_load_relaxed(waiters);
+	hot = wanted = fgi_hot(seen);
+	count = fg_load_relaxed(ops_of);
+	ops = (count - (uint32_t)(began >> 1)) % (1u << 20);
+	changed = fg_load_relaxed(&p->changed);
+	begins = fgi_pace_begin(now, count, hot);
+	if (!same || ops > ns) { /* another lock, perhaps at the same address */
+		fgi_pace_forget(p, now);
+		fg_store_relaxed(&p->began, begins);
+		fg_store_relaxed(&p->lock, (uintptr_t)lock);
+		return;
 	}
-	p->lock = (uintptr_t)lock;
-	p->since = (uint32_t)now;
-	p->ops = fg_load_relaxed(ops_of);
-	p->hot = hot;
+	if (fg_cas_relaxed(&p->began, began, begins) != began)
+		return;
+	if (ns >= FGI_STALE_NS && ns >= FGI_HOT_NS * (int64_t)ops) {
+		fgi_pace_forget(p, now);
+		wanted = false;
+	} else if (ns < FGI_STALE_NS && ops && began % 2 == hot && (uint32_t)(began >> 21) != changed) {
+		wanted = fgi_pace_judge(p, (uint32_t)ns, ops, hot, (uint32_t)now - changed);
+	}
+	if (wanted != hot && fg_cas_relaxed(waiters, seen, fgi_waiters_here(seen) ^ FGI_HOT) == seen) {
+		fgi_pace_change(p, hot, now);
+		fg_store_relaxed(&p->began, fgi_pace_begin(now, count, wanted));
+	}
 }
 
-/* Has this thread measured that the lock, where it is not hot, is acquired so often that it could be? */
-static inline bool fgi_pace_quick(const void *lock)
+/* How often the lock is acquired, as it was last measured: in ns, 0 if that is not known. */
+static inline uint32_t fgi_pace(const void *lock, bool hot)
 {
-	const struct fgi_pace *p = fgi_pace();
+	const struct fgi_pace *p = fgi_pace_of(lock);
 
-	return p->lock == (uintptr_t)lock && p->period[0] && p->period[0] < FGI_HOT_NS;
+	return fg_load_relaxed(&p->lock) == (uintptr_t)lock ? fg_load_relaxed(&p->period[hot]) / FGI_PACE_UNIT : 0;
 }
 
 #endif

@@ -57,7 +57,8 @@ static inline uint32_t flag_set(int i)
 static void begin(const struct fg_shared *page)
 {
 	lock = (struct fg_lock){0};
-	*fgi_pace() = (struct fgi_pace){0};
+	*fgi_pace_of(&lock) = (struct fgi_pace){0};
+	*own() = (struct own){0};
 	fg_store_relaxed(&fgi_others_compete_until, 0);
 	wakes = woken = yields = 0;
 	fgi_monitor_attach(page);

@@ -3,10 +3,12 @@
  * acquisition to the next when it is not hot, and so much when it is. */
 #include "locks/default/pace.h"
 
+#include <string.h>
+
 #include "tests/check.h"
 
 #define MS 1000000ull
-#define TRY_AGAIN (1ull << 25) /* once in so many ns a measurement is forgotten */
+#define TRY_AGAIN ((uint64_t)FGI_RETRIES * FGI_RETRY_NS) /* once in so many ns the other is tried at least */
 
 struct simulated {
 	uint32_t ops, waiters;
@@ -17,8 +19,7 @@ struct simulated {
 
 static struct simulated simulate(uint64_t now, uint32_t cold, uint32_t hot)
 {
-	*fgi_pace() = (struct fgi_pace){0};
-	fgi_hot_pays = 0;
+	memset(fgi_paces, 0, sizeof(fgi_paces));
 	return (struct simulated){.waiters = fgi_waiters_none(), .now = now, .cost = {cold, hot}, .seed = 4711};
 }
 
@@ -125,109 +126,125 @@ static void test_tries_again(void)
 	}
 }
 
-/* What a thread believes of a lock does not outlive it, nor a time in which it was hardly acquired. */
-static void test_quick_ends(void)
+static bool is_known(const struct simulated *s)
+{
+	return fgi_pace(s, false) || fgi_pace(s, true);
+}
+
+/* What is known of a lock does not outlive it, nor a time in which it was hardly acquired. */
+static void test_forgets(void)
 {
 	struct simulated s = simulate(1, 100, 100);
 
 	hot_for(&s, MS);
-	CHECK(fgi_pace_quick(&s) && !fgi_pace_quick(&s.now));
+	CHECK(is_known(&s));
 	pass(&s, 4 * FGI_STALE_NS);
 	measure(&s);
-	CHECK(fgi_pace_quick(&s), "it was acquired all the time");
+	CHECK(is_known(&s), "it was acquired all the time");
 	s.now += 4 * FGI_STALE_NS;
 	s.ops += 10;
 	measure(&s);
-	CHECK(!fgi_pace_quick(&s), "it was hardly acquired");
+	CHECK(!is_known(&s), "it was hardly acquired");
 	s = simulate(1, 100, 100);
 	hot_for(&s, MS);
 	s.ops = 0; /* another lock, at the same place */
 	s.now += FGI_SAMPLE_NS;
 	measure(&s);
-	CHECK(!fgi_pace_quick(&s), "another lock");
+	CHECK(!is_known(&s), "another lock");
 }
 
-/* A lock whose two periods are known, past the time in which one is forgotten. */
+/* A lock that is not hot, whose two periods are known, and which is not about to be tried. */
 static void begin_measured(struct simulated *s)
 {
 	*s = simulate(1, 200, 300);
 	hot_for(s, 2 * TRY_AGAIN);
-	while (fgi_pace_again(s->now, true) || fgi_hot(s->waiters) || !fgi_pace()->period[1])
+	while (fgi_hot(s->waiters) || (uint32_t)s->now - fgi_pace_of(s)->changed < TRY_AGAIN / 4 ||
+	       (uint32_t)s->now - fgi_pace_of(s)->changed > TRY_AGAIN / 2)
 		hot_for(s, 1000);
 	pass(s, FGI_SAMPLE_NS);
 	CHECK(!measure(s));
-	CHECK(fgi_pace()->period[0] > 150 && fgi_pace()->period[0] < 250);
-	CHECK(fgi_pace()->period[1] > 250);
+	CHECK(fgi_pace(s, false) > 150 && fgi_pace(s, false) < 250, "%u ns", fgi_pace(s, false));
+	CHECK(fgi_pace(s, true) > 250, "%u ns", fgi_pace(s, true));
 }
 
+/* Two locks that share a place in the table. */
 static void test_another_lock(void)
 {
-	static struct simulated s, other;
+	static struct simulated many[16 * FGI_PACES];
+	struct simulated *s = &many[0], *other = &many[1];
 
-	begin_measured(&s);
-	other = (struct simulated){.waiters = s.waiters, .now = s.now, .ops = 77, .cost = {400, 400}};
-	CHECK(!measure(&other));
-	CHECK(fgi_pace()->lock == (uintptr_t)&other && fgi_pace()->ops == 77);
-	CHECK(!fgi_pace()->period[0] && !fgi_pace()->period[1]);
-	pass(&other, FGI_SAMPLE_NS);
-	CHECK(fgi_hot_pays < 0);
-	CHECK(!measure(&other), "it did not pay for the lock before");
-	fgi_hot_pays = 0;
-	pass(&other, FGI_SAMPLE_NS);
-	CHECK(measure(&other), "nothing is known of it when it is hot, so that is tried");
-	CHECK(fgi_pace()->period[0] >= 400 && fgi_pace()->period[0] <= 500 && !fgi_pace()->period[1]);
+	begin_measured(s);
+	while (fgi_pace_of(other) != fgi_pace_of(s))
+		other++;
+	CHECK(other < many + 16 * FGI_PACES);
+	*other = (struct simulated){.waiters = s->waiters, .now = s->now, .ops = 77, .cost = {400, 400}};
+	CHECK(!measure(other) && !is_known(s) && !is_known(other));
+	for (int i = 0; i < 3; i++) {
+		CHECK(!is_known(other), "where it begins the lock may have been something else, or hot");
+		pass(other, FGI_SAMPLE_NS);
+		measure(other);
+		i += is_known(other);
+	}
+	CHECK(fgi_pace(other, false) == 400 && !fgi_pace(other, true), "%u ns", fgi_pace(other, false));
+	pass(other, FGI_TRIAL_NS);
+	CHECK(measure(other), "nothing is known of it when it is hot, so that is tried");
 }
 
-/* A thread knows nothing of the lock, which is hot or not. Returns what it makes of it. */
-static bool judged_anew(struct simulated *s)
+/* A trial that is lost doubles the time to the next. */
+static void test_tries_seldom(void)
 {
-	*fgi_pace() = (struct fgi_pace){0};
-	measure(s);
-	pass(s, FGI_SAMPLE_NS);
-	return measure(s);
-}
+	struct simulated s = simulate(1, 100, 95);
+	uint32_t trials = 0;
+	bool hot = false;
 
-static void test_what_has_paid(void)
-{
-	static struct simulated s;
-
-	s = simulate(TRY_AGAIN / 2, 300, 100);
-	hot_for(&s, 2 * TRY_AGAIN);
-	CHECK_IS(fgi_hot_pays, 4);
-	CHECK(fgi_hot(s.waiters) && judged_anew(&s), "it has paid: the lock stays hot");
-	fgi_hot_pays = 0;
-	CHECK(!judged_anew(&s), "not known: the other is tried");
-
-	s = simulate(TRY_AGAIN / 2, 100, 300);
-	hot_for(&s, 2 * TRY_AGAIN);
-	CHECK_IS(fgi_hot_pays, -4);
-	CHECK(!fgi_hot(s.waiters) && !judged_anew(&s), "it has not paid: not tried");
+	while (s.now < 10 * TRY_AGAIN) {
+		pass(&s, FGI_SAMPLE_NS);
+		trials += measure(&s) && !hot;
+		hot = fgi_hot(s.waiters);
+	}
+	CHECK(trials >= 10 && trials <= 15, "%u trials", trials);
 }
 
 /* One sample in which a thread was preempted does not make a lock look slow. */
 static void test_preempted_sample(void)
 {
-	CHECK_IS(fgi_pace_mean(0, 100), 100);
-	CHECK_IS(fgi_pace_mean(100, 60), 80);
-	CHECK_IS(fgi_pace_mean(100, 140), 110);
-	CHECK_IS(fgi_pace_mean(100, UINT16_MAX), 125);
+	CHECK_IS(fgi_pace_mean(0, 100, 1, 2), 100);
+	CHECK_IS(fgi_pace_mean(100, 60, 1, 2), 80);
+	CHECK_IS(fgi_pace_mean(100, 140, 1, 4), 110);
+	CHECK_IS(fgi_pace_mean(100, UINT32_MAX, 1, 4), 125);
+	CHECK_IS(fgi_pace_mean(100, 40, 5, 4), 40);
+	CHECK_IS(fgi_pace_mean(100, 40, 5, 0), 40); /* the age is modulo 2^32 */
+	CHECK_IS(fgi_pace_mean(100, 200, FGI_STALE_NS / 2, 10 * FGI_STALE_NS), 150);
+}
+
+static bool same_periods(const struct fgi_pace *a, const struct fgi_pace *b)
+{
+	return a->period[0] == b->period[0] && a->period[1] == b->period[1] && a->changed == b->changed;
 }
 
 /* A measurement that says nothing: the next begins, and what was known stays. */
 static void check_says_nothing(struct simulated *s)
 {
-	const struct fgi_pace before = *fgi_pace();
+	const struct fgi_pace before = *fgi_pace_of(s);
 	bool hot = fgi_hot(s->waiters);
 
 	CHECK(measure(s) == hot);
-	CHECK(fgi_pace()->period[0] == before.period[0] && fgi_pace()->period[1] == before.period[1]);
-	CHECK(fgi_pace()->since == (uint32_t)s->now && fgi_pace()->ops == s->ops && fgi_pace()->hot == hot);
+	CHECK(same_periods(fgi_pace_of(s), &before));
+	CHECK(fgi_pace_of(s)->began == fgi_pace_begin(s->now, s->ops, hot));
+}
+
+/* The measurement that is under way goes on. */
+static void goes_on_measuring(struct simulated *s)
+{
+	const struct fgi_pace before = *fgi_pace_of(s);
+
+	CHECK(!measure(s));
+	CHECK(same_periods(fgi_pace_of(s), &before) && fgi_pace_of(s)->began == before.began);
 }
 
 static void test_says_nothing(void)
 {
 	static struct simulated s;
-	struct fgi_pace before;
 
 	begin_measured(&s);
 	pass(&s, FGI_STALE_NS);
@@ -235,15 +252,15 @@ static void test_says_nothing(void)
 	s.now += FGI_SAMPLE_NS; /* without an acquisition */
 	check_says_nothing(&s);
 	pass(&s, FGI_SAMPLE_NS);
-	s.waiters ^= FGI_HOT; /* another thread has made it hot meanwhile */
+	s.waiters ^= FGI_HOT; /* another process has made it hot meanwhile */
 	check_says_nothing(&s);
+	pass(&s, FGI_SAMPLE_NS);
 	s.waiters ^= FGI_HOT;
 	check_says_nothing(&s);
-	pass(&s, FGI_SAMPLE_NS - 1); /* too short: it goes on */
-	before = *fgi_pace();
-	CHECK(!measure(&s));
-	CHECK(fgi_pace()->since == before.since && fgi_pace()->ops == before.ops);
-	CHECK(fgi_pace()->period[0] == before.period[0] && fgi_pace()->period[1] == before.period[1]);
+	pass(&s, FGI_SAMPLE_NS - 1);
+	goes_on_measuring(&s);
+	s.now -= 4 * FGI_STALE_NS; /* this thread was preempted after it had read the clock */
+	goes_on_measuring(&s);
 }
 
 /* It is hot, or not; the counts of waiters are none of its business, but those that another process left go. */
@@ -252,18 +269,15 @@ static void test_counts_stay(void)
 	const uint32_t counts = 3 * FGI_CLOCKED + 2 * FGI_NEEDY;
 	static struct simulated s;
 
-	s = simulate(TRY_AGAIN / 2, 300, 100);
+	s = simulate(1, 300, 100);
 	s.waiters += counts;
-	measure(&s);
-	pass(&s, FGI_SAMPLE_NS);
-	CHECK(measure(&s));
+	hot_for(&s, MS);
 	CHECK_IS(s.waiters, fgi_waiters_none() + FGI_HOT + counts);
 
-	s = simulate(TRY_AGAIN / 2, 300, 100);
+	s = simulate(1, 300, 100);
 	s.waiters += FGI_PROCESS + FGI_HOT + counts;
 	CHECK(!measure(&s));
-	pass(&s, FGI_SAMPLE_NS);
-	CHECK(measure(&s));
+	hot_for(&s, MS);
 	CHECK_IS(s.waiters, fgi_waiters_none() + FGI_HOT);
 }
 
@@ -275,9 +289,9 @@ int main(void)
 	test_not_faster_when_hot();
 	test_slow();
 	test_tries_again();
-	test_quick_ends();
+	test_forgets();
 	test_another_lock();
-	test_what_has_paid();
+	test_tries_seldom();
 	test_preempted_sample();
 	test_says_nothing();
 	test_counts_stay();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Compiles C for the model, the default lock's and that of sync/: with the compiler's instrumentation for data races, but without its
-//! runtime. So every access to memory becomes a call, which src/hooks.rs answers. Constants that say how often a waiter
-//! looks are smaller: each look multiplies the executions.
+//! Compiles C for the model, the default lock's and that of sync/: with the compiler's instrumentation for data races,
+//! but without its runtime. So every access to memory becomes a call, which src/hooks.rs answers. Constants that say how
+//! often a waiter looks are smaller: each look multiplies the executions. The table of paces is each test's own.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -12,9 +12,14 @@ use anyhow::{Context, Result, ensure};
 const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
 /// File, text, and what stands there in the model.
-const SMALLER: [[&str; 3]; 3] = [
+const EDITS: [[&str; 3]; 4] = [
     [LOCK, "#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
     [LOCK, "#define GRACE 8u", "#define GRACE 1u"],
+    [
+        "locks/default/pace.h",
+        "static struct fgi_pace fgi_paces",
+        "static __thread struct fgi_pace fgi_paces",
+    ],
     [
         "sync/readers.h",
         "#define FGI_READER_ROWS 128",
@@ -23,12 +28,12 @@ const SMALLER: [[&str; 3]; 3] = [
 ];
 const LOCK: &str = "locks/default/flexguard.c";
 
-/// Writes files with smaller constants to where `#include` finds them first.
+/// Writes the edited files to where `#include` finds them first.
 fn edit(root: &Path, out: &Path) -> Result<()> {
-    for [file, old, new] in SMALLER {
+    for [file, old, new] in EDITS {
         let edited = out.join(file);
         fs::create_dir_all(edited.parent().context("it is in a folder")?)?;
-        let before = SMALLER.iter().take_while(|s| s[1] != old);
+        let before = EDITS.iter().take_while(|s| s[1] != old);
         let again = before.last().is_some_and(|s| s[0] == file);
         let from = if again {
             edited.clone()

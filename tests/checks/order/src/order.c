@@ -102,6 +102,7 @@ struct fgo *fgo_new(uint32_t n, const struct fgo_setup *setup)
 	fgo_says.page = setup->monitored ? page : &fgi_no_monitor;
 	fgo_says.real_time = setup->real_time;
 	fgi_others_compete_until = 0;
+	*fgi_pace_of(o) = (struct fgi_pace){0};
 	return o;
 }
 
