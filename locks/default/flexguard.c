@@ -40,6 +40,8 @@
  * the waiter (release_to_parked), by a watcher, or by its clock, which is a timeout of its sleep. The futex queue says
  * which waiter is woken: by priority, then first come, first served.
  *
+ * Memory: 16 bytes a lock; a table of the process (pace.h), and a thread's memo in its thread block.
+ *
  * I1  The word alone decides who owns the lock.
  * I2  A parked waiter has a clock of some LONG_WAITs, or it is needy, so that a release wakes it: without a monitor,
  *     with a real-time policy, or after a sleep of a LONG_WAIT in which nothing moved. In the last two cases it has no
@@ -91,6 +93,7 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define FIRST_PAUSES 4u  /* between two looks at the word, */
 #define LAST_PAUSES 256u /* and while the lock is hot */
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
+#define TURN_PART 8u     /* of a LONG_WAIT: a turn of a parked or head waiter, at most */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
 #define IN_VAIN 4u       /* without a monitor: after so many waits in vain a thread yields no more, and parks sooner */
@@ -120,18 +123,17 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 	return false;
 }
 
-/* Acquired so often that it could be hot, or is. */
+/* Acquired so often that it could be hot; or it is, and watched. */
 static inline bool is_quick(const struct fg_lock *l, uint32_t waiters)
 {
 	uint32_t period = fgi_pace(l, fgi_hot(waiters));
 
-	return period && period < FGI_HOT_NS;
+	return period && period < FGI_HOT_NS && (!fgi_hot(waiters) || fgi_watchers(waiters));
 }
 
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
  * waiter counted itself before it set its flag in the word (release), so it is seen here. A watcher looks after those
- * that have clocks; if it may be off its CPU they have set PARKED. So have those of a quick lock, at which one release
- * looks (release_to_parked). */
+ * that have clocks; those of a quick lock have set PARKED, and one release looks (release_to_parked). */
 static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
@@ -146,10 +148,10 @@ static inline bool lease_is_over(const struct fg_lock *l, uint64_t now)
 	return (uint16_t)(now / 1000 - fg_load_relaxed(&l->handed)) > LEASE_US;
 }
 
-/* The turn of a parked or head waiter, to take the lock before others, lasts an eighth of a LONG_WAIT. */
+/* The turn of a parked or head waiter, to take the lock before others. */
 static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
 {
-	return (uint16_t)(now / (FGI_LONG_WAIT_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / 8;
+	return (uint16_t)(now / (FGI_LONG_WAIT_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / TURN_PART;
 }
 
 static inline void begin_turn(struct fg_lock *l, uint64_t now)
@@ -157,9 +159,14 @@ static inline void begin_turn(struct fg_lock *l, uint64_t now)
 	fg_store_relaxed(&l->turn, (uint16_t)(now / (FGI_LONG_WAIT_NS / 16)));
 }
 
+static inline bool is_monitored(void)
+{
+	return fg_load_relaxed(&fgi_monitor_page) != &fgi_no_monitor;
+}
+
 static inline bool is_hot(const struct fg_lock *l)
 {
-	return fgi_hot(fg_load_relaxed(&l->waiters)) && fg_load_relaxed(&fgi_monitor_page) != &fgi_no_monitor;
+	return fgi_hot(fg_load_relaxed(&l->waiters)) && is_monitored();
 }
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
@@ -182,16 +189,17 @@ struct wait {
 	bool real_time;
 };
 
-/* In the thread block. */
-struct own {
+/* What a thread remembers of its waits, in its thread block. */
+struct memo {
 	uint64_t in_vain;     /* without a monitor: waits in vain lately; one that was not halves the number */
-	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since */
+	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since, */
+	uint64_t made_way;    /* and when */
 } __attribute__((may_alias));
-_Static_assert(sizeof(struct own) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
+_Static_assert(sizeof(struct memo) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
 
-static inline struct own *own(void)
+static inline struct memo *memo(void)
 {
-	return (struct own *)(void *)fg_thread.lock_private;
+	return (struct memo *)(void *)fg_thread.lock_private;
 }
 
 static void stop_watching(struct fg_lock *l, struct wait *w)
@@ -201,9 +209,8 @@ static void stop_watching(struct fg_lock *l, struct wait *w)
 }
 
 /* Sleeps until a wake-up or its clock (I2). When its clock ends its sleep, a waiter loses its place in the futex queue,
- * so one with a real-time policy sleeps without a clock. Beside a watcher the word changes all the time, and may be
- * free. If that watcher is queued behind the owner, and this waiter leaves a CPU idle, the owner is to see it: so it
- * makes sure of PARKED. */
+ * so one with a real-time policy sleeps without a clock. The watcher of a hot lock wakes parked waiters: beside one
+ * PARKED is not needed. There the word changes all the time, and may be free: it takes some tries to sleep on it. */
 static void park(struct fg_lock *l, const struct wait *w, bool needy)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
@@ -216,17 +223,13 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	for (int tries = 0; tries < 16; tries++) {
 		uint32_t word = fg_load_relaxed(&l->word);
 
-		if (is_free(word) && !beside_watcher)
-			break;
-		/* release: pairs with the acquire in `slow`. Also where the flag is set: this waiter's count is new. */
-		if (!(beside_watcher && (word & PARKED)) && fg_cas_release(&l->word, word, word | flag) != word)
-			continue;
-		word |= flag;
-		if (beside_watcher) {
-			fgi_spin_times(FIRST_PAUSES * 2);
-			word = fg_load_relaxed(&l->word);
-			if (!(word & PARKED))
+		if (!beside_watcher) {
+			if (is_free(word))
+				break;
+			/* release: pairs with the acquire in `slow`. Also if it is set: this waiter's count is new. */
+			if (fg_cas_release(&l->word, word, word | flag) != word)
 				continue;
+			word |= flag;
 		}
 		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
 			until += LONGEST_SLEEP_NS;
@@ -285,9 +288,9 @@ static bool watch(struct fg_lock *l, struct wait *w)
 static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	uint64_t still = w->now - w->moved_at;
-	bool made_way = own()->made_way_at == (uintptr_t)l;
+	bool made_way = memo()->made_way_at == (uintptr_t)l && w->now - memo()->made_way < FGI_LONG_WAIT_NS;
 
-	own()->made_way_at = 0;
+	memo()->made_way_at = 0;
 	if (w->real_time || still > FGI_LONG_WAIT_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
 		return true;
 	if (!w->head && (made_way || (w->hot && !watch(l, w))))
@@ -300,8 +303,8 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 /* The thread has waited at a lock that did not move: it has spun, or another thread has had its CPU. */
 static void waited_in_vain(void)
 {
-	if (own()->in_vain < 2 * IN_VAIN)
-		own()->in_vain++;
+	if (memo()->in_vain < 2 * IN_VAIN)
+		memo()->in_vain++;
 }
 
 /* Without a monitor: has it spun for about what a sleep costs? Or does the lock stand still for longer than its owners
@@ -312,7 +315,7 @@ static bool has_spun(const struct fg_lock *l, const struct wait *w)
 	uint32_t period = fgi_pace(l, w->hot);
 	uint64_t still = w->now - (w->moved_at > w->awake ? w->moved_at : w->awake);
 	bool spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS || (period && still > 2u * period) ||
-		    (own()->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
+		    (memo()->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
 
 	if (spun)
 		waited_in_vain();
@@ -333,7 +336,7 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 	} else if (monitored) {
 		fgi_yield(w->now);
 		skip_moves(l, w);
-	} else if (own()->in_vain < IN_VAIN) {
+	} else if (memo()->in_vain < IN_VAIN) {
 		uint64_t away = fgi_yield_unmonitored(w->now);
 
 		w->awake += away;
@@ -379,11 +382,11 @@ static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 	stop_watching(l, w); /* first, so that flags_of does not count on it */
 	if (!take(l, word, flags_of(l, word)))
 		return false;
-	own()->made_way_at = 0;
+	memo()->made_way_at = 0;
 	if (w->began)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
 	if (w->began && !w->woken)
-		own()->in_vain /= 2;
+		memo()->in_vain /= 2;
 	if (w->head && !w->hot)
 		begin_turn(l, w->now);
 	return true;
@@ -464,7 +467,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 /* It was not free. Called, as `wake` is, by runtime/api/mutex.c, too, whose fast path programs compile in. */
 __attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_spin_budget *deadline)
 {
-	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC));
+	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC), is_monitored());
 	return slow(l, deadline);
 }
 
@@ -490,10 +493,10 @@ static inline bool release(struct fg_lock *l, uint32_t kept)
 	return needy;
 }
 
-/* The word may belong to other memory by now. */
-__attribute__((noinline, cold)) static void wake(struct fg_lock *l)
+/* The word may belong to other memory by now. Returns whether it has woken one. */
+__attribute__((noinline, cold)) static bool wake(struct fg_lock *l)
 {
-	fgi_futex_wake(&l->word, 1);
+	return fgi_futex_wake(&l->word, 1) > 0;
 }
 
 /* Waiters may be parked. A needy one is woken; one with a clock is if a CPU idles, or has nothing better to do than
@@ -506,26 +509,25 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
 	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken, */
 	uint32_t seen = is_quick(l, waiters) ? PARKED : 0;  /* and one that was looked at often enough */
-	bool useful = false;
+	uint64_t now = 0;
+	bool useful = false, turn = false;
 
 	if (fgi_clocked(waiters)) {
 		useful = fgi_idle_cpu();
 		if (!useful && !fgi_watchers(waiters) && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
-			uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
-
+			now = fgi_now_ns(CLOCK_MONOTONIC);
 			useful = fgi_others_compete(now);
-			if (!useful && turn_is_over(l, now)) {
-				useful = true;
-				own()->made_way_at = fgi_hot(waiters) ? 0 : (uintptr_t)l;
-			}
-			if (useful)
+			turn = !useful && turn_is_over(l, now);
+			if (useful || turn)
 				begin_turn(l, now);
 		}
 	}
-	if (useful)
+	if (useful || turn)
 		woken |= PARKED;
-	if (release(l, FLAGS & ~(woken | seen)) || woken)
-		wake(l);
+	if ((release(l, FLAGS & ~(woken | seen)) || woken) && wake(l) && turn && !fgi_hot(waiters)) {
+		memo()->made_way_at = (uintptr_t)l;
+		memo()->made_way = now;
+	}
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

@@ -22,12 +22,13 @@
 #define FGI_RETRIES 16u       /* up to so many times as long */
 
 struct fgi_pace {
-	uint64_t lock;      /* the address of the lock that was last found taken, of those that share this place */
-	uint64_t began;     /* the measurement: fgi_pace_begin */
-	uint32_t changed;   /* when the lock became hot, or ceased to be: CLOCK_MONOTONIC in ns modulo 2^32 */
-	uint16_t trial;     /* whether that was for a trial */
-	uint16_t retry;     /* after how many times FGI_RETRY_NS the next trial begins */
-	uint32_t period[2]; /* of the lock when it is not hot, and when it is, in ns / FGI_PACE_UNIT; 0: not known */
+	uint64_t lock;    /* the address of the lock that was last found taken, of those that share this place */
+	uint64_t began;   /* the measurement: fgi_pace_begin */
+	uint32_t changed; /* when the lock became hot or ceased to be, or is known since: in ns modulo 2^32 */
+	uint32_t trial;   /* whether a trial is under way */
+	uint32_t retry;   /* after how many times FGI_RETRY_NS the next trial begins */
+	uint32_t
+		period[2]; /* of the lock when it is not hot, and when it is, in ns times FGI_PACE_UNIT; 0: not known */
 } __attribute__((aligned(FG_CACHE_LINE)));
 
 #define FGI_PACES 256u
@@ -77,7 +78,6 @@ static uint32_t fgi_pace_mean(uint32_t mean, uint32_t period, uint32_t ns, uint3
 static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool hot, uint32_t age)
 {
 	uint32_t period = (uint32_t)((uint64_t)ns * FGI_PACE_UNIT / ops), other = fg_load_relaxed(&p->period[!hot]);
-	uint16_t retry = fg_load_relaxed(&p->retry);
 
 	period = fgi_pace_mean(fg_load_relaxed(&p->period[hot]), period, ns, age);
 	fg_store_relaxed(&p->period[hot], period);
@@ -86,40 +86,41 @@ static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool h
 	if (age < FGI_TRIAL_NS)
 		return hot;
 	if (!fg_load_relaxed(&p->trial))
-		return other && age < retry * FGI_RETRY_NS ? hot : !hot;
-	if (period * 9 < other * 8) {
-		fg_store_relaxed(&p->trial, 0);
-		fg_store_relaxed(&p->retry, 1);
-		return hot;
-	}
-	if (retry < FGI_RETRIES)
-		fg_store_relaxed(&p->retry, retry * 2);
-	return !hot;
+		return other && age < fg_load_relaxed(&p->retry) * FGI_RETRY_NS ? hot : !hot;
+	if (period * 9 >= other * 8)
+		return !hot;
+	fg_store_relaxed(&p->trial, 0);
+	fg_store_relaxed(&p->retry, 1);
+	return hot;
 }
 
-/* The lock, which was hot or not, no longer is so. Is it a trial? */
+/* The lock, which was hot or not, no longer is so: a trial begins, was lost, or nothing is to be tried. */
 static void fgi_pace_change(struct fgi_pace *p, bool was_hot, uint64_t now)
 {
 	uint32_t before = fg_load_relaxed(&p->period[was_hot]);
-	bool trial = !fg_load_relaxed(&p->trial) && before && before < FGI_HOT_PERIOD;
+	uint32_t retry = fg_load_relaxed(&p->retry);
+	bool lost = fg_load_relaxed(&p->trial), trial = !lost && before && before < FGI_HOT_PERIOD;
 
 	if (trial)
 		fg_store_relaxed(&p->period[!was_hot], 0);
+	if (lost && retry < FGI_RETRIES)
+		fg_store_relaxed(&p->retry, retry * 2);
 	fg_store_relaxed(&p->trial, trial);
 	fg_store_relaxed(&p->changed, (uint32_t)now);
 }
 
-/* For a thread that finds the lock taken. The one that ends a measurement, and begins the next, judges. While one is
- * under way the lock's own cache line is left to its owner. */
-static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t *waiters, uint64_t now)
+/* For a thread that finds the lock taken; `leases`: hot locks are handed over by them. The thread that ends a
+ * measurement, and begins the next, judges. While one is under way the lock's own cache line is left to its owner. The
+ * first after a change says nothing: the waiters have yet to follow. */
+static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t *waiters, uint64_t now, bool leases)
 {
 	struct fgi_pace *p = fgi_pace_of(lock);
-	bool same = fg_load_relaxed(&p->lock) == (uintptr_t)lock, hot, wanted;
 	uint64_t began = fg_load_relaxed(&p->began), begins;
 	int64_t ns = (int64_t)((now << 21) - (began >> 21 << 21)) >> 21;
 	uint32_t seen, count, ops, changed;
+	bool hot, wanted;
 
-	if (same && ns < FGI_SAMPLE_NS)
+	if (ns < FGI_SAMPLE_NS && ns > -INT32_MAX) /* below 0: this thread was preempted since it read the clock */
 		return;
 	seen = fg_load_relaxed(waiters);
 	hot = wanted = fgi_hot(seen);
@@ -127,19 +128,18 @@ static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t 
 	ops = (count - (uint32_t)(began >> 1)) % (1u << 20);
 	changed = fg_load_relaxed(&p->changed);
 	begins = fgi_pace_begin(now, count, hot);
-	if (!same || ops > ns) { /* another lock, perhaps at the same address */
-		fgi_pace_forget(p, now);
+	if (fg_load_relaxed(&p->lock) != (uintptr_t)lock || ops > ns) { /* another, perhaps at the same address */
 		fg_store_relaxed(&p->began, begins);
 		fg_store_relaxed(&p->lock, (uintptr_t)lock);
-		return;
-	}
-	if (fg_cas_relaxed(&p->began, began, begins) != began)
-		return;
-	if (ns >= FGI_STALE_NS && ns >= FGI_HOT_NS * (int64_t)ops) {
 		fgi_pace_forget(p, now);
 		wanted = false;
-	} else if (ns < FGI_STALE_NS && ops && began % 2 == hot && (uint32_t)(began >> 21) != changed) {
-		wanted = fgi_pace_judge(p, (uint32_t)ns, ops, hot, (uint32_t)now - changed);
+	} else if ((!ops && ns < FGI_STALE_NS) || fg_cas_relaxed(&p->began, began, begins) != began) {
+		return;
+	} else if (ns >= FGI_STALE_NS && ns >= FGI_HOT_NS * (int64_t)ops) {
+		fgi_pace_forget(p, now);
+		wanted = false;
+	} else if (ns < FGI_STALE_NS && began % 2 == hot && (uint32_t)(began >> 21) != changed) {
+		wanted = fgi_pace_judge(p, (uint32_t)ns, ops, hot, (uint32_t)now - changed) && leases;
 	}
 	if (wanted != hot && fg_cas_relaxed(waiters, seen, fgi_waiters_here(seen) ^ FGI_HOT) == seen) {
 		fgi_pace_change(p, hot, now);
@@ -147,7 +147,7 @@ static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t 
 	}
 }
 
-/* How often the lock is acquired, as it was last measured: in ns, 0 if that is not known. */
+/* The time from one acquisition of the lock to the next, as it was last measured: in ns, 0 if that is not known. */
 static inline uint32_t fgi_pace(const void *lock, bool hot)
 {
 	const struct fgi_pace *p = fgi_pace_of(lock);

@@ -260,18 +260,12 @@ set_flag:
 		if
 		:: is_free(word) && !beside_watcher -> goto leave
 #ifdef DEFECT_FLAG_NOT_SET
-		:: !is_free(word) || beside_watcher -> found = word
+		:: !is_free(word) && !beside_watcher -> found = word
 #else
-		:: !is_free(word) || beside_watcher -> word = word | flag; found = word
+		:: !is_free(word) && !beside_watcher -> word = word | flag; found = word
 #endif
+		:: beside_watcher -> found = word
 		:: goto leave /* after so many tries */
-		fi
-	}
-	atomic {
-		if
-		:: beside_watcher && (word & PARKED) -> found = word
-		:: beside_watcher && !(word & PARKED) -> found = 0; goto set_flag
-		:: !beside_watcher
 		fi
 	}
 #if !defined(DEFECT_NO_MEMBARRIER) && !defined(DEFECT_MEMBARRIER_FIRST)

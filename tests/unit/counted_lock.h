@@ -5,12 +5,14 @@
 #define FG_TESTS_COUNTED_LOCK_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/futex.h"
 
 static uint32_t wakes, woken, yields;
-static uint32_t yield_ns; /* a yield takes at least so long */
+static uint32_t yield_ns;    /* a yield takes at least so long */
+static bool somebody_sleeps; /* a wake-up wakes a thread, it says */
 
 static inline int yield_and_count(void)
 {
@@ -27,7 +29,7 @@ static inline int wake_and_count(uint32_t *word, int n)
 
 	__atomic_fetch_add(&wakes, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&woken, (uint32_t)number, __ATOMIC_RELAXED);
-	return number;
+	return somebody_sleeps ? 1 : number;
 }
 
 /* Long enough for a test to see what a waiter does before a LONG_WAIT has passed. */
@@ -58,9 +60,10 @@ static void begin(const struct fg_shared *page)
 {
 	lock = (struct fg_lock){0};
 	*fgi_pace_of(&lock) = (struct fgi_pace){0};
-	*own() = (struct own){0};
+	*memo() = (struct memo){0};
 	fg_store_relaxed(&fgi_others_compete_until, 0);
 	wakes = woken = yields = 0;
+	somebody_sleeps = false;
 	fgi_monitor_attach(page);
 }
 

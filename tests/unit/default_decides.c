@@ -74,16 +74,16 @@ static void test_yields_unmonitored(void)
 	CHECK(yields_of(NULL, (struct wait){0}) == 1);
 	CHECK(yields_of(NULL, (struct wait){.head = true}) == 0);
 	begin(NULL);
-	own()->in_vain = IN_VAIN;
+	memo()->in_vain = IN_VAIN;
 	w = (struct wait){.now = 1, .awake = 1, .moved_at = 1};
 	give_way(&lock, &w, fgi_self());
 	CHECK(yields == 0, "it has waited in vain lately");
-	own()->in_vain = 0;
+	memo()->in_vain = 0;
 	w.now = w.awake = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
 	yield_ns = 2 * FGI_SLICE_US * 1000;
 	give_way(&lock, &w, fgi_self());
 	yield_ns = 0;
-	CHECK(yields == 1 && own()->in_vain == 1, "%u yields, %u in vain", yields, (uint32_t)own()->in_vain);
+	CHECK(yields == 1 && memo()->in_vain == 1, "%u yields, %u in vain", yields, (uint32_t)memo()->in_vain);
 	CHECK(w.awake == w.moved_at && w.awake - w.now >= 2 * FGI_SLICE_US * 1000);
 	CHECK(fgi_others_compete_until >= w.awake + FGI_COMPETE_NS);
 	w.now = fgi_others_compete_until - 1;
@@ -98,7 +98,7 @@ static bool parks_after(uint32_t ns, uint32_t ops, uint64_t vain)
 {
 	struct wait w = {.now = 1000000 + ns, .awake = 1000000, .moved_at = 1000000, .ops = ops};
 
-	own()->in_vain = vain;
+	memo()->in_vain = vain;
 	*fgi_pace_of(&lock) = (struct fgi_pace){0};
 	return has_spun(&lock, &w);
 }
@@ -111,13 +111,13 @@ static void test_spins_less_in_vain(void)
 	CHECK(parks_after(2000, 1, IN_VAIN));
 	CHECK(!parks_after(2000, 16, IN_VAIN), "one in 16 tries again");
 	CHECK(!parks_after(1000, 1, 2 * IN_VAIN), "it looks for a moment");
-	CHECK(parks_after(FGI_SPIN_UNMONITORED_NS, 16, 0) && own()->in_vain == 1);
+	CHECK(parks_after(FGI_SPIN_UNMONITORED_NS, 16, 0) && memo()->in_vain == 1);
 	for (uint32_t i = 0; i < 3 * IN_VAIN; i++)
-		parks_after(FGI_SPIN_UNMONITORED_NS, 16, own()->in_vain);
-	CHECK(own()->in_vain == 2 * IN_VAIN);
+		parks_after(FGI_SPIN_UNMONITORED_NS, 16, memo()->in_vain);
+	CHECK(memo()->in_vain == 2 * IN_VAIN);
 	begin(NULL);
-	own()->in_vain = 2 * IN_VAIN;
-	CHECK(take_after_waiting(&lock, &w, 0) && own()->in_vain == IN_VAIN, "it has not spun in vain");
+	memo()->in_vain = 2 * IN_VAIN;
+	CHECK(take_after_waiting(&lock, &w, 0) && memo()->in_vain == IN_VAIN, "it has not spun in vain");
 	fgi_unlock(&lock);
 	finish();
 }

@@ -51,12 +51,9 @@ static void test_wakes_one_needy_at_a_time(void)
 }
 
 /* The pace of a quick lock, as it was measured, or of one that is not. */
-static void measured(uint32_t period, bool hot)
+static void measured(uint32_t period)
 {
-	struct fgi_pace *p = fgi_pace_of(&lock);
-
-	*p = (struct fgi_pace){.lock = (uintptr_t)&lock};
-	p->period[hot] = period * FGI_PACE_UNIT;
+	*fgi_pace_of(&lock) = (struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period * FGI_PACE_UNIT, 0}};
 }
 
 static void release_with(uint32_t waiters)
@@ -72,94 +69,109 @@ static bool turn_may_be_over(void)
 	return turn_is_over(&lock, fgi_now_ns(CLOCK_MONOTONIC));
 }
 
-static const struct {
-	uint32_t period, flag; /* in ns; what its release and its next owner keep or set */
-} paces[] = {{0, PARKED}, {FGI_HOT_NS, PARKED}, {FGI_HOT_NS - 1, 0}, {1, 0}};
-
-#define PACES (sizeof(paces) / sizeof(paces[0]))
-
 /* A quick lock's release looks at PARKED once, and its next owner does not set it; another lock's do. */
 static void test_quick_lock_drops_its_flag(void)
 {
-	for (size_t i = 0; i < 2 * PACES; i++) {
-		const bool hot = i & 1;
-		const uint32_t period = paces[i / 2].period, flag = paces[i / 2].flag;
+	static const struct {
+		uint32_t period, hot, flag; /* period: in ns */
+	} of[] = {{0, 0, PARKED}, {FGI_HOT_NS, 0, PARKED}, {FGI_HOT_NS - 1, 0, 0}, {1, 0, 0}, {1, FGI_HOT, PARKED}};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
 		struct wait waiter = {0};
 
 		begin(&quiet);
-		measured(period, hot);
+		measured(of[i].period);
 		begin_turn(&lock, fgi_now_ns(CLOCK_MONOTONIC));
 		lock.ops = 1; /* a hot lock's release reads the clock in one section of 16 */
-		release_with(FGI_CLOCKED + hot * FGI_HOT);
-		CHECK((lock.word == flag && wakes == 0) || (!hot && turn_may_be_over()), "%u ns: word %#x, %u wake-ups",
-		      period, lock.word, wakes);
+		release_with(FGI_CLOCKED + of[i].hot);
+		CHECK((lock.word == of[i].flag && wakes == 0) || (!of[i].hot && turn_may_be_over()),
+		      "%u ns: word %#x, %u wake-ups", of[i].period, lock.word, wakes);
 		lock.word = 0;
 		CHECK(take_after_waiting(&lock, &waiter, 0), "it was free");
-		CHECK(lock.word == (fgi_self() | flag), "%u ns: word %#x taken", period, lock.word);
+		CHECK(lock.word == (fgi_self() | of[i].flag), "%u ns: word %#x taken", of[i].period, lock.word);
 		lock.waiters = 0;
 		fgi_unlock(&lock);
 		finish();
 	}
 }
 
-/* The last watcher takes a hot lock: where that is not quick, its release looks after those that it has watched for. */
+/* A hot lock keeps PARKED: its watcher takes it out. */
+static void test_hot_lock_keeps_its_flag(void)
+{
+	begin(&quiet);
+	measured(1);
+	release_with(FGI_CLOCKED + FGI_WATCHER + FGI_HOT);
+	CHECK(lock.word == PARKED && wakes == 0, "word %#x, %u wake-ups", lock.word, wakes);
+	lock.waiters = 0;
+	finish();
+}
+
+/* The last watcher takes a hot lock: its release looks after those that it has watched for. */
 static void test_last_watcher_sets_the_flag(void)
 {
-	for (size_t i = 0; i < PACES; i++) {
-		struct wait waiter = {0};
+	struct wait waiter = {0};
 
-		begin(&quiet);
-		measured(paces[i].period, true);
-		lock.waiters = FGI_CLOCKED + FGI_HOT;
-		waiter.watching = fgi_join(&lock.waiters, FGI_WATCHER);
-		CHECK(take_after_waiting(&lock, &waiter, 0), "it was free");
-		CHECK(lock.word == (fgi_self() | paces[i].flag), "%u ns: word %#x", paces[i].period, lock.word);
-		lock.waiters = 0;
-		fgi_unlock(&lock);
-		finish();
-	}
+	begin(&quiet);
+	measured(1);
+	lock.waiters = FGI_CLOCKED + FGI_HOT;
+	waiter.watching = fgi_join(&lock.waiters, FGI_WATCHER);
+	CHECK(take_after_waiting(&lock, &waiter, 0), "it was free");
+	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
+	lock.waiters = 0;
+	fgi_unlock(&lock);
+	finish();
 }
 
-/* Would this thread park, that waits where nothing moves yet? */
-static bool would_park(struct wait w)
+/* Would this thread park, that waits where nothing moves yet, and began so much later? */
+static bool would_park_after(uint64_t ns, bool head)
 {
-	w.now = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC) + ns;
+	struct wait w = {.now = now, .moved_at = now, .head = head};
+
 	return should_park(&lock, &w, fgi_self());
 }
 
-/* A release that wakes a waiter for its turn makes this thread park at its next wait for that lock, once. */
+/* A release wakes a waiter for its turn. */
+static void make_way(uint32_t hot)
+{
+	begin(&quiet);
+	somebody_sleeps = true;
+	begin_turn(&lock, fgi_now_ns(CLOCK_MONOTONIC) - 2 * FGI_LONG_WAIT_NS);
+	release_with(FGI_CLOCKED + hot);
+	CHECK(wakes == 1, "%u wake-ups", wakes);
+	lock.waiters = 0;
+}
+
+/* Then this thread parks at its next wait for that lock, once. */
 static void test_makes_way(void)
 {
 	static struct fg_lock another;
-	static const uint32_t waiters[] = {FGI_CLOCKED, FGI_CLOCKED, FGI_CLOCKED, FGI_CLOCKED + FGI_HOT};
 
-	for (size_t i = 0; i < sizeof(waiters) / sizeof(waiters[0]); i++) {
-		struct wait w = {.now = fgi_now_ns(CLOCK_MONOTONIC)};
-
-		begin(&quiet);
-		begin_turn(&lock, w.now - 2 * FGI_LONG_WAIT_NS);
-		release_with(waiters[i]);
-		CHECK(wakes == 1, "%u wake-ups", wakes);
-		lock.waiters = 0;
-		if (i == 0)
-			CHECK(would_park((struct wait){0}) && !would_park((struct wait){0}));
-		if (i == 1)
-			CHECK(!would_park((struct wait){.head = true}), "the others make way for it");
-		if (i == 2) {
-			CHECK(take_after_waiting(&lock, &(struct wait){0}, lock.word));
-			fgi_unlock(&lock);
-			CHECK(!would_park((struct wait){0}), "it has waited since");
-		}
-		if (i == 3)
-			CHECK(!would_park((struct wait){0}), "a hot lock's waiter watches");
-		own()->made_way_at = (uintptr_t)&another;
-		CHECK(!would_park((struct wait){0}), "at another lock");
-		finish();
-	}
-	begin(&idle);
+	make_way(0);
+	CHECK(would_park_after(0, false) && !would_park_after(0, false));
+	make_way(0);
+	CHECK(!would_park_after(FGI_LONG_WAIT_NS, false), "that was long ago");
+	make_way(0);
+	CHECK(!would_park_after(0, true), "the others make way for a head waiter");
+	make_way(0);
+	CHECK(take_after_waiting(&lock, &(struct wait){0}, lock.word));
+	fgi_unlock(&lock);
+	CHECK(!would_park_after(0, false), "it has waited since");
+	make_way(0);
+	memo()->made_way_at = (uintptr_t)&another;
+	CHECK(!would_park_after(0, false), "at another lock");
+	make_way(FGI_HOT);
+	CHECK(!would_park_after(0, false), "a hot lock's waiter watches");
+	begin(&quiet);
+	begin_turn(&lock, fgi_now_ns(CLOCK_MONOTONIC) - 2 * FGI_LONG_WAIT_NS);
 	release_with(FGI_CLOCKED);
 	lock.waiters = 0;
-	CHECK(wakes == 1 && !would_park((struct wait){0}), "the waiter has a CPU of its own");
+	CHECK(wakes == 1 && !would_park_after(0, false), "nobody slept yet");
+	begin(&idle);
+	somebody_sleeps = true;
+	release_with(FGI_CLOCKED);
+	lock.waiters = 0;
+	CHECK(wakes == 1 && !would_park_after(0, false), "the waiter has a CPU of its own");
 	finish();
 }
 
@@ -170,6 +182,7 @@ int main(void)
 	test_wakes_one_at_a_time();
 	test_wakes_one_needy_at_a_time();
 	test_quick_lock_drops_its_flag();
+	test_hot_lock_keeps_its_flag();
 	test_last_watcher_sets_the_flag();
 	test_makes_way();
 	return 0;

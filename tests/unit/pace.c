@@ -15,6 +15,7 @@ struct simulated {
 	uint64_t now, spent; /* spent: since the last acquisition */
 	uint32_t cost[2];    /* ns from one acquisition to the next: of the lock when it is not hot, and when it is */
 	uint32_t seed;
+	bool unmonitored;
 };
 
 static struct simulated simulate(uint64_t now, uint32_t cold, uint32_t hot)
@@ -35,7 +36,7 @@ static void pass(struct simulated *s, uint64_t ns)
 
 static bool measure(struct simulated *s)
 {
-	fgi_pace_measure(s, &s->ops, &s->waiters, s->now);
+	fgi_pace_measure(s, &s->ops, &s->waiters, s->now, !s->unmonitored);
 	return fgi_hot(s->waiters);
 }
 
@@ -131,26 +132,39 @@ static bool is_known(const struct simulated *s)
 	return fgi_pace(s, false) || fgi_pace(s, true);
 }
 
-/* What is known of a lock does not outlive it, nor a time in which it was hardly acquired. */
+/* What is known of a lock does not outlive it, nor a time in which it was hardly acquired. Nor does it stay hot. */
 static void test_forgets(void)
 {
-	struct simulated s = simulate(1, 100, 100);
+	struct simulated s = simulate(1, 300, 100);
 
 	hot_for(&s, MS);
-	CHECK(is_known(&s));
+	CHECK(fgi_hot(s.waiters) && is_known(&s));
 	pass(&s, 4 * FGI_STALE_NS);
-	measure(&s);
-	CHECK(is_known(&s), "it was acquired all the time");
+	CHECK(measure(&s) && is_known(&s), "it was acquired all the time");
 	s.now += 4 * FGI_STALE_NS;
 	s.ops += 10;
-	measure(&s);
-	CHECK(!is_known(&s), "it was hardly acquired");
+	CHECK(!measure(&s) && !is_known(&s), "it was hardly acquired");
+	hot_for(&s, MS);
+	CHECK(fgi_hot(s.waiters) && is_known(&s));
+	s.now += 80 * 60 * 1000 * MS; /* the time of a measurement is modulo 2^43 */
+	s.ops += 10;
+	CHECK(!measure(&s) && !is_known(&s), "it was hardly acquired");
 	s = simulate(1, 100, 100);
 	hot_for(&s, MS);
 	s.ops = 0; /* another lock, at the same place */
 	s.now += FGI_SAMPLE_NS;
 	measure(&s);
 	CHECK(!is_known(&s), "another lock");
+}
+
+/* Without a monitor a lock's pace is known, but it is not handed over by leases. */
+static void test_unmonitored(void)
+{
+	struct simulated s = simulate(1, 300, 100);
+
+	s.unmonitored = true;
+	CHECK_IS(hot_for(&s, 2 * TRY_AGAIN), 0);
+	CHECK(is_known(&s));
 }
 
 /* A lock that is not hot, whose two periods are known, and which is not about to be tried. */
@@ -178,31 +192,36 @@ static void test_another_lock(void)
 		other++;
 	CHECK(other < many + 16 * FGI_PACES);
 	*other = (struct simulated){.waiters = s->waiters, .now = s->now, .ops = 77, .cost = {400, 400}};
-	CHECK(!measure(other) && !is_known(s) && !is_known(other));
-	for (int i = 0; i < 3; i++) {
-		CHECK(!is_known(other), "where it begins the lock may have been something else, or hot");
-		pass(other, FGI_SAMPLE_NS);
-		measure(other);
-		i += is_known(other);
-	}
+	other->waiters |= FGI_HOT;
+	CHECK(measure(other) && is_known(s), "it waits for the measurement that is under way");
+	pass(other, FGI_SAMPLE_NS);
+	CHECK(!measure(other) && !is_known(s) && !is_known(other), "hot locks are known");
+	pass(other, FGI_SAMPLE_NS);
+	CHECK(!measure(other) && !is_known(other), "the first measurement says nothing");
+	pass(other, FGI_SAMPLE_NS);
+	CHECK(!measure(other));
 	CHECK(fgi_pace(other, false) == 400 && !fgi_pace(other, true), "%u ns", fgi_pace(other, false));
 	pass(other, FGI_TRIAL_NS);
 	CHECK(measure(other), "nothing is known of it when it is hot, so that is tried");
 }
 
-/* A trial that is lost doubles the time to the next. */
+/* A trial that is lost doubles the time to the next; also one in which the lock is not even fast. */
 static void test_tries_seldom(void)
 {
-	struct simulated s = simulate(1, 100, 95);
-	uint32_t trials = 0;
-	bool hot = false;
+	const uint32_t when_hot[] = {95, 650, 2000};
 
-	while (s.now < 10 * TRY_AGAIN) {
-		pass(&s, FGI_SAMPLE_NS);
-		trials += measure(&s) && !hot;
-		hot = fgi_hot(s.waiters);
+	for (int i = 0; i < 3; i++) {
+		struct simulated s = simulate(1, 100, when_hot[i]);
+		uint32_t trials = 0;
+		bool hot = false;
+
+		while (s.now < 10 * TRY_AGAIN) {
+			pass(&s, FGI_SAMPLE_NS);
+			trials += measure(&s) && !hot;
+			hot = fgi_hot(s.waiters);
+		}
+		CHECK(trials >= 10 && trials <= 15, "%u ns when hot: %u trials", when_hot[i], trials);
 	}
-	CHECK(trials >= 10 && trials <= 15, "%u trials", trials);
 }
 
 /* One sample in which a thread was preempted does not make a lock look slow. */
@@ -250,7 +269,9 @@ static void test_says_nothing(void)
 	pass(&s, FGI_STALE_NS);
 	check_says_nothing(&s);
 	s.now += FGI_SAMPLE_NS; /* without an acquisition */
-	check_says_nothing(&s);
+	goes_on_measuring(&s);
+	pass(&s, FGI_SAMPLE_NS);
+	CHECK(!measure(&s));
 	pass(&s, FGI_SAMPLE_NS);
 	s.waiters ^= FGI_HOT; /* another process has made it hot meanwhile */
 	check_says_nothing(&s);
@@ -290,6 +311,7 @@ int main(void)
 	test_slow();
 	test_tries_again();
 	test_forgets();
+	test_unmonitored();
 	test_another_lock();
 	test_tries_seldom();
 	test_preempted_sample();
