@@ -27,8 +27,7 @@
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
  *   the yield went to another process, for a slice                   it stops yielding for 100 ms: it spins, then parks
  *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks
- *   it has woken another waiter, whose turn it was, and now has to   it parks, so that no more threads run than before
- *   wait itself
+ *   it has woken another for its turn, less than a LONG_WAIT ago     it parks, so that no more threads run than before
  *   the owner sleeps, or nothing moves for a LONG_WAIT, or           it parks
  *   the waiter's policy is real-time, or there is no monitor and
  *   it has spun for about what a sleep costs (has_spun)
@@ -43,12 +42,13 @@
  * Memory: 16 bytes a lock; a table of the process (pace.h), and a thread's memo in its thread block.
  *
  * I1  The word alone decides who owns the lock.
- * I2  A parked waiter has a clock of some LONG_WAITs, or it is needy, so that a release wakes it: without a monitor,
- *     with a real-time policy, or after a sleep of a LONG_WAIT in which nothing moved. In the last two cases it has no
- *     clock. A needy one sets NEEDY, and sleeps only if the word is still that. The release that wakes one takes NEEDY
- *     out, and the woken one stands for the others: it takes the lock or parks with NEEDY, parks with a clock, or wakes
- *     the next when it gives up. On x86-64 the release may overwrite a flag (runtime/arch/x86_64/asymmetric.h), so a
- *     sleep without a clock begins after a membarrier. After the release no thread touches the lock's memory.
+ * I2  A parked waiter has a clock of up to CLOCKS LONG_WAITs, or it is needy, so that a release wakes it: without a
+ *     monitor, with a real-time policy, or after a sleep of a LONG_WAIT in which nothing moved. In the last two cases
+ *     it has no clock. A needy one sets NEEDY, and sleeps only if the word is still that. The release that wakes one
+ *     takes NEEDY out, and the woken one stands for the others: it takes the lock or parks with NEEDY, parks with a
+ *     clock, or wakes the next when it gives up. On x86-64 the release may overwrite a flag
+ *     (runtime/arch/x86_64/asymmetric.h), so a sleep without a clock begins after a membarrier. After the release no
+ *     thread touches the lock's memory.
  * I4  The head waiter's demand holds for every other waiter that runs, for GRACE looks. fgi_trylock ignores it.
  * I5  By published intent (runtime/thread.h).
  * I7  What the monitor says decides who waits how, never who owns the lock. */
@@ -73,8 +73,8 @@ struct fg_lock {
 	uint32_t word;
 	uint32_t ops;     /* acquisitions; only the owner writes it */
 	uint32_t waiters; /* locks/default/waiters.h */
-	uint16_t handed;  /* when a waiter last took the lock, in us; like `turn` CLOCK_MONOTONIC modulo 2^16, */
-	uint16_t turn;    /* and when the last turn of a parked or head waiter began, in LONG_WAITs / 16 */
+	uint16_t handed;  /* when a waiter last took the lock: CLOCK_MONOTONIC in us, modulo 2^16 */
+	uint16_t turn;    /* when the last turn of a parked or head waiter began: in LONG_WAITs / 16, modulo 2^16 */
 };
 
 #define NEEDY 0x80000000u /* a release has to wake this waiter; the highest bit: fgi_asymmetric_release reports it */
@@ -91,13 +91,13 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #endif
 #define LEASE_US 50u     /* for so long a hot lock stays with its owner */
 #define FIRST_PAUSES 4u  /* between two looks at the word, */
-#define LAST_PAUSES 256u /* and while the lock is hot */
+#define LAST_PAUSES 256u /* at most, and while the lock is hot */
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define TURN_PART 8u     /* of a LONG_WAIT: a turn of a parked or head waiter, at most */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
 #define IN_VAIN 4u       /* without a monitor: after so many waits in vain a thread yields no more, and parks sooner */
-#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each parked, at most 16 (if it is quick: 1/4) */
+#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT (quick: a quarter) for each parked, up to 16 */
 /* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
  * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
 #ifndef LONGEST_SLEEP_NS
@@ -123,7 +123,7 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 	return false;
 }
 
-/* Acquired so often that it could be hot; or it is, and watched. */
+/* Acquired more often than every FGI_HOT_NS; and if it is hot, watched. */
 static inline bool is_quick(const struct fg_lock *l, uint32_t waiters)
 {
 	uint32_t period = fgi_pace(l, fgi_hot(waiters));
@@ -132,8 +132,8 @@ static inline bool is_quick(const struct fg_lock *l, uint32_t waiters)
 }
 
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
- * waiter counted itself before it set its flag in the word (release), so it is seen here. A watcher looks after those
- * that have clocks; those of a quick lock have set PARKED, and one release looks (release_to_parked). */
+ * waiter counts itself before it sets its flag in the word (release), so it is seen here. Beside a watcher it sets
+ * none. At that of a quick lock one release looks (release_to_parked). */
 static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
@@ -208,6 +208,13 @@ static void stop_watching(struct fg_lock *l, struct wait *w)
 	w->watching = 0;
 }
 
+/* The release looks after the parked waiters that this one has watched for. */
+static void hand_to_release(struct fg_lock *l, struct wait *w)
+{
+	stop_watching(l, w);
+	fg_fetch_or_relaxed(&l->word, PARKED);
+}
+
 /* Sleeps until a wake-up or its clock (I2). When its clock ends its sleep, a waiter loses its place in the futex queue,
  * so one with a real-time policy sleeps without a clock. The watcher of a hot lock wakes parked waiters: beside one
  * PARKED is not needed. There the word changes all the time, and may be free: it takes some tries to sleep on it. */
@@ -216,9 +223,9 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
+	bool beside_watcher = flag == PARKED && w->hot && fgi_watchers(fg_load_relaxed(&l->waiters));
 	uint64_t clock = is_quick(l, waiters) ? FGI_LONG_WAIT_NS / 4 : FGI_LONG_WAIT_NS;
 	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + clock * (others < CLOCKS ? others + 1 : CLOCKS);
-	bool beside_watcher = flag == PARKED && w->hot && fgi_watchers(waiters);
 
 	for (int tries = 0; tries < 16; tries++) {
 		uint32_t word = fg_load_relaxed(&l->word);
@@ -255,6 +262,7 @@ static bool skip_moves(const struct fg_lock *l, struct wait *w)
 static void rise(struct fg_lock *l, struct wait *w)
 {
 	w->now = fgi_now_ns(CLOCK_MONOTONIC);
+	w->hot = is_hot(l);
 	if (skip_moves(l, w))
 		w->moved_at = w->now;
 	w->stuck = w->now - w->moved_at >= FGI_LONG_WAIT_NS;
@@ -264,12 +272,12 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->woken = true;
 	if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters))) /* a CPU may idle for the next one, too */
 		fg_fetch_or_relaxed(&l->word, PARKED);
-	if (w->hot)
+	if (w->hot && !w->real_time)
 		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
 }
 
-/* The lock is hot. Does this waiter watch it? One waiter does, until another that was parked and whose turn has come
- * watches, too. A lone watcher wakes the next parked waiter when a turn is over. */
+/* The lock is hot. Does this waiter watch it? One waiter does. It parks once a second watches that was parked and
+ * woken. A lone watcher wakes the next parked waiter when a turn is over. */
 static bool watch(struct fg_lock *l, struct wait *w)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
@@ -351,7 +359,8 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
  * sleep: after the barrier that release is over. */
 static int give_up(struct fg_lock *l, struct wait *w)
 {
-	stop_watching(l, w);
+	if (w->watching)
+		hand_to_release(l, w);
 	if (w->head)
 		fg_fetch_and_relaxed(&l->word, ~DEMAND);
 	if (fgi_needy(fg_load_relaxed(&l->waiters))) {
@@ -361,8 +370,8 @@ static int give_up(struct fg_lock *l, struct wait *w)
 	return ETIMEDOUT;
 }
 
-/* The word is free, and has moved so often since the last look. May the waiter take it? A hot lock that has moved has
- * an owner that is about to come back. */
+/* The word is free; the lock has moved `moved` times since the last look. May the waiter take it? A hot lock that has
+ * moved has an owner that is about to come back. */
 static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uint32_t moved)
 {
 	if (!w->looked)
@@ -403,6 +412,8 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 		w->moved_at = w->now;
 	}
 	w->hot = is_hot(l);
+	if (w->watching && !w->hot) /* those that are parked have to do without */
+		hand_to_release(l, w);
 	if (!w->head && !(word & DEMAND) &&
 	    ((w->hot && lease_is_over(l, w->now)) || (w->now - w->began > FGI_LONG_WAIT_NS && turn_is_over(l, w->now))))
 		w->head = fg_cas_relaxed(&l->word, word, word | DEMAND) == word;
@@ -499,18 +510,18 @@ __attribute__((noinline, cold)) static bool wake(struct fg_lock *l)
 	return fgi_futex_wake(&l->word, 1) > 0;
 }
 
-/* Waiters may be parked. A needy one is woken; one with a clock is if a CPU idles, or has nothing better to do than
- * another process's work, or if a turn is over. A hot lock's owner reads the clock in one section of 16. The flag for
- * which one is woken goes, lest the next releases wake the others for the same CPU. PARKED of a quick lock goes anyway:
- * two threads hand such a lock to each other 1.5 times as fast if they find its word 0. One release looks, and the
- * waiters' clocks do the rest. */
+/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, if other processes compete
+ * for the CPUs, or if a turn is over. A hot lock's owner reads the clock in one section of 16. The flag for which one
+ * is woken goes, lest the next releases wake the others for the same CPU. PARKED of a quick lock goes anyway: two
+ * threads hand such a lock to each other 1.5 times as fast if they find its word 0. One release looks; then their
+ * clocks, or the watcher, wake the waiters. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
 	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken, */
 	uint32_t seen = is_quick(l, waiters) ? PARKED : 0;  /* and one that was looked at often enough */
 	uint64_t now = 0;
-	bool useful = false, turn = false;
+	bool useful = false, turn = false; /* to wake one with a clock; because its turn has come */
 
 	if (fgi_clocked(waiters)) {
 		useful = fgi_idle_cpu();

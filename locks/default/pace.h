@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Is the lock hot? Then it is handed over per lease and not per section: docs/design/default-lock.md, Hot locks. The
- * threads that find a lock taken measure together, once in FGI_SAMPLE_NS, the time from one acquisition to the next.
- * Now and then they try what it is when the lock is hot, or is not, and it stays so if that is faster by an eighth: by
- * more than the noise. The measurements stand in a table of this process, and are hints: two locks may share a place,
- * and a thread may read one while another writes it. */
+ * threads that find a lock taken measure together, at most once in FGI_SAMPLE_NS, the time between acquisitions. Now
+ * and then, as a trial, the lock becomes hot, or ceases to be. It stays so if it is then faster by an eighth: by more
+ * than the noise. The measurements stand in a table of this process, and are hints: two locks may share a place, and a
+ * thread may read one while another writes it. */
 #ifndef FGI_DEFAULT_PACE_H
 #define FGI_DEFAULT_PACE_H
 
@@ -17,21 +17,20 @@
 #define FGI_HOT_NS 600u       /* no lock is hot that is acquired less often */
 #define FGI_SAMPLE_NS 4000u   /* so long a measurement takes at least, */
 #define FGI_STALE_NS 1000000u /* and at most: in a longer one threads were preempted, or thought of something else */
-#define FGI_TRIAL_NS 128000u  /* so long the other is tried, */
-#define FGI_RETRY_NS 2000000u /* so long after the lock changed, and twice as long after each trial that it lost, */
+#define FGI_TRIAL_NS 128000u  /* so long a trial, and the time before it, take at least */
+#define FGI_RETRY_NS 2000000u /* so long after a change the next trial begins; twice as long after each lost one, */
 #define FGI_RETRIES 16u       /* up to so many times as long */
 
 struct fgi_pace {
-	uint64_t lock;    /* the address of the lock that was last found taken, of those that share this place */
-	uint64_t began;   /* the measurement: fgi_pace_begin */
-	uint32_t changed; /* when the lock became hot or ceased to be, or is known since: in ns modulo 2^32 */
-	uint32_t trial;   /* whether a trial is under way */
-	uint32_t retry;   /* after how many times FGI_RETRY_NS the next trial begins */
-	uint32_t
-		period[2]; /* of the lock when it is not hot, and when it is, in ns times FGI_PACE_UNIT; 0: not known */
+	uint64_t lock;      /* the address of the lock that is measured, of those that share this place */
+	uint64_t began;     /* the measurement: fgi_pace_begin */
+	uint32_t changed;   /* since when the lock is hot, or is not, or is measured: in ns modulo 2^32 */
+	uint32_t trial;     /* whether a trial is under way */
+	uint32_t retry;     /* after how many times FGI_RETRY_NS the next begins */
+	uint32_t period[2]; /* when not hot, and when hot: in ns times FGI_PACE_UNIT; 0: not known */
 } __attribute__((aligned(FG_CACHE_LINE)));
 
-#define FGI_PACES 256u
+#define FGI_PACES 1024u
 #define FGI_PACE_UNIT 256u
 #define FGI_HOT_PERIOD (FGI_HOT_NS * FGI_PACE_UNIT)
 
@@ -39,7 +38,7 @@ static struct fgi_pace fgi_paces[FGI_PACES];
 
 static inline struct fgi_pace *fgi_pace_of(const void *lock)
 {
-	return &fgi_paces[(uintptr_t)lock / 16 * 0x9e3779b97f4a7c15u >> 56];
+	return &fgi_paces[(uintptr_t)lock / 16 * 0x9e3779b97f4a7c15u >> 54];
 }
 
 /* When a measurement began, in ns modulo 2^43, the lock's count then, modulo 2^20, and whether the lock was hot. */
@@ -58,8 +57,8 @@ static void fgi_pace_forget(struct fgi_pace *p, uint64_t now)
 	fg_store_relaxed(&p->changed, (uint32_t)now);
 }
 
-/* The mean with a measurement of `ns`, over `span`, and FGI_STALE_NS at most. A longer period counts for no more than
- * twice the mean: a thread may have been preempted meanwhile. */
+/* The mean over `span`, at most FGI_STALE_NS, in the last `ns` of which the period was this. A longer one counts for no
+ * more than twice the mean: a thread may have been preempted meanwhile. */
 static uint32_t fgi_pace_mean(uint32_t mean, uint32_t period, uint32_t ns, uint32_t span)
 {
 	if (!mean)
@@ -81,8 +80,11 @@ static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool h
 
 	period = fgi_pace_mean(fg_load_relaxed(&p->period[hot]), period, ns, age);
 	fg_store_relaxed(&p->period[hot], period);
-	if (period >= FGI_HOT_PERIOD)
+	if (period >= FGI_HOT_PERIOD) {
+		if (!hot)
+			fg_store_relaxed(&p->trial, 0);
 		return false;
+	}
 	if (age < FGI_TRIAL_NS)
 		return hot;
 	if (!fg_load_relaxed(&p->trial))
@@ -94,7 +96,7 @@ static bool fgi_pace_judge(struct fgi_pace *p, uint32_t ns, uint32_t ops, bool h
 	return hot;
 }
 
-/* The lock, which was hot or not, no longer is so: a trial begins, was lost, or nothing is to be tried. */
+/* The lock became hot, or ceased to be: a trial begins, was lost, or there is none. */
 static void fgi_pace_change(struct fgi_pace *p, bool was_hot, uint64_t now)
 {
 	uint32_t before = fg_load_relaxed(&p->period[was_hot]);
@@ -109,9 +111,9 @@ static void fgi_pace_change(struct fgi_pace *p, bool was_hot, uint64_t now)
 	fg_store_relaxed(&p->changed, (uint32_t)now);
 }
 
-/* For a thread that finds the lock taken; `leases`: hot locks are handed over by them. The thread that ends a
- * measurement, and begins the next, judges. While one is under way the lock's own cache line is left to its owner. The
- * first after a change says nothing: the waiters have yet to follow. */
+/* For a thread that finds the lock taken. `leases`: there is a monitor, so that the lock may be hot. The thread that
+ * ends a measurement, and begins the next, judges. Until it has lasted FGI_SAMPLE_NS nobody reads the lock's own cache
+ * line. The first after a change says nothing: the waiters have yet to follow. */
 static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t *waiters, uint64_t now, bool leases)
 {
 	struct fgi_pace *p = fgi_pace_of(lock);
@@ -120,7 +122,7 @@ static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t 
 	uint32_t seen, count, ops, changed;
 	bool hot, wanted;
 
-	if (ns < FGI_SAMPLE_NS && ns > -INT32_MAX) /* below 0: this thread was preempted since it read the clock */
+	if (ns < FGI_SAMPLE_NS && ns > -INT32_MAX) /* below 0: preempted since it read the clock */
 		return;
 	seen = fg_load_relaxed(waiters);
 	hot = wanted = fgi_hot(seen);

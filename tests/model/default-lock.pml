@@ -112,7 +112,7 @@ active [THREADS] proctype thread()
 	byte kind, sweeps;
 	bit timed, head, watching, stood_back;
 	bit joined, beside_watcher, clock, needed;
-	byte useful; /* what a release does of PARKED */
+	byte useful; /* what a release does of PARKED; of a waiter that gives up: whether it watched */
 
 idle:
 	atomic {
@@ -182,6 +182,7 @@ slow:
 		:: tries_on && !head && !(found & DEMAND) -> word = word | DEMAND; head = 1
 		:: tries_on && MONITOR && !watching && !watchers -> watchers++; watching = 1
 		:: tries_on && watching && watchers == 1 && clocked -> wake_one()
+		:: tries_on && watching -> watchers--; watching = 0; word = word | PARKED /* it is no longer hot */
 		:: tries_on && timed && !is_free(found) -> goto give_up
 		:: tries_on && (MONITOR || !is_free(found)) -> kind = CLOCKED_WAITER /* of some kind */
 		:: tries_on
@@ -319,7 +320,12 @@ give_up:
 		found = 0;
 		stood_back = 0;
 		watchers = (watching -> watchers - 1 : watchers);
+		useful = watching;
 		watching = 0
+	}
+	atomic {
+		word = (useful -> word | PARKED : word);
+		useful = 0
 	}
 	atomic {
 #ifndef DEFECT_DEMAND_LEFT

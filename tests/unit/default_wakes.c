@@ -53,7 +53,8 @@ static void test_wakes_one_needy_at_a_time(void)
 /* The pace of a quick lock, as it was measured, or of one that is not. */
 static void measured(uint32_t period)
 {
-	*fgi_pace_of(&lock) = (struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period * FGI_PACE_UNIT, 0}};
+	*fgi_pace_of(&lock) =
+		(struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period * FGI_PACE_UNIT, period * FGI_PACE_UNIT}};
 }
 
 static void release_with(uint32_t waiters)
@@ -95,15 +96,54 @@ static void test_quick_lock_drops_its_flag(void)
 	}
 }
 
-/* A hot lock keeps PARKED: its watcher takes it out. */
-static void test_hot_lock_keeps_its_flag(void)
+/* A hot lock is quick while it is watched. */
+static void test_watched_lock_drops_its_flag(void)
 {
 	begin(&quiet);
 	measured(1);
 	release_with(FGI_CLOCKED + FGI_WATCHER + FGI_HOT);
+	CHECK(lock.word == 0 && wakes == 0, "word %#x, %u wake-ups", lock.word, wakes);
+	measured(0);
+	release_with(FGI_CLOCKED + FGI_WATCHER + FGI_HOT);
 	CHECK(lock.word == PARKED && wakes == 0, "word %#x, %u wake-ups", lock.word, wakes);
 	lock.waiters = 0;
 	finish();
+}
+
+/* A watcher that gives up, or whose lock is no longer hot, hands those that it has watched for to the release. */
+static void test_watcher_leaves(void)
+{
+	for (int gives_up = 0; gives_up < 2; gives_up++) {
+		struct wait w = {.looked = true, .began = 1};
+
+		begin(&quiet);
+		lock.word = fgi_self();
+		lock.waiters = FGI_CLOCKED + (gives_up ? FGI_HOT : 0);
+		w.watching = fgi_join(&lock.waiters, FGI_WATCHER);
+		if (gives_up)
+			give_up(&lock, &w);
+		else
+			look_at_clock(&lock, &w, lock.word, 0);
+		CHECK(!w.watching && !fgi_watchers(lock.waiters) && (lock.word & PARKED), "word %#x", lock.word);
+		lock = (struct fg_lock){0};
+		finish();
+	}
+}
+
+/* A waiter that rises watches if the lock is hot by now, and it is not a real-time one. */
+static void test_rises(void)
+{
+	for (int i = 0; i < 8; i++) {
+		struct wait w = {.hot = i & 1, .real_time = i & 2};
+		bool hot = i & 4;
+
+		begin(&quiet);
+		lock.waiters = hot ? FGI_HOT : 0;
+		rise(&lock, &w);
+		CHECK(fgi_watchers(lock.waiters) == (hot && !w.real_time), "%d: %#x", i, lock.waiters);
+		lock.waiters = 0;
+		finish();
+	}
 }
 
 /* The last watcher takes a hot lock: its release looks after those that it has watched for. */
@@ -182,7 +222,9 @@ int main(void)
 	test_wakes_one_at_a_time();
 	test_wakes_one_needy_at_a_time();
 	test_quick_lock_drops_its_flag();
-	test_hot_lock_keeps_its_flag();
+	test_watched_lock_drops_its_flag();
+	test_watcher_leaves();
+	test_rises();
 	test_last_watcher_sets_the_flag();
 	test_makes_way();
 	return 0;
