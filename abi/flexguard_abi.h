@@ -33,7 +33,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 8u
+#define FG_ABI_VERSION 9u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -157,6 +157,8 @@ enum fg_status_what {
  * word is written by the kernel half: of its own accord, or when the user half runs its beat program. */
 #define FG_CPUS 128u       /* the CPUs that fit on the page; of higher numbers nothing is known */
 #define FG_SWITCH_LINES 8u /* cache lines of process_switch */
+#define FG_STAY_US 0x7fffu
+#define FG_STAY_WAITS 0x8000u
 #define FG_OFF_CPU 256u    /* places for the names of critical threads that are off their CPU */
 #define FG_COUNT_LINES 16u /* cache lines of preemptions */
 
@@ -184,11 +186,12 @@ struct fg_shared {
 	fg_u8 cpu_idle[FG_CPUS];
 
 	/* How often a CPU went from one process to another, and for how long the former had it. If the number changes
-	 * while a thread yields its CPU, the thread gave the CPU to another process, for so long. CPU c is at
-	 * [c % FG_SWITCH_LINES][c / FG_SWITCH_LINES]: neighbours write in different cache lines. */
+	 * while a thread yields its CPU, the thread gave the CPU to another process, for so long. The former waits for
+	 * the CPU, if it did not go to sleep. CPU c is at [c % FG_SWITCH_LINES][c / FG_SWITCH_LINES]: neighbours write
+	 * in different cache lines. */
 	struct {
 		fg_u16 number;
-		fg_u16 stay_us; /* at most 65535 */
+		fg_u16 stay; /* in us, at most FG_STAY_US; with FG_STAY_WAITS if it did not go to sleep */
 	} process_switch[FG_SWITCH_LINES][FG_CPUS / FG_SWITCH_LINES];
 	fg_u64 unused[19];
 

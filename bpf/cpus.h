@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* What each CPU does, on the page: whether it idles, and how long a process has kept it. */
+/* What each CPU does, on the page: whether it idles, how long a process has kept it, and whether that waits for it. */
 #ifndef FLEXGUARD_CPUS_H
 #define FLEXGUARD_CPUS_H
 
@@ -23,18 +23,21 @@ static __always_inline void publish_process_switch(struct task_struct *next, __u
 	if (count->process == (__u32)next->tgid || (next->flags & PF_KTHREAD))
 		return;
 	us = (now - count->process_since_ns) / 1000;
-	page->process_switch[line][place].stay_us = us < 65535 ? us : 65535;
+	page->process_switch[line][place].stay =
+		(us < FG_STAY_US ? us : FG_STAY_US) | (count->process_waits ? FG_STAY_WAITS : 0);
 	page->process_switch[line][place].number++;
 	count->process = (__u32)next->tgid;
 	count->process_since_ns = now;
 }
 
-/* What this CPU does from now on. Its idle thread has the number 0. */
-static __always_inline void publish_cpu(struct task_struct *prev, struct task_struct *next, __u32 cpu,
+/* What this CPU does from now on. Its idle thread has the number 0. `runnable`: prev did not go to sleep. */
+static __always_inline void publish_cpu(struct task_struct *prev, struct task_struct *next, bool runnable, __u32 cpu,
 					struct fg_shared *page, struct fg_cpu_counts *count)
 {
 	if (cpu >= FG_CPUS)
 		return;
+	if (count->process == (__u32)prev->tgid)
+		count->process_waits = runnable;
 	if (!prev->pid || !next->pid)
 		page->cpu_idle[cpu] = !next->pid;
 	if (next->pid)

@@ -235,13 +235,11 @@ static __always_inline void adjust(struct moment *at, int delta)
 
 /* Returns the domain in whose counter prev now is. `thread` is its record, if it was already looked up. */
 static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_thread_record *thread,
-					  struct task_struct *next, bool preempt, unsigned int prev_state,
-					  struct moment *at)
+					  struct task_struct *next, bool runnable, struct moment *at)
 {
 	struct fg_process_record *process;
 	enum fg_kind kind;
 	__u32 name = 0;
-	bool runnable;
 
 	if (!may_be_judged(prev))
 		return NOT_COUNTED;
@@ -249,7 +247,6 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 	if (!judges(process, prev))
 		return NOT_COUNTED;
 	kind = judge(prev, process, at->count, &name);
-	runnable = still_runnable(prev, preempt, prev_state);
 	if (runnable)
 		at->count->registered_preemptions++;
 	if (kind == FG_KIND_NONE || (!runnable && kind != FG_KIND_HOLDER))
@@ -288,6 +285,7 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	struct moment at = {.all = all, .page = page, .count = count};
 	struct fg_thread_record *thread;
 	__u32 joined, left, left_too;
+	bool runnable;
 
 	if (!count || !all)
 		return 0;
@@ -295,16 +293,17 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	if (!READ_ONCE(page->any_process))
 		return 0;
 	at.cpu = bpf_get_smp_processor_id();
+	runnable = still_runnable(prev, preempt, prev_state);
 	left = uncount(next, tracked(next, page), &at);
 	thread = tracked(prev, page);
 	/* prev ran until now: if it is still counted, its switch-in went unseen. */
 	left_too = uncount(prev, thread, &at);
-	joined = switched_out(prev, thread, next, preempt, prev_state, &at);
+	joined = switched_out(prev, thread, next, runnable, &at);
 	if (joined != NOT_COUNTED || left != NOT_COUNTED || left_too != NOT_COUNTED) {
 		adjust(&at, (joined != NOT_COUNTED) - (left != NOT_COUNTED) - (left_too != NOT_COUNTED));
 		adjust_domains(all, joined, left, left_too);
 	}
-	publish_cpu(prev, next, at.cpu, page, count);
+	publish_cpu(prev, next, runnable, at.cpu, page, count);
 	if (page->slices_wanted)
 		publish_slice(next, at.cpu, page);
 	return 0;

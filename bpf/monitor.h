@@ -7,7 +7,7 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 7u
+#define FG_RECORDS_VERSION 8u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
@@ -96,11 +96,12 @@ struct fg_full_users {
 #define FG_DURATIONS 16u
 #define FG_SHORTEST_NS 16384u
 
-/* One a CPU, only ever written by it, and, but for `process` and its time, only incremented. */
+/* One a CPU, only ever written by it, and, but for `process` and what is said of it, only incremented. */
 struct fg_cpu_counts {
 	fg_u64 switches;
 	fg_u64 process;                /* tgid of the process that has the CPU */
 	fg_u64 process_since_ns;       /* by the clock of the CPU's run queue */
+	fg_u64 process_waits;          /* whether its thread did not go to sleep when it last lost the CPU */
 	fg_u64 registered_preemptions; /* switches that took the CPU from a runnable thread of a registered process */
 	fg_u64 inherited_processes;    /* records copied by the fork hook */
 	fg_u64 lost_records;           /* records for which there was no memory */

@@ -25,7 +25,8 @@
  *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
  *                                                                    is over it becomes the head waiter
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
- *   the yield went to another process, for a slice                   it stops yielding for 100 ms: it spins, then parks
+ *   another process waits for its CPU, or has taken a yield for a    it stops yielding for 4 or 100 ms: it spins, then
+ *   slice                                                            parks
  *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks
  *   it has woken another for its turn, less than a LONG_WAIT ago     it parks, so that no more threads run than before
  *   the owner sleeps, or nothing moves for a LONG_WAIT, or           it parks

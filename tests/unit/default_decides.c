@@ -65,6 +65,24 @@ static void test_head_waiter_keeps_its_cpu(void)
 	CHECK(yields_of(&preempted, (struct wait){.head = true}) == 1, "the owner may be queued behind it");
 }
 
+/* Beside another process that waits for the CPU a waiter does not yield, for a while. */
+static void test_keeps_its_cpu_from_others(void)
+{
+	static struct fg_shared page;
+	uint64_t before;
+
+	page = quiet;
+	for (uint32_t i = 0; i < FG_CPUS; i++)
+		page.process_switch[i % FG_SWITCH_LINES][i / FG_SWITCH_LINES].stay = FG_STAY_US;
+	CHECK(yields_of(&page, (struct wait){0}) == 1, "it went to sleep");
+	for (uint32_t i = 0; i < FG_CPUS; i++)
+		page.process_switch[i % FG_SWITCH_LINES][i / FG_SWITCH_LINES].stay = FG_STAY_WAITS;
+	before = fgi_now_ns(CLOCK_MONOTONIC);
+	CHECK(yields_of(&page, (struct wait){0}) == 0);
+	CHECK(fgi_others_compete_until >= before + FGI_QUEUED_NS);
+	CHECK(fgi_others_compete_until <= fgi_now_ns(CLOCK_MONOTONIC) + FGI_QUEUED_NS);
+}
+
 /* Without a monitor: the time that a yield takes does not count as spun, a slice says that other processes compete, and
  * a lock that has not moved meanwhile that the thread waits in vain. */
 static void test_yields_unmonitored(void)
@@ -128,6 +146,7 @@ int main(void)
 	test_demand_is_respected();
 	test_hot_lock_is_left_to_its_owner();
 	test_head_waiter_keeps_its_cpu();
+	test_keeps_its_cpu_from_others();
 	test_yields_unmonitored();
 	test_spins_less_in_vain();
 	return 0;

@@ -155,7 +155,10 @@ fn play(role: &str) {
         ("exec", _) => exec(&socket),
         ("spawn", _) => spawn(&socket),
         ("sleep", held) => sleepers::play(&socket, held.parse().unwrap()),
-        ("stay", us) => stays::play(&socket, us.parse().unwrap()),
+        ("stay", rest) => {
+            let (us, then) = rest.split_once(' ').unwrap();
+            stays::play(&socket, us.parse().unwrap(), then == "sleeps");
+        }
         ("slices", flags) => slices::play(&socket, flags.parse().unwrap()),
         (role, rest) => play_client(&socket, role, rest),
     }
