@@ -186,12 +186,12 @@ struct fg_shared {
 	fg_u8 cpu_idle[FG_CPUS];
 
 	/* How often a CPU went from one process to another, and for how long the former had it. If the number changes
-	 * while a thread yields its CPU, the thread gave the CPU to another process, for so long. The former waits for
-	 * the CPU, if it did not go to sleep. CPU c is at [c % FG_SWITCH_LINES][c / FG_SWITCH_LINES]: neighbours write
-	 * in different cache lines. */
+	 * while a thread yields its CPU, the thread gave the CPU to another process, for so long. FG_STAY_WAITS: the
+	 * former did not go to sleep, so that it waits for the CPU, unless it was moved or may not run; it goes when
+	 * the CPU idles. CPU c is at [c % FG_SWITCH_LINES][c / FG_SWITCH_LINES]: neighbours write in other lines. */
 	struct {
 		fg_u16 number;
-		fg_u16 stay; /* in us, at most FG_STAY_US; with FG_STAY_WAITS if it did not go to sleep */
+		fg_u16 stay; /* in us, at most FG_STAY_US, and FG_STAY_WAITS */
 	} process_switch[FG_SWITCH_LINES][FG_CPUS / FG_SWITCH_LINES];
 	fg_u64 unused[19];
 

@@ -86,7 +86,8 @@ struct task_struct {
 	unsigned int flags; /* PF_* */
 	unsigned int on_rq; /* unsigned, so that the loader may fit it to the byte it is since 7.3 */
 	int prio;
-	int pid; /* of the thread, in the initial PID namespace */
+	unsigned int policy; /* SCHED_* */
+	int pid;             /* of the thread, in the initial PID namespace */
 	int tgid;
 	struct pid *thread_pid;
 	char comm[16];
@@ -144,6 +145,8 @@ struct bpf_iter__task {
 #define FUTEX_WAIT 0
 #define FUTEX_WAIT_BITSET 9
 #define FUTEX_COMMAND 0x7f
+
+#define SCHED_IDLE 5
 
 #define PF_EXITING 0x00000004
 #define PF_IO_WORKER 0x00000010

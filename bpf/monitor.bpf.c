@@ -293,11 +293,11 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	if (!READ_ONCE(page->any_process))
 		return 0;
 	at.cpu = bpf_get_smp_processor_id();
-	runnable = still_runnable(prev, preempt, prev_state);
 	left = uncount(next, tracked(next, page), &at);
 	thread = tracked(prev, page);
 	/* prev ran until now: if it is still counted, its switch-in went unseen. */
 	left_too = uncount(prev, thread, &at);
+	runnable = still_runnable(prev, preempt, prev_state);
 	joined = switched_out(prev, thread, next, runnable, &at);
 	if (joined != NOT_COUNTED || left != NOT_COUNTED || left_too != NOT_COUNTED) {
 		adjust(&at, (joined != NOT_COUNTED) - (left != NOT_COUNTED) - (left_too != NOT_COUNTED));

@@ -101,7 +101,8 @@ struct fg_cpu_counts {
 	fg_u64 switches;
 	fg_u64 process;                /* tgid of the process that has the CPU */
 	fg_u64 process_since_ns;       /* by the clock of the CPU's run queue */
-	fg_u64 process_waits;          /* whether its thread did not go to sleep when it last lost the CPU */
+	fg_u64 process_waits;          /* its thread did not go to sleep when it last lost the CPU */
+	fg_u64 said_to_wait;           /* the page says so of the process before it */
 	fg_u64 registered_preemptions; /* switches that took the CPU from a runnable thread of a registered process */
 	fg_u64 inherited_processes;    /* records copied by the fork hook */
 	fg_u64 lost_records;           /* records for which there was no memory */

@@ -27,7 +27,8 @@
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
  *   another process waits for its CPU, or has taken a yield for a    it stops yielding for 4 or 100 ms: it spins, then
  *   slice                                                            parks
- *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks
+ *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks; where others
+ *                                                                    compete, at once
  *   it has woken another for its turn, less than a LONG_WAIT ago     it parks, so that no more threads run than before
  *   the owner sleeps, or nothing moves for a LONG_WAIT, or           it parks
  *   the waiter's policy is real-time, or there is no monitor and

@@ -15,7 +15,7 @@
 
 #define FGI_SLICE_US 600u         /* another process that had the CPU for longer is no passer-by, but competes for it */
 #define FGI_COMPETE_NS 100000000u /* for so long no waiter of this process yields then */
-#define FGI_QUEUED_NS 4000000u    /* for so long they do not while another process waits for the CPU of one of them */
+#define FGI_QUEUED_NS 4000000u    /* for so long they do not where another process is said to wait for the CPU */
 #define FGI_SWITCH_NS 2000u       /* longer than a yield that finds nobody, shorter than two switches */
 
 /* Until when other processes are taken to compete for the CPUs: CLOCK_MONOTONIC. */
@@ -38,8 +38,8 @@ static inline bool fgi_idle_cpu(void)
 	return any;
 }
 
-/* Offers the CPU, unless another process waits for it, which would keep it for a slice. If one has taken it for a slice
- * all the same, the waiters of this process yield no more for a while. */
+/* Offers the CPU, unless another process is said to wait for it: that would keep it for a slice. If one has taken it
+ * for a slice all the same, the waiters of this process yield no more for a while. */
 static inline void fgi_yield(uint64_t now)
 {
 	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
@@ -52,7 +52,8 @@ static inline void fgi_yield(uint64_t now)
 		return;
 	}
 	if (fg_load_relaxed(&page->process_switch[line][place].stay) & FG_STAY_WAITS) {
-		fg_store_relaxed(&fgi_others_compete_until, now + FGI_QUEUED_NS);
+		if (fg_load_relaxed(&fgi_others_compete_until) < now + FGI_QUEUED_NS)
+			fg_store_relaxed(&fgi_others_compete_until, now + FGI_QUEUED_NS);
 		return;
 	}
 	before = fg_load_relaxed(&page->process_switch[line][place].number);

@@ -198,7 +198,7 @@ pub const MUTANTS: &[Mutant] = &[
     // the CPU's process
     mutant("stay-unsaid", STAYS, "(us < FG_STAY_US ? us : FG_STAY_US)", "0"),
     mutant("waits-unsaid", STAYS, "(count->process_waits ? FG_STAY_WAITS : 0)", "0"),
-    mutant("waits-always", STAYS, "count->process_waits = runnable;", "count->process_waits = 1;"),
+    mutant("waits-always", STAYS, "count->process_waits = runnable &&", "count->process_waits = 1 ||"),
     mutant("stay-since-the-first", STAYS, "\tcount->process_since_ns = now;", ""),
     // fg_age
     mutant("ages-nobody", AGED, ">= (__s64)FG_AGED_NS;", ">= (__s64)FG_AGED_NS && 0;"),
