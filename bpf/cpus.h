@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* What each CPU does, on the page: whether it idles, how long the process before had it, and whether it waits for it. */
+/* What each CPU does, on the page: whether it idles, how long the process before had it, and whether that one waits. */
 #ifndef FLEXGUARD_CPUS_H
 #define FLEXGUARD_CPUS_H
 
