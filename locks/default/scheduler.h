@@ -38,29 +38,35 @@ static inline bool fgi_idle_cpu(void)
 	return any;
 }
 
+static inline void fgi_expect_others(uint64_t until)
+{
+	if (fg_load_relaxed(&fgi_others_compete_until) < until)
+		fg_store_relaxed(&fgi_others_compete_until, until);
+}
+
 /* Offers the CPU, unless another process is said to wait for it: that would keep it for a slice. If one has taken it
  * for a slice all the same, the waiters of this process yield no more for a while. */
 static inline void fgi_yield(uint64_t now)
 {
 	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+	const __typeof__(page->process_switch[0][0]) *last;
 	uint32_t cpu = fgi_cpu();
-	uint32_t line = cpu % FG_SWITCH_LINES, place = cpu / FG_SWITCH_LINES;
 	uint16_t before;
 
 	if (cpu >= FG_CPUS) {
 		fgi_spin_yield();
 		return;
 	}
-	if (fg_load_relaxed(&page->process_switch[line][place].stay) & FG_STAY_WAITS) {
-		if (fg_load_relaxed(&fgi_others_compete_until) < now + FGI_QUEUED_NS)
-			fg_store_relaxed(&fgi_others_compete_until, now + FGI_QUEUED_NS);
+	last = &page->process_switch[cpu % FG_SWITCH_LINES][cpu / FG_SWITCH_LINES];
+	if (fg_load_relaxed(&last->stay) & FG_STAY_WAITS) {
+		fgi_expect_others(now + FGI_QUEUED_NS);
 		return;
 	}
-	before = fg_load_relaxed(&page->process_switch[line][place].number);
+	before = fg_load_relaxed(&last->number);
 	fgi_spin_yield();
-	if (fgi_cpu() == cpu && fg_load_relaxed(&page->process_switch[line][place].number) != before &&
-	    (fg_load_relaxed(&page->process_switch[line][place].stay) & FG_STAY_US) > FGI_SLICE_US)
-		fg_store_relaxed(&fgi_others_compete_until, now + FGI_COMPETE_NS);
+	if (fgi_cpu() == cpu && fg_load_relaxed(&last->number) != before &&
+	    (fg_load_relaxed(&last->stay) & FG_STAY_US) > FGI_SLICE_US)
+		fgi_expect_others(now + FGI_COMPETE_NS);
 }
 
 /* The same where no monitor says who had the CPU: the time says it. Returns for how many ns the CPU was away; 0 if
@@ -72,7 +78,7 @@ static inline uint64_t fgi_yield_unmonitored(uint64_t now)
 	fgi_spin_yield();
 	after = fgi_now_ns(CLOCK_MONOTONIC);
 	if (after - now > FGI_SLICE_US * 1000)
-		fg_store_relaxed(&fgi_others_compete_until, after + FGI_COMPETE_NS);
+		fgi_expect_others(after + FGI_COMPETE_NS);
 	return after - now > FGI_SWITCH_NS ? after - now : 0;
 }
 

@@ -195,7 +195,7 @@ static void test_another_lock(void)
 	other->waiters |= FGI_HOT;
 	CHECK(measure(other) && is_known(s), "it waits for the measurement that is under way");
 	pass(other, FGI_SAMPLE_NS);
-	CHECK(!measure(other) && !is_known(s) && !is_known(other), "hot locks are known");
+	CHECK(!measure(other) && !is_known(s) && !is_known(other), "of a hot lock something is known");
 	pass(other, FGI_SAMPLE_NS);
 	CHECK(!measure(other) && !is_known(other), "the first measurement says nothing");
 	pass(other, FGI_SAMPLE_NS);

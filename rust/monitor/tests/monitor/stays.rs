@@ -2,7 +2,6 @@
 //! The page says for how long the process before had the CPU, and whether it went to sleep.
 
 use std::thread;
-
 use std::time::Duration;
 
 use flexguard_abi::{FG_STAY_US, FG_STAY_WAITS, FG_SWITCH_LINES};
