@@ -26,7 +26,7 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONST
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-guests check-kernels check-packages check-programs check-random check-slice check-systems bench deb install lint format clean help
+.PHONY: all workers tests run check check-guests check-kernels check-packages check-programs check-random check-slice check-systems bench deb install lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
@@ -99,6 +99,9 @@ format: ## rewrite C and Rust in the project's format
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format-14 -i
 	@cargo fmt --manifest-path rust/Cargo.toml --all
 	@git ls-files -co --exclude-standard 'rust/cli/src/commands/*.rs' | xargs rustfmt --edition 2024
+
+hooks: ## git runs the quick steps of lint before each commit, and keeps subjects within 72 characters
+	@git config core.hooksPath scripts/hooks
 
 clean: ## remove build/
 	rm -rf build
