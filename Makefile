@@ -8,7 +8,7 @@ REQUIRE_PEERS ?= $(if $(CI),ON,OFF)
 ROUNDS ?= 3
 
 CMAKE_BUILD := build/.cmake
-CARGO := cargo build --manifest-path rust/Cargo.toml --release --locked
+CARGO := cargo build --release --locked
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/.cargo
 # rustup's toolchain need not be on the PATH of a shell that was open when it was installed.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -97,7 +97,7 @@ lint: ## formatting, static analysis, and the rules of CONTRIBUTING.md
 
 format: ## rewrite C and Rust in the project's format
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format-14 -i
-	@cargo fmt --manifest-path rust/Cargo.toml --all
+	@cargo fmt --all
 	@git ls-files -co --exclude-standard 'rust/cli/src/commands/*.rs' | xargs rustfmt --edition 2024
 
 hooks: ## git runs the quick steps of lint before each commit, and keeps subjects within 72 characters

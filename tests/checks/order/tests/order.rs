@@ -11,7 +11,7 @@
 //!
 //! PREEMPTIONS=n tries more, by hand:
 //!
-//!   PREEMPTIONS=4 cargo test --manifest-path rust/Cargo.toml --release -p flexguard-order holds -- --nocapture
+//!   PREEMPTIONS=4 cargo test --release -p flexguard-order holds -- --nocapture
 
 use flexguard_order::Ordering::{self, Relaxed};
 use flexguard_order::{Check, Defect, Lock, Op, PLAIN, Setup, Verdict, join, spawn};
