@@ -19,7 +19,7 @@ impl ParseCallbacks for PlainData {
 }
 
 fn main() {
-    let header = "../../abi/flexguard_abi.h";
+    let header = "../flexguard_abi.h";
     println!("cargo:rerun-if-changed={header}");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     bindgen::Builder::default()
@@ -37,7 +37,7 @@ fn main() {
         .write_to_file(out.join("abi.rs"))
         .expect("OUT_DIR is writable");
 
-    let header = "../../abi/flexguard_profile.h";
+    let header = "../flexguard_profile.h";
     println!("cargo:rerun-if-changed={header}");
     bindgen::Builder::default()
         .header(header)
