@@ -133,8 +133,8 @@ struct fg_reply {
 };
 
 /* A request for statistics, from anybody, on a connection of its own. The answer is an fg_reply, `number` times fg_u64
- * (rust/monitor/src/stats.rs says which; new ones come at the end), and for FG_STATUS_LIST a descriptor of a sealed
- * file of struct fg_listed (bpf/monitor.h). */
+ * (monitor/src/stats.rs says which; new ones come at the end), and for FG_STATUS_LIST a descriptor of a sealed
+ * file of struct fg_listed (monitor/bpf/monitor.h). */
 struct fg_status_request {
 	fg_u32 magic; /* FG_STATUS_MAGIC */
 	fg_u32 version;
@@ -178,7 +178,7 @@ struct fg_shared {
 
 	/* By CPU number: when the scheduler means to look for another thread than the one running there,
 	 * CLOCK_MONOTONIC; 0: unknown. Written whenever the CPU switches to a thread of a process with
-	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast (bpf/slice.h), on
+	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast (monitor/bpf/slice.h), on
 	 * which no more than speed may depend. */
 	fg_u64 slice_end_ns[FG_CPUS];
 
@@ -201,7 +201,7 @@ struct fg_shared {
 	fg_u32 any_process;       /* some process has registered: until then every hook returns at once */
 	fg_u32 slices_wanted;     /* some process has asked for the slice forecasts: until then none are computed */
 	fg_u32 cpus;              /* that the machine may have */
-	fg_u32 named;             /* threads that sleep and have a name in off_cpu, and aged ones (bpf/monitor.h) */
+	fg_u32 named;             /* threads that sleep and have a name in off_cpu, and aged ones (monitor/bpf/monitor.h) */
 	fg_u64 blocking_since_ns; /* when num_preempted_cs rose from 0; 0: it has returned to 0 */
 	fg_u64 blocking_ns;       /* time for which it was not 0 */
 

@@ -16,7 +16,7 @@ for unit in flexguard flexguard-metrics; do
 	systemd-analyze security --offline=true --threshold=20 "$units/$unit.service" >"$scratch/exposure" ||
 		{ cat "$scratch/exposure"; exit 1; }
 done
-# As many as systemd lets root's services have: 1024 unread answers for each of 512 users (rust/monitor/src/unread.rs).
+# As many as systemd lets root's services have: 1024 unread answers for each of 512 users (monitor/src/unread.rs).
 grep -qx LimitNOFILE=524288 "$units/flexguard.service" || { echo "the service has too few open files"; exit 1; }
 # The pod of packaging/kubernetes has the capabilities of the unit, and its client none.
 manifests=$(dirname "$(realpath "$0")")/../../packaging/kubernetes

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 
-include!("../../../rust/monitor/bpf_flags.rs");
-include!("../../../rust/monitor/tests/monitor/mutants/table.rs");
+include!("../../../monitor/bpf_flags.rs");
+include!("../../../monitor/tests/monitor/mutants/table.rs");
 
 const ROOT: &str = "../../..";
 const SOURCE: &str = "src/bpf/oracle.bpf.c";
 const RECORDS: &str = "src/bpf/oracle.h";
-const MONITOR: &str = "../../../bpf/monitor.bpf.c";
+const MONITOR: &str = "../../../monitor/bpf/monitor.bpf.c";
 const NEEDS: &str = "needs clang and the kernel's user-space headers";
 
 /// Plain old data without padding; zerocopy checks it.
@@ -36,13 +36,13 @@ fn main() -> Result<()> {
         SOURCE,
         RECORDS,
         MONITOR,
-        "../../../bpf/judge.h",
-        "../../../bpf/kernel_types.h",
-        "../../../bpf/monitor.h",
-        "../../../bpf/slice.h",
+        "../../../monitor/bpf/judge.h",
+        "../../../monitor/bpf/kernel_types.h",
+        "../../../monitor/bpf/monitor.h",
+        "../../../monitor/bpf/slice.h",
         "../../../abi/flexguard_abi.h",
-        "../../../rust/monitor/bpf_flags.rs",
-        "../../../rust/monitor/tests/monitor/mutants/table.rs",
+        "../../../monitor/bpf_flags.rs",
+        "../../../monitor/tests/monitor/mutants/table.rs",
     ] {
         println!("cargo:rerun-if-changed={file}");
     }
@@ -93,7 +93,7 @@ fn mutants(out: &Path, headers: &str, mut flags: Vec<String>) -> Result<()> {
 fn records(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header(RECORDS)
-        .clang_args(["-I../../../abi", "-I../../../bpf", "-Isrc/bpf"])
+        .clang_args(["-I../../../abi", "-I../../../monitor/bpf", "-Isrc/bpf"])
         .allowlist_item("oracle_.*|ORACLE_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)

@@ -19,7 +19,7 @@ const TOLD: usize = 5;
 /// others.
 const UNREPORTED_IN: u64 = 30;
 /// A thread that has been off its CPU for so long the monitor may have forgotten at any time since: FG_AGED_NS of
-/// bpf/monitor.h, less what passes from the switch to the oracle's event.
+/// monitor/bpf/monitor.h, less what passes from the switch to the oracle's event.
 const AGED_NS: u64 = 990_000_000;
 /// How many events are told before each.
 const BEFORE: usize = 6;

@@ -88,7 +88,7 @@ struct Arguments {
     seconds: u64,
     #[arg(long, value_enum, default_value = "exact")]
     expect: Expect,
-    /// Run a monitor that is broken on purpose (rust/monitor/tests/monitor/mutants/table.rs)
+    /// Run a monitor that is broken on purpose (monitor/tests/monitor/mutants/table.rs)
     #[arg(long)]
     mutant: Option<String>,
     #[arg(required = true)]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* What the tracer's two halves share: trace.bpf.c and rust/monitor/src/trace.rs. */
+/* What the tracer's two halves share: trace.bpf.c and monitor/src/trace.rs. */
 #ifndef FLEXGUARD_TRACE_H
 #define FLEXGUARD_TRACE_H
 

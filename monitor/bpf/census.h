@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* How many processes of a user are registered, and whether any are (rust/monitor/src/census.rs). */
+/* How many processes of a user are registered, and whether any are (monitor/src/census.rs). */
 #ifndef FLEXGUARD_CENSUS_H
 #define FLEXGUARD_CENSUS_H
 

@@ -18,7 +18,7 @@ use crate::harness::{LANE_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, lo
 include!("mutants/table.rs");
 include!("../../bpf_flags.rs");
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// What the slowest test needs, and then some: a test that does not end by itself has noticed, too.
 const LONGEST: Duration = Duration::from_secs(40);
 /// Locked for writing while a test runs that takes a CPU, for reading while another runs. Where one of two CPUs is taken, a

@@ -21,7 +21,7 @@ const HEADERS: [&str; 10] = [
     "bpf/names.h",
     "bpf/slice.h",
     "bpf/trace.h",
-    "abi/flexguard_abi.h",
+    "../abi/flexguard_abi.h",
 ];
 
 /// As in the ABI's build: plain old data without padding, checked by zerocopy. bindgen itself cannot see how much
@@ -41,7 +41,7 @@ impl ParseCallbacks for PlainData {
 
 fn main() -> Result<()> {
     for header in HEADERS {
-        println!("cargo:rerun-if-changed=../../{header}");
+        println!("cargo:rerun-if-changed={header}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets OUT_DIR")?);
     records(&out)?;
@@ -49,9 +49,9 @@ fn main() -> Result<()> {
     // Where libbpf-sys, a direct dependency, laid libbpf's headers; the tests compile with them, too.
     let headers = env::var("DEP_BPF_INCLUDE").context("libbpf-sys says where its headers are")?;
     println!("cargo:rustc-env=FG_BPF_HEADERS={headers}");
-    let flags = bpf_flags("../..", &env::var("CARGO_CFG_TARGET_ARCH")?);
+    let flags = bpf_flags("..", &env::var("CARGO_CFG_TARGET_ARCH")?);
     for name in SOURCES {
-        let source = format!("../../bpf/{name}.bpf.c");
+        let source = format!("bpf/{name}.bpf.c");
         println!("cargo:rerun-if-changed={source}");
         let object = out.join(format!("{name}.bpf.o"));
         compile_bpf(Path::new(&source), &object, &headers, &flags).map_err(|e| {
@@ -63,9 +63,9 @@ fn main() -> Result<()> {
 
 fn records(out: &Path) -> Result<()> {
     bindgen::Builder::default()
-        .header("../../bpf/monitor.h")
-        .header("../../bpf/trace.h")
-        .clang_args(["-I../../abi", "-I../../bpf"])
+        .header("bpf/monitor.h")
+        .header("bpf/trace.h")
+        .clang_args(["-I../abi", "-Ibpf"])
         .allowlist_file(".*/(monitor|trace)\\.h")
         .allowlist_recursively(false)
         .default_enum_style(bindgen::EnumVariation::Consts)

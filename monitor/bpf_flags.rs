@@ -12,7 +12,7 @@ const FLAGS: [&str; 5] = [
 
 /// `root` is the project's folder, `arch` the machine's name as Debian spells it.
 fn bpf_flags(root: &str, arch: &str) -> Vec<String> {
-    let mut flags = vec![format!("-I{root}/abi"), format!("-I{root}/bpf")];
+    let mut flags = vec![format!("-I{root}/abi"), format!("-I{root}/monitor/bpf")];
     flags.extend(FLAGS.map(String::from));
     let target = match arch {
         "x86_64" => "x86",
@@ -58,7 +58,7 @@ fn compile_bpf(
 #[allow(dead_code)] // the build script needs the file only
 fn kernel_half(root: &str) -> String {
     let read = |name: &str| {
-        let path = format!("{root}/bpf/{name}");
+        let path = format!("{root}/monitor/bpf/{name}");
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
     };
     let mut source = read("monitor.bpf.c");
