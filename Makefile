@@ -98,7 +98,7 @@ lint: ## formatting, static analysis, and the rules of CONTRIBUTING.md
 format: ## rewrite C and Rust in the project's format
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format-14 -i
 	@cargo fmt --all
-	@git ls-files -co --exclude-standard 'rust/cli/src/commands/*.rs' | xargs rustfmt --edition 2024
+	@git ls-files -co --exclude-standard 'command/cli/src/commands/*.rs' | xargs rustfmt --edition 2024
 
 hooks: ## git runs the quick steps of lint before each commit, and keeps subjects within 72 characters
 	@git config core.hooksPath scripts/hooks

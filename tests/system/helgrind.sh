@@ -18,7 +18,7 @@ fail() { echo "helgrind: $*" >&2; cat "$scratch/said" >&2; exit 1; }
 helgrind() # program, arguments...
 {
 	env LD_LIBRARY_PATH="${library%/*}" FLEXGUARD_SOCKET='' LD_PRELOAD="$wrappers" \
-		valgrind --tool=helgrind --suppressions="$top/tools/helgrind/helgrind.supp" --error-exitcode=9 \
+		valgrind --tool=helgrind --suppressions="$top/lib/helgrind/helgrind.supp" --error-exitcode=9 \
 		--log-file="$scratch/said" "$@" >"$scratch/out"
 }
 
