@@ -50,7 +50,7 @@ check: ## every test; ends non-zero on any failure
 check-kernels: ## the monitor's tests on Linux 6.1, 6.12 and 7.3, in virtual machines (Debian; needs its mirror)
 	@tests/kernels/kernels
 
-check-guests: ## the spinlocks of guest/ in User-Mode Linux guests: torture (Debian; needs its mirror)
+check-guests: ## the spinlocks of lab/guest/ in User-Mode Linux guests: torture (Debian; needs its mirror)
 	@scripts/bootstrap build kernels
 	@$(MAKE) --no-print-directory all
 	@tests/guests/check

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard bench guests`, with a program in the place of guest/run: what it asks of it, and what it makes of the answer.
+//! `flexguard bench guests`, with a program in the place of lab/guest/run: what it asks of it, and what it makes of the answer.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,11 +24,11 @@ fn kernels(script: &str) -> TempDir {
     dir
 }
 
-/// As guest/build records it.
+/// As lab/guest/build records it.
 fn made_of_this_tree(kernels: &Path, kernel: &str) {
     let tree = prefix().parent().unwrap().to_owned();
     let output = Command::new("sha256sum")
-        .arg("guest/kernel/lock.h")
+        .arg("lab/guest/kernel/lock.h")
         .current_dir(tree)
         .output();
     fs::write(kernels.join("sources").join(kernel), output.unwrap().stdout).unwrap();
@@ -110,7 +110,7 @@ fn a_kernel_that_counts_no_spins_fails_the_run() {
     let output = guests(dir.path(), &["--counts"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("guest/build --counts"),
+        stderr(&output).contains("lab/guest/build --counts"),
         "{}",
         stderr(&output)
     );
@@ -138,7 +138,7 @@ fn a_guest_that_cannot_use_the_monitor_fails_the_run() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let text = stderr(&output);
     assert!(text.contains("no monitor: Protocol error"), "{text}");
-    assert!(text.contains("guest/build"), "{text}");
+    assert!(text.contains("lab/guest/build"), "{text}");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn absent_kernels_are_named_with_what_makes_them() {
         assert_eq!(output.status.code(), Some(125));
         let text_there = stderr(&output);
         assert!(
-            text_there.contains(text) && text_there.contains("guest/build"),
+            text_there.contains(text) && text_there.contains("lab/guest/build"),
             "{text_there}"
         );
     }
@@ -184,11 +184,11 @@ fn a_kernel_of_other_sources_is_refused() {
     let old = fs::read_to_string(&record).unwrap();
     let first = if old.starts_with('0') { "1" } else { "0" };
     fs::write(&record, format!("{first}{}", &old[1..])).unwrap();
-    for text in ["guest/kernel/lock.h", "not recorded"] {
+    for text in ["lab/guest/kernel/lock.h", "not recorded"] {
         let output = guests(dir.path(), &[]);
         assert_eq!(output.status.code(), Some(125));
         let told = stderr(&output);
-        for part in [text, "linux-flexguard", "guest/build"] {
+        for part in [text, "linux-flexguard", "lab/guest/build"] {
             assert!(told.contains(part), "{told}");
         }
         let _ = fs::remove_file(&record);

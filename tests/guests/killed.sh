@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# killed.sh SOURCE-TREE: a guest/build that is killed leaves no half of a kernel that anybody takes for whole: neither
+# killed.sh SOURCE-TREE: a lab/guest/build that is killed leaves no half of a kernel that anybody takes for whole: neither
 # where the kernels are, nor the next build where make works. Its make, cp and sha256sum are programs of this test.
 # shellcheck disable=SC2016
 # (the programs expand them)
@@ -13,12 +13,12 @@ source=$guests/linux-source-7.3
 failed=0
 wrong() { echo "killed: $*" && failed=1; }
 
-# A source whose files have the sums that guest/touches wants: each begins with its own.
+# A source whose files have the sums that lab/guest/touches wants: each begins with its own.
 while read -r what file sum _; do
 	case $what in edit | replace) ;; *) continue ;; esac
 	mkdir -p "$source/$(dirname "$file")"
 	printf '%s\n%s\n' "$sum" 'obj-$(CONFIG_SMP) += smp.o' >"$source/$file"
-done <guest/touches
+done <lab/guest/touches
 : >"$source/.complete"
 
 mkdir "$scratch/bin"
@@ -50,7 +50,7 @@ END
 
 build() # make, cp or never: status of the build
 {
-	WHEN=$1 PATH=$scratch/bin:$PATH FLEXGUARD_KERNELS=$scratch guest/build ticket >"$scratch/log" 2>&1
+	WHEN=$1 PATH=$scratch/bin:$PATH FLEXGUARD_KERNELS=$scratch lab/guest/build ticket >"$scratch/log" 2>&1
 }
 kernels() { (cd "$guests" && for file in linux-*; do [ ! -f "$file" ] || echo "$file of $(wc -l <"$file") lines"; done); }
 

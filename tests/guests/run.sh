@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# run.sh SOURCE-TREE: guest/run, with a program in the place of the kernel: its arguments, all of its output, its status.
+# run.sh SOURCE-TREE: lab/guest/run, with a program in the place of the kernel: its arguments, all of its output, its status.
 set -uo pipefail
 cd "$1" || exit 1
 scratch=$(mktemp -d)
@@ -20,9 +20,9 @@ esac
 END
 chmod +x "$scratch/kernel"
 
-try() # what, expected status, arguments of guest/run...
+try() # what, expected status, arguments of lab/guest/run...
 {
-	guest/run "${@:3}" "$scratch/kernel" "$scratch/script" >"$scratch/log" 2>&1
+	lab/guest/run "${@:3}" "$scratch/kernel" "$scratch/script" >"$scratch/log" 2>&1
 	local status=$?
 	[ $status = "$2" ] || { echo "run: $1: ended with $status, not $2" && failed=1; }
 }
@@ -60,7 +60,7 @@ prints 'a burning guest that does not boot' 'run: a burning guest did not boot: 
 for signal in KILL TERM INT; do
 	rm -f "$scratch/burning"
 	: >"$scratch/log" # at once: it still has what the guests before said
-	(trap - INT && exec guest/run -n 2 -b 1 -a two=2 -a flexguard_test=endless "$scratch/kernel" "$scratch/script") \
+	(trap - INT && exec lab/guest/run -n 2 -b 1 -a two=2 -a flexguard_test=endless "$scratch/kernel" "$scratch/script") \
 		>"$scratch/log" 2>&1 &
 	run=$!
 	until [ "$(grep -c ': pid ' "$scratch/log")" = 2 ]; do

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard bench guests`: the spinlocks of guest/ in guest kernels whose virtual CPUs share this machine's CPUs, as
+//! `flexguard bench guests`: the spinlocks of lab/guest/ in guest kernels whose virtual CPUs share this machine's CPUs, as
 //! Preemptable Ticket Spinlocks (VEE'13) and I-Spinlock (EuroSys'17) measure them.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub struct Guests {
     /// Count in the spinlocks instead of comparing times
     pub counts: bool,
     pub monitor: MonitorMode,
-    /// Where guest/build keeps kernels
+    /// Where lab/guest/build keeps kernels
     pub kernels: PathBuf,
     scripts: Option<TempDir>,
 }
@@ -93,7 +93,7 @@ impl Guests {
         found.cloned().unwrap_or_else(|| Subject::of(name))
     }
 
-    /// Whether guest/build has made a kernel for each of the locks.
+    /// Whether lab/guest/build has made a kernel for each of the locks.
     pub fn is_built(&self) -> bool {
         let there = |subject: &Subject| self.kernel(&subject.lock).is_file();
         self.kernels.join("run").is_file() && self.subjects.iter().all(there)
@@ -138,7 +138,7 @@ impl Workload for Guests {
     fn prepare(&mut self, prefix: &Prefix) -> Result<()> {
         let built = self.built();
         let advice = format!(
-            "`guest/build{}` in the source tree makes them",
+            "`lab/guest/build{}` in the source tree makes them",
             if self.counts { " --counts" } else { "" }
         );
         if built.is_empty() || !self.kernels.join("run").exists() {
@@ -329,7 +329,7 @@ impl Workload for Guests {
         let guests = run.stdout.matches(&booted).count() as f64;
         if let Some(line) = run.stdout.lines().find(|l| l.contains(NO_MONITOR)) {
             return Err(format!(
-                "{line}; build the kernels anew (guest/build, guest/build --counts)"
+                "{line}; build the kernels anew (lab/guest/build, lab/guest/build --counts)"
             ));
         }
         let (Some(ns), true) = (get("ns"), guests > 0.0) else {
@@ -398,7 +398,7 @@ impl Guests {
 fn counted(sums: &Sums, guests: f64, cpu_seconds: f64) -> Result<Sums, String> {
     let of = |name: &str| sums.get(name).copied().unwrap_or(0.0);
     let (Some(spins), Some(spin_ps)) = (sums.get("spins"), sums.get("spin_ps")) else {
-        return Err("the kernel counts no spins: build it anew (guest/build --counts)".into());
+        return Err("the kernel counts no spins: build it anew (lab/guest/build --counts)".into());
     };
     let taken = of("taken").max(1.0);
     let stalls = of("stalls_holder") + of("stalls_waiter");
@@ -452,7 +452,7 @@ fn results(output: &str) -> Sums {
     sums
 }
 
-/// Where guest/build keeps kernels unless it is told another place.
+/// Where lab/guest/build keeps kernels unless it is told another place.
 pub fn default_kernels() -> PathBuf {
     let scratch = std::env::var_os("FLEXGUARD_KERNELS").unwrap_or("/tmp/flexguard-kernels".into());
     Path::new(&scratch).join("guests")

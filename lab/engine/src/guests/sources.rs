@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Of what a guest kernel is made: guest/build records it beside the kernel, and a kernel of other sources than those of
+//! Of what a guest kernel is made: lab/guest/build records it beside the kernel, and a kernel of other sources than those of
 //! this tree would be measured as what it is not.
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use flexguard_launch::prefix::Prefix;
 /// no tree, and takes kernels as they are.
 pub(super) fn check(kernels: &Path, kernel: &str, prefix: &Prefix) -> Result<()> {
     match prefix.dir().parent() {
-        Some(tree) if tree.join("guest/touches").is_file() => check_in(kernels, kernel, tree),
+        Some(tree) if tree.join("lab/guest/touches").is_file() => check_in(kernels, kernel, tree),
         _ => Ok(()),
     }
 }

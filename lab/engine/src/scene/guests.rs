@@ -64,7 +64,7 @@ pub(super) fn absent(s: &Scene) -> Option<String> {
     subjects.extend(s.subjects.iter().cloned());
     let mut guests = Guests::new(Load::Lock, subjects, default_kernels());
     guests.counts = s.counts;
-    (!guests.is_built()).then(|| "its kernels are not built (guest/build)".to_owned())
+    (!guests.is_built()).then(|| "its kernels are not built (lab/guest/build)".to_owned())
 }
 
 fn whole(key: &str, value: &Spanned<Value>) -> Checked<Vec<u32>> {

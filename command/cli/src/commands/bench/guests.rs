@@ -17,7 +17,7 @@ use crate::monitor_choice::MonitorChoice;
 
 /// Spinlocks of guest kernels, whose virtual CPUs the host preempts
 ///
-/// The guests are User-Mode Linux: each virtual CPU is a thread of this machine. `guest/build` in the source tree makes their
+/// The guests are User-Mode Linux: each virtual CPU is a thread of this machine. `lab/guest/build` in the source tree makes their
 /// kernels, one a lock.
 #[derive(Debug, Args)]
 pub struct Guests {
@@ -59,7 +59,7 @@ pub struct Guests {
     #[arg(long, conflicts_with_all = ["guests", "vcpus", "scale"])]
     quick: bool,
 
-    /// Count preemptions, spinning and order violations, as the papers do, in kernels built with `guest/build --counts`
+    /// Count preemptions, spinning and order violations, as the papers do, in kernels built with `lab/guest/build --counts`
     #[arg(long)]
     counts: bool,
 
