@@ -19,7 +19,7 @@
 #include "runtime/futex.h"
 #include FGI_LOCK_FILE
 
-/* What a section reads is written after this: a lock of bench/tests/ that excludes nobody lets others run here. */
+/* What a section reads is written after this: a lock of tests/bench/ that excludes nobody lets others run here. */
 #ifndef FGB_IN_SECTION
 #define FGB_IN_SECTION() fg_compiler_barrier()
 #endif
