@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# How C targets are compiled. The options stand in files, one a line, which Cargo's build scripts (rust/peers,
+# How C targets are compiled. The options stand in files, one a line, which Cargo's build scripts (lab/peers/rust,
 # tests/checks/order) and what compiles by hand read, too: cmake/c-flags for every target (`fg_flags` carries them, and
 # the include root), c-flags-release for Release, c-flags-runtime for what goes into the library and the interposers.
 set(fg_flags_file ${PROJECT_SOURCE_DIR}/cmake/c-flags)

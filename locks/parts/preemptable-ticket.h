@@ -26,7 +26,7 @@ struct fg_lock {
 
 /* tau, 1 to 3 us: section 4.2 wants slightly more than a section usually lasts, about 2 us. (Fig. 3 has 2^14 spins, a
  * hundred times that: then a waiter that is off CPU holds the others up for a time slice after all.)
- * bench/variants/preemptable-ticket-tau.c has other values. */
+ * lab/variants/preemptable-ticket-tau.c has other values. */
 #ifndef TAU_SPINS
 #define TAU_SPINS 64u
 #endif

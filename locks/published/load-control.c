@@ -27,7 +27,7 @@
  * Memory: 16 bytes; one node (64 bytes) a thread, and up to 8 more in queues that it left; 1 KiB of slots.
  * Deviations: the head, as above; the spinlock below is this queue, the paper's is a time-published lock; the
  * controller counts the threads of all processes as load, so beside enough of them all waiters but the heads sleep.
- * Measured (the scene `load` of bench/scenes/published-locks.toml): fairness 0.60, 0.81, 0.85, 0.99 with 2, 4, 8, 16
+ * Measured (the scene `load` of lab/scenes/published-locks.toml): fairness 0.60, 0.81, 0.85, 0.99 with 2, 4, 8, 16
  * threads, since threads in slots stay there; 2,700 to 3,800 transitions a second, where locks without a controller,
  * which wakes every 100 us and takes a CPU from a thread, have 400 at most. */
 #include <string.h>

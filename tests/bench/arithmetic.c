@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/worker/fairness.h"
-#include "bench/worker/histogram.h"
-#include "bench/worker/zipf.h"
+#include "worker/fairness.h"
+#include "worker/histogram.h"
+#include "worker/zipf.h"
 
 static int failures;
 

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "bench/worker/bench.h"
-#include "bench/worker/clock.h"
+#include "worker/bench.h"
+#include "worker/clock.h"
 
 static pthread_mutex_t mutex __attribute__((aligned(FGB_ALONE)));
 static struct fgb_line lines[2] __attribute__((aligned(FGB_ALONE)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a worker prints is JSON, whatever the strings and numbers are. */
-#include "bench/worker/json.h"
+#include "worker/json.h"
 
 #include <math.h>
 

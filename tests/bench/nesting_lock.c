@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock that traps when its thread asks for a third one: the peers of bench/peers/ have two queue nodes a thread. */
+/* A lock that traps when its thread asks for a third one: the peers of lab/peers/ have two queue nodes a thread. */
 struct fg_lock {
 	uint32_t held;
 };

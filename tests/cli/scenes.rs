@@ -11,7 +11,7 @@ use crate::common::*;
 
 /// The scenes of the source tree, which are installed.
 fn shipped() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/scenes");
     let files = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
     files.collect()
 }

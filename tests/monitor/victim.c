@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include FGI_LOCK_FILE
-#include "bench/worker/slice.h"
+#include "worker/slice.h"
 #include "runtime/arch/arch.h"
 #include "tests/check.h"
 #ifndef FG_INTERPOSED

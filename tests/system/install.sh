@@ -20,7 +20,7 @@ for name in "${@:2}"; do
 	[ -s "$prefix/lib/flexguard/$name.so" ] || fail "no interposer for $name"
 done
 while IFS=$'\t' read -r name _; do
-	[ ! -x "$build/bench/fg-bench-$name" ] || "$prefix/libexec/flexguard/fg-bench" --list | grep -qx -- "$name"$'\t'own || fail "fg-bench lacks $name"
+	[ ! -x "$build/lab/fg-bench-$name" ] || "$prefix/libexec/flexguard/fg-bench" --list | grep -qx -- "$name"$'\t'own || fail "fg-bench lacks $name"
 done <"$prefix/share/flexguard/LOCKS"
 
 # Nothing but the public names leaves the library, each with its version; a name that goes breaks programs. The names

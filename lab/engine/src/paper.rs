@@ -542,7 +542,7 @@ mod tests {
         let (experiments, _) = experiments(&Size::of(false, 2), &locks(), &catalogue()).unwrap();
         let mut names: Vec<String> = experiments.into_iter().map(|e| e.id).collect();
         for name in SCENES {
-            let file = format!("../../bench/scenes/{name}.toml");
+            let file = format!("../scenes/{name}.toml");
             let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
             let text = std::fs::read_to_string(path).unwrap();
             let file: toml::Table = toml::from_str(&text).unwrap();

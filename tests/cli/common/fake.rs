@@ -33,7 +33,7 @@ impl Fake {
             "a\tspin\tA\nb\tblock\tB\n",
         )
         .unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/scenes");
         symlink(source, dir.path().join("share/flexguard/scenes")).unwrap();
         let fake = Self(dir);
         fake.change(script);

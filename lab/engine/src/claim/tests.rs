@@ -387,7 +387,7 @@ fn the_page_of_guests_has_the_verdicts_of_its_numbers() {
     struct Claims {
         claim: Vec<Claim>,
     }
-    let text = include_str!("../../../../bench/scenes/guests.toml");
+    let text = include_str!("../../../scenes/guests.toml");
     let claims: Claims = toml::from_str(text).unwrap();
     let claims: Vec<Claim> = claims.claim.into_iter().flat_map(Claim::each).collect();
     let page = include_str!("../../../../docs/results/data/guests-claims.csv");

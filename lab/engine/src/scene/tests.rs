@@ -100,7 +100,7 @@ fn a_program_takes_lists_and_names_of_its_own() {
 /// The reader of a verdict must be able to find the sentence in the paper.
 #[test]
 fn installed_claims_about_papers_name_their_place() {
-    let scenes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+    let scenes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenes");
     for (name, places) in [
         (
             "papers.toml",
@@ -182,7 +182,7 @@ fn the_coverage_of_the_papers_names_what_there_is() {
 }
 
 fn installed(name: &str) -> File {
-    let scenes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/scenes");
+    let scenes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenes");
     let text = fs::read_to_string(scenes.join(format!("{name}.toml"))).unwrap();
     toml::from_str(&text).unwrap()
 }
