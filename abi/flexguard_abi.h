@@ -50,7 +50,7 @@ struct fg_thread_block {
 	fg_u32 self;    /* how lock words name this thread: its tid; 0 until the thread's first lock */
 	fg_u64 node;    /* address of the fg_queue_node it is queued with, or 0 */
 	fg_u64 pending; /* address of the u32 lock word that it owns, is about to take or has just released, or 0 */
-	fg_u64 spins;   /* iterations of busy-waiting (runtime/spin.h; statistics: the monitor does not read it) */
+	fg_u64 spins;   /* iterations of busy-waiting (lib/runtime/spin.h; statistics: the monitor does not read it) */
 	fg_u64 parks;   /* futex waits that a waiter entered (statistics) */
 	/* The default lock's state for this thread (locks/default/). No other lock uses it, and the monitor does not
 	 * read it: two shared objects with different locks in one process share the thread block. */

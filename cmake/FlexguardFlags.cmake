@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # How C targets are compiled. The options stand in files, one a line, which Cargo's build scripts (lab/peers/rust,
 # tests/checks/order) and what compiles by hand read, too: cmake/c-flags for every target (`fg_flags` carries them, and
-# the include root), c-flags-release for Release, c-flags-runtime for what goes into the library and the interposers.
+# the include roots), c-flags-release for Release, c-flags-runtime for what goes into the library and the interposers.
 set(fg_flags_file ${PROJECT_SOURCE_DIR}/cmake/c-flags)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
 	${fg_flags_file} ${fg_flags_file}-release ${fg_flags_file}-runtime)
@@ -35,7 +35,7 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
 add_library(fg_flags INTERFACE)
-target_include_directories(fg_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(fg_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(fg_flags INTERFACE ${fg_options})
 target_link_libraries(fg_flags INTERFACE Threads::Threads)
 if(FG_WERROR)

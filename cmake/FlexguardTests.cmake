@@ -58,14 +58,18 @@ endfunction()
 
 # ---- seeded defects: copies of the code with one text replaced, which a test must catch ---------------------------
 
-# fg_edit(result dir file old new): copies `file` to dir/file with `old` replaced, to be found first with -I dir. Sets
-# `result` to true, or to false where the file does not contain `old`.
+# fg_edit(result dir file old new): copies `file`, named as code includes it, to dir/file with `old` replaced, to be found
+# first with -I dir. Sets `result` to true, or to false where the file does not contain `old`.
 function(fg_edit result dir file old new)
-	set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${file})
 	set(text)
-	if(EXISTS ${PROJECT_SOURCE_DIR}/${file})
-		file(READ ${PROJECT_SOURCE_DIR}/${file} text)
-	endif()
+	foreach(root . lib lab)
+		set(source ${PROJECT_SOURCE_DIR}/${root}/${file})
+		if(EXISTS ${source})
+			set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+			file(READ ${source} text)
+			break()
+		endif()
+	endforeach()
 	string(REPLACE "${old}" "${new}" edited "${text}")
 	if(edited STREQUAL text)
 		set(${result} false PARENT_SCOPE)

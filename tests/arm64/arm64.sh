@@ -18,11 +18,11 @@ cd "$source"
 
 compile() # object, source, options...
 {
-	$cc @cmake/c-flags @cmake/c-flags-runtime -Werror -I. -Iinclude "${@:3}" -c "$2" -o "$scratch/$1.o"
+	$cc @cmake/c-flags @cmake/c-flags-runtime -Werror -I. -Ilib -Iinclude "${@:3}" -c "$2" -o "$scratch/$1.o"
 }
 
 objects=()
-for file in runtime/*.c locks/parts/*.c; do
+for file in lib/runtime/*.c locks/parts/*.c; do
 	[ -f "$file" ] || continue
 	name=$(basename "$file" .c)
 	compile "$name" "$file" -O2
@@ -32,9 +32,9 @@ for lock in "${locks[@]}"; do
 	file="-DFGI_LOCK_FILE=\"$lock\""
 	if [[ $lock == locks/default/flexguard.c ]]; then # it is the C API's, too
 		for level in -O0 -O2 -O3; do
-			compile api-mutex runtime/api/mutex.c "$file" $level
+			compile api-mutex lib/runtime/api/mutex.c "$file" $level
 		done
-		compile api-monitor runtime/api/monitor.c -O2
+		compile api-monitor lib/runtime/api/monitor.c -O2
 	fi
 	compile exclusion tests/stress/exclusion.c "$file" -O2
 	$cc -static -pthread "$scratch/exclusion.o" "${objects[@]}" -o "$scratch/exclusion"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What the compilers make of runtime/atomic.h for arm64: each operation must become the instructions that have the order its
+# What the compilers make of lib/runtime/atomic.h for arm64: each operation must become the instructions that have the order its
 # name says, with exclusive loads and stores (ARMv8.0), with atomic instructions (8.1), and as gcc does it by default: a
 # call that chooses between the two.
 #
@@ -18,7 +18,7 @@ cd "$source"
 # Accesses to memory and barriers, and what is called, by function: "add_release ldxr stlxr".
 accesses() # compiler, options...
 {
-	"$@" -std=gnu11 -O2 -I. -c tests/arm64/instructions.c -o "$dir/object"
+	"$@" -std=gnu11 -O2 -I. -Ilib -c tests/arm64/instructions.c -o "$dir/object"
 	$cross-objdump -dr --no-show-raw-insn "$dir/object" | awk '
 		/>:$/ { if (line) print line; line = $2; gsub(/[<>:]/, "", line) }
 		$2 ~ /^(ld|st|cas|swp|dmb)/ && $0 !~ /x29|\[sp/ { line = line " " $2 }

@@ -26,7 +26,7 @@ pub enum MonitorMode {
 
 /// The environment variable that tells the locks where to register.
 pub const SOCKET_ENV: &str = "FLEXGUARD_SOCKET";
-/// 1: no program starts without a monitor (interpose/require.c), and no run (`MonitorMode::Require`).
+/// 1: no program starts without a monitor (lib/interpose/require.c), and no run (`MonitorMode::Require`).
 pub const REQUIRE_ENV: &str = "FLEXGUARD_REQUIRE";
 
 /// The monitor of a run. Dropping it unloads our own; the daemon stays.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Compiles fg-bench's harness (lab/worker/, runtime/) as CMake does, and one unit per peer that carries its lock.
+//! Compiles fg-bench's harness (lab/worker/, lib/runtime/) as CMake does, and one unit per peer that carries its lock.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -45,6 +45,7 @@ fn compiler(root: &Path) -> Result<cc::Build> {
         .no_default_flags(true)
         .warnings(false)
         .include(root)
+        .include(root.join("lib"))
         .include(root.join("lab"))
         .include(root.join("include"))
         .cargo_metadata(false);
@@ -76,9 +77,9 @@ fn main() -> Result<()> {
     let root = fs::canonicalize(PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../.."))?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let arch = root
-        .join("runtime/arch")
+        .join("lib/runtime/arch")
         .join(env::var("CARGO_CFG_TARGET_ARCH")?);
-    let mut sources = files(&root.join("runtime"), "c")?;
+    let mut sources = files(&root.join("lib/runtime"), "c")?;
     sources.extend(files(&arch, "c")?);
     sources.extend(files(&root.join("locks/parts"), "c")?);
     for file in files(&root.join("lab/worker"), "c")? {
@@ -113,7 +114,7 @@ const struct fgb_lock fgb_worker_lock = {{\"{name}\", &fgb_carried, false}};
         }
         println!("cargo::rustc-link-arg-bin=fg-bench-{name}=-lm");
     }
-    let sources = ["lab/worker", "lab/workloads", "runtime", "locks", "abi"];
+    let sources = ["lab/worker", "lab/workloads", "lib/runtime", "locks", "abi"];
     for path in sources
         .iter()
         .chain(&FLAGS)

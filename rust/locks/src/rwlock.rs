@@ -124,7 +124,7 @@ unsafe impl RawRwLockTimed for RawRwLock {
     }
 }
 
-// SAFETY: a thread that reads is not kept out by a writer that waits (sync/rwlock.h, I4).
+// SAFETY: a thread that reads is not kept out by a writer that waits (lib/sync/rwlock.h, I4).
 unsafe impl RawRwLockRecursive for RawRwLock {
     fn lock_shared_recursive(&self) {
         lock_api::RawRwLock::lock_shared(self);

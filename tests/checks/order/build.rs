@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Compiles C for the model, the default lock's and that of sync/: with the compiler's instrumentation for data races,
+//! Compiles C for the model, the default lock's and that of lib/sync/: with the compiler's instrumentation for data races,
 //! but without its runtime. So every access to memory becomes a call, which src/hooks.rs answers. Constants that say how
 //! often a waiter looks are smaller: each look multiplies the executions. The table of paces is each test's own.
 
@@ -38,7 +38,7 @@ fn edit(root: &Path, out: &Path) -> Result<()> {
         let from = if again {
             edited.clone()
         } else {
-            root.join(file)
+            root.join(if file.starts_with("locks/") { "." } else { "lib" }).join(file)
         };
         let text = fs::read_to_string(from)?;
         ensure!(text.contains(old), "{file} has no longer: {old}");
@@ -61,6 +61,7 @@ fn main() -> Result<()> {
         .files(["order.c", "rwlock.c", "barrier.c", "cond.c"].map(|f| format!("src/{f}")))
         .include(&out)
         .include(&root)
+        .include(root.join("lib"))
         .include(&here)
         .opt_level(1)
         .flag("-includesrc/order.h")
@@ -70,7 +71,7 @@ fn main() -> Result<()> {
         .warnings(false)
         .flag("-Wno-unused-function")
         .try_compile("order")?;
-    for path in ["abi", "interpose", "locks", "runtime", "sync"]
+    for path in ["abi", "lib", "locks"]
         .iter()
         .chain(&FLAGS)
     {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The barrier of sync/ and the calls by which the model drives it. */
+/* The barrier of lib/sync/ and the calls by which the model drives it. */
 #include "src/model.h"
 
 #include "sync/barrier.c"

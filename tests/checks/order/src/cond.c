@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The waiters of condition variables (interpose/waitq.c) and the calls by which the model drives them. */
+/* The waiters of condition variables (lib/interpose/waitq.c) and the calls by which the model drives them. */
 #include "src/model.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The read-write lock of sync/ and the calls by which the model drives it. build.rs says which of its constants are
+/* The read-write lock of lib/sync/ and the calls by which the model drives it. build.rs says which of its constants are
  * smaller here. A waiter looks once before it parks: the model tries what comes of every moment. */
 #include "src/model.h"
 
@@ -9,7 +9,7 @@
 #include "runtime/cleanup.h"
 #include "sync/awake.h"
 
-/* Each test has a table of its own: the declarations in sync/readers.h become those of functions. */
+/* Each test has a table of its own: the declarations in lib/sync/readers.h become those of functions. */
 #define fgi_readers (*fgo_readers())
 #define fgi_readers_used (*fgo_readers_used())
 
