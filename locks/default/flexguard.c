@@ -477,7 +477,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return false;
 }
 
-/* It was not free. Called, as `wake` is, by runtime/api/mutex.c, too, whose fast path programs compile in. */
+/* It was not free. Called, as `wake` is, by api/mutex.c, too, whose fast path programs compile in. */
 __attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_spin_budget *deadline)
 {
 	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC), is_monitored());

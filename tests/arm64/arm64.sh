@@ -32,9 +32,9 @@ for lock in "${locks[@]}"; do
 	file="-DFGI_LOCK_FILE=\"$lock\""
 	if [[ $lock == locks/default/flexguard.c ]]; then # it is the C API's, too
 		for level in -O0 -O2 -O3; do
-			compile api-mutex lib/runtime/api/mutex.c "$file" $level
+			compile api-mutex lib/api/mutex.c "$file" $level
 		done
-		compile api-monitor lib/runtime/api/monitor.c -O2
+		compile api-monitor lib/api/monitor.c -O2
 	fi
 	compile exclusion tests/stress/exclusion.c "$file" -O2
 	$cc -static -pthread "$scratch/exclusion.o" "${objects[@]}" -o "$scratch/exclusion"
