@@ -59,12 +59,15 @@
  *   comment     The file opens with the paper and section, the states of its words, the waiting policy, the invariants,
  *               the memory beside the lock, and every deviation from the paper.
  *
- * Two further functions, each announced by a macro above the #include of this file:
+ * Three further functions, each announced by a macro above the #include of this file:
  *
- *   FGI_LOCK_HAS_DESTROY   void fgi_lock_destroy(struct fg_lock *l): the lock is unlocked and no longer used. Gives
- *                          back what the lock took from a pool (locks/parts/extended.h). A program need not call it.
- *   FGI_LOCK_HAS_REFUSAL   const char *fgi_lock_refusal(void): why this machine cannot run the lock, or NULL. Only the
- *                          bench worker asks, before its threads start. The functions must work all the same.
+ *   FGI_LOCK_HAS_DESTROY     void fgi_lock_destroy(struct fg_lock *l): the lock is unlocked and no longer used. Gives
+ *                            back what the lock took from a pool. A program need not call it.
+ *   FGI_LOCK_HAS_BARE_FORK   void fgi_lock_after_bare_fork(void): the process is the child of a fork that ran no fork
+ *                            handlers (_Fork). What a handler of the lock's would do there, as far as it is safe where
+ *                            a signal handler may have forked: no thread is started, no memory allocated.
+ *   FGI_LOCK_HAS_REFUSAL     const char *fgi_lock_refusal(void): why this machine cannot run the lock, or NULL. Only
+ *                            the bench worker asks, before its threads start. The functions must work all the same.
  *
  * The declarations below check the signatures: a lock with other ones, or without one of them, does not compile without
  * a warning. interpose/mutex.c, which is compiled with every lock, checks the size.
@@ -92,6 +95,12 @@ static inline void fgi_lock(struct fg_lock *l);
 static inline bool fgi_trylock(struct fg_lock *l);
 static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs);
 static inline void fgi_unlock(struct fg_lock *l);
+#ifdef FGI_LOCK_HAS_DESTROY
+static inline void fgi_lock_destroy(struct fg_lock *l);
+#endif
+#ifdef FGI_LOCK_HAS_BARE_FORK
+static inline void fgi_lock_after_bare_fork(void);
+#endif
 
 /* A timed wait for locks whose waiters cannot leave their queue: tries without queueing, spins for about the price of
  * a park, then naps between tries, twice as long each time. */

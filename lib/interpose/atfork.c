@@ -7,8 +7,8 @@
  * which all of them register is interposed as well, and its first call registers our handlers before the caller's. */
 #include "interpose/atfork.h"
 
+#include "interpose/mutex.h"
 #include "interpose/real.h"
-#include "locks/parts/load_sampler.h"
 #include "runtime/thread.h"
 #include "sync/parked.h"
 #include "sync/readers.h"
@@ -76,7 +76,7 @@ EXPORT pid_t _Fork(void)
 	}
 	fgi_thread_after_fork();
 	fork_child();
-	fgi_load_sampler_after_bare_fork();
+	fgi_mutex_after_bare_fork();
 	return 0;
 }
 

@@ -488,6 +488,13 @@ EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *restrict mutex, int cei
 	return fgi_mutex_native(mutex) ? EINVAL : fgi_real()->mutex_setprioceiling(mutex, ceiling, old);
 }
 
+void fgi_mutex_after_bare_fork(void)
+{
+#ifdef FGI_LOCK_HAS_BARE_FORK
+	fgi_lock_after_bare_fork();
+#endif
+}
+
 /* Calls from inside, and glibc's second names, which it exports as well: an object must not meet both. */
 #define ALIAS(type, name, of) extern __typeof__(of) name __attribute__((alias(#of), visibility(type), nothrow, leaf))
 ALIAS("hidden", fgi_mutex_lock, pthread_mutex_lock);

@@ -20,6 +20,9 @@ bool fgi_mutex_grants(struct fgi_waiter *first) __attribute__((visibility("hidde
 /* A waiter holds its mutex that an unlock has woken, or that comes late: without a grant (M6). Then it is granted. */
 void fgi_mutex_arrived(struct fgi_waiter *w) __attribute__((visibility("hidden")));
 
+/* In the child of a fork without fork handlers: what the lock does there, if it does anything. */
+void fgi_mutex_after_bare_fork(void) __attribute__((visibility("hidden")));
+
 /* Is the mutex ours (true) or glibc's? */
 static inline bool fgi_mutex_native(const pthread_mutex_t *mutex)
 {

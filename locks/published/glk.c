@@ -28,6 +28,7 @@
  * Deviations from the authors' code: one owner word for all modes; overload is looked at in each acquisition instead of
  * every 4,096th; it begins and ends at the number of contexts (theirs begins two above and ends five below); changes of
  * mode are not limited in number (theirs blocks for seconds after eight). A timed wait polls without queueing. */
+#define FGI_LOCK_HAS_BARE_FORK
 #include <limits.h>
 
 #include "locks/parts/load_sampler.h"
@@ -73,6 +74,11 @@ static struct fgi_load_sampler sampler = {.on_sample = on_sample};
 __attribute__((constructor)) static void start_sampler(void)
 {
 	fgi_load_sampler_start(&sampler);
+}
+
+static inline void fgi_lock_after_bare_fork(void)
+{
+	fgi_load_sampler_after_bare_fork();
 }
 
 static inline void spin_or_yield(void)

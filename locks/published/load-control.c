@@ -30,6 +30,7 @@
  * Measured (the scene `load` of lab/scenes/published-locks.toml): fairness 0.60, 0.81, 0.85, 0.99 with 2, 4, 8, 16
  * threads, since threads in slots stay there; 2,700 to 3,800 transitions a second, where locks without a controller,
  * which wakes every 100 us and takes a CPU from a thread, have 400 at most. */
+#define FGI_LOCK_HAS_BARE_FORK
 #include <string.h>
 
 #include "locks/parts/load_sampler.h"
@@ -96,6 +97,11 @@ static struct fgi_load_sampler controller = {.on_sample = on_sample, .fork_child
 __attribute__((constructor)) static void start_controller(void)
 {
 	fgi_load_sampler_start(&controller);
+}
+
+static inline void fgi_lock_after_bare_fork(void)
+{
+	fgi_load_sampler_after_bare_fork();
 }
 
 static inline bool has_slot(void)

@@ -35,7 +35,7 @@ static void in_the_child(void)
 	for (int i = 0; i < 3; i++)
 		buffer.slot[i] = TAKEN;
 	fgi_thread_after_fork();
-	fgi_load_sampler_after_bare_fork();
+	fgi_lock_after_bare_fork();
 	CHECK(!has_slot());
 	for (uint32_t i = 0; i < SLOTS; i++)
 		CHECK_IS(buffer.slot[i], EMPTY);
