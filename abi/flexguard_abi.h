@@ -52,7 +52,7 @@ struct fg_thread_block {
 	fg_u64 pending; /* address of the u32 lock word that it owns, is about to take or has just released, or 0 */
 	fg_u64 spins;   /* iterations of busy-waiting (lib/runtime/spin.h; statistics: the monitor does not read it) */
 	fg_u64 parks;   /* futex waits that a waiter entered (statistics) */
-	/* The default lock's state for this thread (locks/default/). No other lock uses it, and the monitor does not
+	/* The default lock's state for this thread (lib/lock/default/). No other lock uses it, and the monitor does not
 	 * read it: two shared objects with different locks in one process share the thread block. */
 	fg_u64 lock_private[3];
 };
@@ -63,7 +63,7 @@ struct fg_thread_block {
  * In type-stable memory: never unmapped, so that the monitor and a late predecessor may always dereference one. */
 struct fg_queue_node {
 	fg_u64 next;  /* the successor writes its address here once: the link */
-	fg_u32 state; /* FG_NODE_*; see locks/parts/mcs_queue.h for what moves it */
+	fg_u32 state; /* FG_NODE_*; see lab/locks/parts/mcs_queue.h for what moves it */
 	fg_u32 pad;
 	fg_u64 tail;            /* address of the tail word of the queue it is or was last in */
 	fg_u64 free;            /* link of a free list */
@@ -178,8 +178,8 @@ struct fg_shared {
 
 	/* By CPU number: when the scheduler means to look for another thread than the one running there,
 	 * CLOCK_MONOTONIC; 0: unknown. Written whenever the CPU switches to a thread of a process with
-	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast (monitor/bpf/slice.h), on
-	 * which no more than speed may depend. */
+	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast
+	 * (monitor/bpf/slice.h), on which no more than speed may depend. */
 	fg_u64 slice_end_ns[FG_CPUS];
 
 	/* By CPU number: 1 while the CPU idles. A thread that is woken then takes no CPU from anybody. */
@@ -196,12 +196,12 @@ struct fg_shared {
 	fg_u64 unused[19];
 
 	/* The kernel half's own notes, which live as long as the page. They mean nothing to a client. */
-	fg_u32 domain_kind;       /* enum fg_domain_kind of those that register; with each beat */
-	fg_u32 domain_search;     /* the number of the latest search for domains that no process is in */
-	fg_u32 any_process;       /* some process has registered: until then every hook returns at once */
-	fg_u32 slices_wanted;     /* some process has asked for the slice forecasts: until then none are computed */
-	fg_u32 cpus;              /* that the machine may have */
-	fg_u32 named;             /* threads that sleep and have a name in off_cpu, and aged ones (monitor/bpf/monitor.h) */
+	fg_u32 domain_kind;   /* enum fg_domain_kind of those that register; with each beat */
+	fg_u32 domain_search; /* the number of the latest search for domains that no process is in */
+	fg_u32 any_process;   /* some process has registered: until then every hook returns at once */
+	fg_u32 slices_wanted; /* some process has asked for the slice forecasts: until then none are computed */
+	fg_u32 cpus;          /* that the machine may have */
+	fg_u32 named;         /* threads that sleep and have a name in off_cpu, and aged ones (monitor/bpf/monitor.h) */
 	fg_u64 blocking_since_ns; /* when num_preempted_cs rose from 0; 0: it has returned to 0 */
 	fg_u64 blocking_ns;       /* time for which it was not 0 */
 

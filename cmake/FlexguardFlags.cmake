@@ -35,7 +35,8 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
 add_library(fg_flags INTERFACE)
-target_include_directories(fg_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(fg_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/lib
+	${PROJECT_SOURCE_DIR}/include)
 target_compile_options(fg_flags INTERFACE ${fg_options})
 target_link_libraries(fg_flags INTERFACE Threads::Threads)
 if(FG_WERROR)

@@ -58,8 +58,8 @@ endfunction()
 
 # ---- seeded defects: copies of the code with one text replaced, which a test must catch ---------------------------
 
-# fg_edit(result dir file old new): copies `file`, named as code includes it, to dir/file with `old` replaced, to be found
-# first with -I dir. Sets `result` to true, or to false where the file does not contain `old`.
+# fg_edit(result dir file old new): copies `file`, named as code includes it, to dir/file with `old` replaced, to be
+# found first with -I dir. Sets `result` to true, or to false where the file does not contain `old`.
 function(fg_edit result dir file old new)
 	set(text)
 	foreach(root . lib lab)

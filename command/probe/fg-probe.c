@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fg-probe: does this machine have what a lock needs? `flexguard` asks before it uses a lock whose line in locks/LOCKS
+/* fg-probe: does this machine have what a lock needs? `flexguard` asks before it uses a lock whose line in LOCKS
  * says needs=WHAT, and in `doctor`.
  *
  *   fg-probe slice     the kernel's time-slice extension, for a process with this environment
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "interpose/glibc_layout.h"
-#include "locks/parts/slice_extension.h"
+#include "lock/slice_extension.h"
 
 #define ENOTSUPP 524 /* the kernel's own, unknown to libc */
 

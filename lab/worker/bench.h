@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/histogram.h"
-#include "worker/status.h"
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
+#include "worker/histogram.h"
+#include "worker/status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -90,7 +90,7 @@ struct fgb_carried {
 struct fgb_lock {
 	const char *name;
 	const struct fgb_carried *carried;
-	bool own; /* one of locks/: its memory comes from our pools */
+	bool own; /* one of lock/LOCKS or locks/LOCKS: its memory comes from our pools */
 };
 
 /* The lock that this worker carries; CMake generates them. */

@@ -89,7 +89,7 @@ static const struct fgb_program *program_of(const char *lock)
 }
 
 /* The C library must leave the registration of a restartable-sequences area to the lock
- * (locks/parts/slice_extension.h). Whether the machine has the extension is not asked here: the lock is correct
+ * (lock/slice_extension.h). Whether the machine has the extension is not asked here: the lock is correct
  * without. */
 static bool leave_rseq_to_the_lock(void)
 {

@@ -10,7 +10,7 @@ struct fgb_program {
 	const char *lock; /* its name for users; NULL ends the table */
 	const char *file; /* the worker that carries it, beside fg-bench */
 	const char *kind; /* "libc", "own", "variant", "constant" or "peer" */
-	bool needs_slice; /* the kernel's time-slice extension: needs=slice in locks/LOCKS */
+	bool needs_slice; /* the kernel's time-slice extension: needs=slice in LOCKS */
 };
 
 /* CMake generates the tables. All locks: posix, those of locks/LOCKS in its order, then the peers. */

@@ -13,10 +13,10 @@
  * notice, and where a lock has collapsed there are few operations and each is long. The longest time from asking to
  * having released is kept over all operations. What all this costs beyond the bare loop is in
  * docs/results/worker-cost.md. */
+#include "runtime/futex.h"
 #include "worker/bench.h"
 #include "worker/options.h"
 #include "worker/random.h"
-#include "runtime/futex.h"
 #include FGI_LOCK_FILE
 
 /* What a section reads is written after this: a lock of tests/bench/ that excludes nobody lets others run here. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "worker/ramp.h"
 
-#include "worker/json.h"
-#include "worker/round.h"
 #include "runtime/monitor.h"
 #include "runtime/thread.h"
+#include "worker/json.h"
+#include "worker/round.h"
 
 void fgb_ramp_plan(struct fgb_ramp *ramp, uint64_t threads)
 {

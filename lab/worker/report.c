@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "worker/fairness.h"
-#include "worker/json.h"
-#include "worker/round.h"
 #include "locks/parts/extended.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"
+#include "worker/fairness.h"
+#include "worker/json.h"
+#include "worker/round.h"
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__

@@ -14,11 +14,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "runtime/monitor.h"
+#include "runtime/thread.h"
 #include "worker/json.h"
 #include "worker/random.h"
 #include "worker/slice.h"
-#include "runtime/monitor.h"
-#include "runtime/thread.h"
 
 #define DRAIN_SECONDS 60
 #define IDLE_SECONDS 5

@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <sys/types.h>
 
+#include "runtime/monitor.h"
 #include "worker/bench.h"
 #include "worker/clock.h"
 #include "worker/hogs.h"
@@ -14,7 +15,6 @@
 #include "worker/options.h"
 #include "worker/ramp.h"
 #include "worker/trace.h"
-#include "runtime/monitor.h"
 
 struct fgb_round;
 

@@ -9,10 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "runtime/atomic.h"
 #include "worker/clock.h"
 #include "worker/json.h"
 #include "worker/status.h"
-#include "runtime/atomic.h"
 
 static bool runnable(int file)
 {

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include FGI_LOCK_FILE /* the default lock, by locks/LOCKS */
+#include FGI_LOCK_FILE /* the default lock, by the build */
 
 _Static_assert(sizeof(struct fg_lock) == sizeof(struct fg_mutex), "fg_mutex is the lock");
 _Static_assert(_Alignof(struct fg_lock) <= _Alignof(struct fg_mutex), "fg_mutex is the lock");

@@ -11,7 +11,7 @@
 #include "interpose/deadline.h"
 #include "interpose/probes.h"
 #include "interpose/real.h"
-#include "locks/lock.h"
+#include "lock/lock.h"
 #include "runtime/cancel.h"
 #include "runtime/cleanup.h"
 #include "runtime/clock.h"
@@ -38,7 +38,7 @@ struct fgi_mutex {
 _Static_assert(offsetof(struct fgi_mutex, kind) == FGI_GLIBC_KIND_AT, "the kind stays glibc's");
 _Static_assert(offsetof(struct fgi_mutex, owner) == FGI_GLIBC_OWNER_AT, "debuggers look here");
 _Static_assert(offsetof(struct fgi_mutex, count) == FGI_GLIBC_COUNT_AT, "debuggers look here");
-_Static_assert(sizeof(struct fg_lock) <= FGI_LOCK_BYTES, "the contract of a lock (locks/lock.h)");
+_Static_assert(sizeof(struct fg_lock) <= FGI_LOCK_BYTES, "the contract of a lock (lock/lock.h)");
 _Static_assert(sizeof(struct fgi_mutex) <= sizeof(pthread_mutex_t), "a lock must fit");
 _Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock must fit");
 

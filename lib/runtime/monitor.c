@@ -47,7 +47,7 @@ static uint32_t refusal = EINPROGRESS;
 extern const struct fgi_window_entry __start_fg_windows[] __attribute__((weak, visibility("hidden")));
 extern const struct fgi_window_entry __stop_fg_windows[] __attribute__((weak, visibility("hidden")));
 
-/* What this image's locks ask the monitor for (locks/parts/slice_forecast.h). */
+/* What this image's locks ask the monitor for (lock/slice_forecast.h). */
 extern const uint64_t __start_fg_wants[] __attribute__((weak, visibility("hidden")));
 extern const uint64_t __stop_fg_wants[] __attribute__((weak, visibility("hidden")));
 

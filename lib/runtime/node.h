@@ -10,7 +10,7 @@
  *
  * A waiter that leaves a queue out of order leaves its node behind in state FG_NODE_LEFT. The thread sets such a node
  * aside until the queue's head has skipped it (FG_NODE_FREE again); before that it may take up the same place in the
- * queue again (locks/parts/mcs_queue.h). */
+ * queue again. */
 #ifndef FGI_NODE_H
 #define FGI_NODE_H
 
@@ -36,7 +36,7 @@ struct fg_queue_node *fgi_node_left_at(const uint64_t *tail);
 void fgi_node_put(struct fg_queue_node *node);
 
 /* The same, but into the pool, from which every thread takes: for a thread that gets more nodes from other threads than
- * it gives (locks/published/clh.c). */
+ * it gives (clh). */
 void fgi_node_put_in_pool(struct fg_queue_node *node);
 
 /* Keeps a node for later that this thread has left in a queue. */
@@ -70,7 +70,7 @@ extern uint32_t fgi_nodes_carried;
 /* How many nodes were ever in use at once (or lost): 64 bytes each. */
 uint32_t fgi_nodes_used(void);
 
-/* A bit of a state: a neighbour in the queue has locked the node for a moment (locks/published/clh-tp.c). */
+/* A bit of a state: a neighbour in the queue has locked the node for a moment (clh-tp). */
 #define FGI_NODE_BUSY 0x100u
 
 #define FGI_NODES (1u << 18)   /* 16 MiB */

@@ -15,7 +15,7 @@ void fgi_thread_atfork(void);
 void fgi_thread_after_fork(void); /* that handler */
 
 /* Twice the number of forks between this process and the first one. By it a lock word that counts waiters knows that
- * their threads stayed in the parent (locks/parts/tickets.h). The child's fork handler writes it while the child has
+ * their threads stayed in the parent. The child's fork handler writes it while the child has
  * one thread. */
 extern uint32_t fgi_forks;
 

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Chosen by lab/workloads/pthread/. */
+/* Chosen by the workloads that wait through pthread calls (docs/results/condition-variables.md). */
 #define FGI_AWAKE_NS 20000u
 #define FGI_AWAKE_UNMONITORED_NS 10000u
 #define FGI_AWAKE_TAKEN_NS 600000u

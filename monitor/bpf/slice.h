@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* The slice forecast: when the thread that is being switched in will be due to lose its CPU. For locks that let a
- * thread queue only if it can be through by then (locks/parts/informed.h); after I-Spinlock (EuroSys'17, section
+ * thread queue only if it can be through by then (lab/locks/parts/informed.h); after I-Spinlock (EuroSys'17, section
  * 4.2.1), where a hypervisor tells it to its guests.
  *
  * What a scheduler leaves to a thread, in ns of real time:

@@ -18,11 +18,11 @@ cd "$source"
 
 compile() # object, source, options...
 {
-	$cc @cmake/c-flags @cmake/c-flags-runtime -Werror -I. -Ilib -Iinclude "${@:3}" -c "$2" -o "$scratch/$1.o"
+	$cc @cmake/c-flags @cmake/c-flags-runtime -Werror -I. -Ilib -Ilab -Iinclude "${@:3}" -c "$2" -o "$scratch/$1.o"
 }
 
 objects=()
-for file in lib/runtime/*.c locks/parts/*.c; do
+for file in lib/runtime/*.c lib/lock/*.c lab/locks/parts/*.c; do
 	[ -f "$file" ] || continue
 	name=$(basename "$file" .c)
 	compile "$name" "$file" -O2
@@ -30,7 +30,7 @@ for file in lib/runtime/*.c locks/parts/*.c; do
 done
 for lock in "${locks[@]}"; do
 	file="-DFGI_LOCK_FILE=\"$lock\""
-	if [[ $lock == locks/default/flexguard.c ]]; then # it is the C API's, too
+	if [[ $lock == lock/default/flexguard.c ]]; then # it is the C API's, too
 		for level in -O0 -O2 -O3; do
 			compile api-mutex lib/api/mutex.c "$file" $level
 		done

@@ -5,6 +5,7 @@
 round.py FG_BENCH shm|hashtable|ramp|variables|arrivals|conditions|applications|hold_times LOCK"""
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -13,9 +14,10 @@ bench, what, lock = sys.argv[1:]
 
 
 def needs_slice():
-    """Whether locks/LOCKS says that the lock needs the time-slice extension: no other lock may refuse to run."""
-    with open(os.path.join(os.path.dirname(__file__), "../../locks/LOCKS"), encoding="utf-8") as locks:
-        return any(line.startswith(lock + "\t") and "needs=slice" in line for line in locks)
+    """Whether the lists of locks say that it needs the time-slice extension: no other lock may refuse to run."""
+    top = pathlib.Path(__file__).parents[2]
+    lists = [(top / name).read_text(encoding="utf-8") for name in ("lib/lock/LOCKS", "lab/locks/LOCKS")]
+    return any(line.startswith(lock + "\t") and "needs=slice" in line for line in "".join(lists).splitlines())
 
 
 def run(*arguments):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# killed.sh SOURCE-TREE: a lab/guest/build that is killed leaves no half of a kernel that anybody takes for whole: neither
-# where the kernels are, nor the next build where make works. Its make, cp and sha256sum are programs of this test.
-# shellcheck disable=SC2016
+# killed.sh SOURCE-TREE: a lab/guest/build that is killed leaves no half of a kernel that anybody takes for whole:
+# neither where the kernels are, nor the next build where make works. Its make, cp and sha256sum are programs of this
+# test. shellcheck disable=SC2016
 # (the programs expand them)
 set -uo pipefail
 cd "$1" || exit 1

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "locks/lock.h"
+#include "lock/lock.h"
 
 #define FG_INTERPOSED
 

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include FGI_LOCK_FILE
-#include "worker/slice.h"
 #include "runtime/arch/arch.h"
 #include "tests/check.h"
+#include "worker/slice.h"
 #ifndef FG_INTERPOSED
 #include "runtime/monitor.h"
 #include "runtime/node.h"

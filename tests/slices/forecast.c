@@ -5,7 +5,7 @@
  *
  * This thread shares its CPU with hogs and reads the clock and the forecast all the time. A gap between two readings
  * in which the published value changed was a switch: the slice ended when the gap began. Prints a histogram of
- * forecast minus end. A slice that went on in silence (locks/parts/slice_forecast.h) counts as one that ended ticks
+ * forecast minus end. A slice that went on in silence (lock/slice_forecast.h) counts as one that ended ticks
  * after its forecast.
  *
  * 77: there is no monitor, or it has no forecasts. 1: half of the slices ended more than a tick before or after their
@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#include "locks/parts/slice_forecast.h"
+#include "lock/slice_forecast.h"
 #include "runtime/monitor.h"
 #include "runtime/spin_budget.h"
 #include "runtime/thread.h"

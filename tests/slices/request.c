@@ -2,8 +2,8 @@
 /* tas-slice: when a thread asks for a longer time slice, and when it takes that back. On any kernel: the request goes
  * to two bytes that the kernel does not know. */
 #define FGI_LOCK_HAS_REFUSAL
-#include "locks/lock.h"
-#include "locks/parts/slice_extension.h"
+#include "lock/lock.h"
+#include "lock/slice_extension.h"
 
 /* The lock's own exchange. Another thread may come first. */
 static bool other_first, requested_at_take;

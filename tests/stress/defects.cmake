@@ -8,7 +8,7 @@ set(published locks/published)
 set(parts locks/parts)
 
 # The default lock.
-set(default locks/default/flexguard.c)
+set(default lock/default/flexguard.c)
 fg_defect(no-membarrier flexguard ${default} "joined && fgi_membarrier()" "joined")
 fg_defect(membarrier-too-early flexguard ${default} # each needy waiter sleeps without a clock
 	"static void park(struct fg_lock *l, const struct wait *w, bool needy)\n{"

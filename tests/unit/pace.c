@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a lock is hot (locks/default/pace.h), by clocks and counts that are made up: a lock costs so much from one
+/* Whether a lock is hot (lock/default/pace.h), by clocks and counts that are made up: a lock costs so much from one
  * acquisition to the next when it is not hot, and so much when it is. */
-#include "locks/default/pace.h"
+#include "lock/default/pace.h"
 
 #include <string.h>
 

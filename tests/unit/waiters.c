@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a lock knows of its waiters (locks/default/waiters.h): each count for itself, full counts, and what another
+/* What a lock knows of its waiters (lock/default/waiters.h): each count for itself, full counts, and what another
  * process left there. */
-#include "locks/default/waiters.h"
+#include "lock/default/waiters.h"
 
 #include <errno.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard bench guests`: the spinlocks of lab/guest/ in guest kernels whose virtual CPUs share this machine's CPUs, as
-//! Preemptable Ticket Spinlocks (VEE'13) and I-Spinlock (EuroSys'17) measure them.
+//! `flexguard bench guests`: the spinlocks of lab/guest/ in guest kernels whose virtual CPUs share this machine's CPUs,
+//! as Preemptable Ticket Spinlocks (VEE'13) and I-Spinlock (EuroSys'17) measure them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The contract of a file of lab/guest/locks, and what several of them share.
+/* The contract of a file of guest/locks, and what several of them share.
  *
  * A file defines struct lock, of at most 8 bytes, all 0 when free and new, and
  *

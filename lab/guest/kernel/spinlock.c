@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The kernel's spinlock: the file of lab/guest/locks that FLEXGUARD_LOCK names, behind the functions that the kernel calls.
+/* The kernel's spinlock: the file of guest/locks that FLEXGUARD_LOCK names, behind the functions that the kernel calls.
  * kernel/locking/spinlock.c has disabled preemption, and interrupts where it must, before any of them runs. */
 #include <linux/export.h>
 #include <linux/spinlock.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* arch/x86/um/asm/spinlock_types.h of a guest. A lock of lab/guest/locks has 8 bytes, all 0 while it is free and new. */
+/* arch/x86/um/asm/spinlock_types.h of a guest. A lock of guest/locks has 8 bytes, all 0 while it is free and new. */
 #ifndef __ASM_UM_SPINLOCK_TYPES_H
 #define __ASM_UM_SPINLOCK_TYPES_H
 

@@ -81,7 +81,7 @@ fn main() -> Result<()> {
         .join(env::var("CARGO_CFG_TARGET_ARCH")?);
     let mut sources = files(&root.join("lib/runtime"), "c")?;
     sources.extend(files(&arch, "c")?);
-    sources.extend(files(&root.join("locks/parts"), "c")?);
+    sources.extend(files(&root.join("lab/locks/parts"), "c")?);
     for file in files(&root.join("lab/worker"), "c")? {
         if !PROGRAMS.contains(&name_of(&file)?) {
             sources.push(file);
@@ -114,7 +114,7 @@ const struct fgb_lock fgb_worker_lock = {{\"{name}\", &fgb_carried, false}};
         }
         println!("cargo::rustc-link-arg-bin=fg-bench-{name}=-lm");
     }
-    let sources = ["lab/worker", "lab/workloads", "lib/runtime", "locks", "abi"];
+    let sources = ["lab/worker", "lab/workloads", "lab/locks/parts", "lib/runtime", "lib/lock", "abi"];
     for path in sources
         .iter()
         .chain(&FLAGS)

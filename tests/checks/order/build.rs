@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! Compiles C for the model, the default lock's and that of lib/sync/: with the compiler's instrumentation for data races,
-//! but without its runtime. So every access to memory becomes a call, which src/hooks.rs answers. Constants that say how
-//! often a waiter looks are smaller: each look multiplies the executions. The table of paces is each test's own.
+//! Compiles C for the model, the default lock's and that of lib/sync/: with the compiler's instrumentation for data
+//! races, but without its runtime. So every access to memory becomes a call, which src/hooks.rs answers. Constants that
+//! say how often a waiter looks are smaller: each look multiplies the executions. The table of paces is each test's
+//! own.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -16,7 +17,7 @@ const EDITS: [[&str; 3]; 4] = [
     [LOCK, "#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
     [LOCK, "#define GRACE 8u", "#define GRACE 1u"],
     [
-        "locks/default/pace.h",
+        "lock/default/pace.h",
         "static struct fgi_pace fgi_paces",
         "static __thread struct fgi_pace fgi_paces",
     ],
@@ -26,7 +27,7 @@ const EDITS: [[&str; 3]; 4] = [
         "#define FGI_READER_ROWS 4",
     ],
 ];
-const LOCK: &str = "locks/default/flexguard.c";
+const LOCK: &str = "lock/default/flexguard.c";
 
 /// Writes the edited files to where `#include` finds them first.
 fn edit(root: &Path, out: &Path) -> Result<()> {
@@ -38,7 +39,7 @@ fn edit(root: &Path, out: &Path) -> Result<()> {
         let from = if again {
             edited.clone()
         } else {
-            root.join(if file.starts_with("locks/") { "." } else { "lib" }).join(file)
+            root.join("lib").join(file)
         };
         let text = fs::read_to_string(from)?;
         ensure!(text.contains(old), "{file} has no longer: {old}");
@@ -71,7 +72,7 @@ fn main() -> Result<()> {
         .warnings(false)
         .flag("-Wno-unused-function")
         .try_compile("order")?;
-    for path in ["abi", "lib", "locks"]
+    for path in ["abi", "lib"]
         .iter()
         .chain(&FLAGS)
     {

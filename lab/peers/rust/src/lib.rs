@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The locks of Rust under fg-bench's own harness: the C sources of lab/worker make the threads, time the operations and
-//! print the result, as they do for every other lock, and call the lock through two functions. The call is all that
+//! The locks of Rust under fg-bench's own harness: the C sources of lab/worker make the threads, time the operations
+//! and print the result, as they do for every other lock, and call the lock through two functions. The call is all that
 //! the locks measured here pay beyond those that inline into the loop.
 
 use std::ffi::{CString, c_char, c_int};

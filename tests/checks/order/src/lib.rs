@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Checks the memory order of the default lock, and of what `lib/sync/` and condition variables are made of: their own C,
-//! with arm64's release, every execution that C11's memory model allows a few threads, by loom. What that covers and
+//! Checks the memory order of the default lock, and of what `lib/sync/` and condition variables are made of: their own
+//! C, with arm64's release, every execution that C11's memory model allows a few threads, by loom. What that covers and
 //! what not: docs/design/default-lock.md, "Why it is correct"; of `lib/sync/`: tests/sync.rs.
 //!
 //! The C code is compiled with the instrumentation of a race detector (build.rs), so no access escapes: `hooks` answers

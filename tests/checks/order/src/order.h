@@ -31,7 +31,7 @@ int fgo_policy(void);
 #define sched_getscheduler(thread) fgo_policy()
 
 /* What the monitor says, and whether others compete, is told to each test on its own: the declarations in
- * lib/runtime/monitor.h and locks/default/scheduler.h become those of functions. */
+ * lib/runtime/monitor.h and lock/default/scheduler.h become those of functions. */
 #define fgi_monitor_page (*fgo_monitor_page())
 #define fgi_preempted_counter (*fgo_preempted_counter())
 #define fgi_off_cpu (*fgo_off_cpu())

@@ -59,7 +59,7 @@ pub struct Guests {
     #[arg(long, conflicts_with_all = ["guests", "vcpus", "scale"])]
     quick: bool,
 
-    /// Count preemptions, spinning and order violations, as the papers do, in kernels built with `lab/guest/build --counts`
+    /// Count preemptions, spinning and order violations, as the papers do, in kernels of `lab/guest/build --counts`
     #[arg(long)]
     counts: bool,
 

@@ -61,10 +61,10 @@
 #include <time.h>
 
 #define FGI_LOCK_NAMES_OWNER
-#include "locks/default/pace.h"
-#include "locks/default/scheduler.h"
-#include "locks/default/waiters.h"
-#include "locks/lock.h"
+#include "lock/default/pace.h"
+#include "lock/default/scheduler.h"
+#include "lock/default/waiters.h"
+#include "lock/lock.h"
 #include "runtime/arch/arch.h"
 #include "runtime/futex.h"
 #include "runtime/membarrier.h"
@@ -74,7 +74,7 @@
 struct fg_lock {
 	uint32_t word;
 	uint32_t ops;     /* acquisitions; only the owner writes it */
-	uint32_t waiters; /* locks/default/waiters.h */
+	uint32_t waiters; /* lock/default/waiters.h */
 	uint16_t handed;  /* when a waiter last took the lock: CLOCK_MONOTONIC in us, modulo 2^16 */
 	uint16_t turn;    /* when the last turn of a parked or head waiter began: in LONG_WAITs / 16, modulo 2^16 */
 };

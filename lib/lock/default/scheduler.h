@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "locks/parts/slice_forecast.h"
+#include "lock/slice_forecast.h"
 #include "runtime/clock.h"
 #include "runtime/monitor.h"
 #include "runtime/policy.h"

@@ -15,8 +15,8 @@
  * registers its own area here when it first requests. If that fails, requests have no effect.
  *
  * A vfork child runs on its parent's area, which is not its own: it gets no extensions. */
-#ifndef FGI_PARTS_SLICE_EXTENSION_H
-#define FGI_PARTS_SLICE_EXTENSION_H
+#ifndef FGI_LOCK_SLICE_EXTENSION_H
+#define FGI_LOCK_SLICE_EXTENSION_H
 
 #include <stdint.h>
 

@@ -7,7 +7,7 @@
  * well. It is slow with two threads and collapses when threads outnumber hardware contexts. tatas.c reads first.
  * I1  By the exchange. I4  Not kept: no order, no bound. I5  Exactly: taken and released inside windows.
  * Memory: the word; nothing per thread. */
-#include "locks/lock.h"
+#include "lock/lock.h"
 
 struct fg_lock {
 	uint32_t word;

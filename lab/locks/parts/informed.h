@@ -17,7 +17,7 @@
  *
  * Deviations from the paper:
  * - In a guest the end of the slice is exact and comes from the hypervisor. Here it is the monitor's forecast of when
- *   the scheduler will look for another thread (locks/parts/slice_forecast.h). The forecast does not foresee a thread
+ *   the scheduler will look for another thread (lock/slice_forecast.h). The forecast does not foresee a thread
  *   that wakes up and is preferred at once. And a guest's kernel cannot sleep in a section; a thread can.
  * - Without a forecast (no monitor, or a kernel or thread for which it has none) every thread is capable, and a waiter
  *   yields after YIELD_SPINS: then this is a ticket lock that hands the CPU on (I7).
@@ -33,7 +33,7 @@
 #ifndef FGI_PARTS_INFORMED_H
 #define FGI_PARTS_INFORMED_H
 
-#include "locks/parts/slice_forecast.h"
+#include "lock/slice_forecast.h"
 #include "locks/parts/tickets.h"
 
 struct fg_lock {

@@ -12,7 +12,7 @@
  * I1  By the compare-and-swap. I2  There is no wake-up to lose. I4  Not kept: the longer a thread has waited, the less
  *     often it tries. I5  Exactly: taken and released inside windows.
  * Memory: the word; nothing per thread. */
-#include "locks/lock.h"
+#include "lock/lock.h"
 
 struct fg_lock {
 	uint32_t word;

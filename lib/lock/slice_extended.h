@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock whose holders ask the kernel for more time instead of being preempted (locks/parts/slice_extension.h; section
+/* A lock whose holders ask the kernel for more time instead of being preempted (lock/slice_extension.h; section
  * 2.4).
  *
- *   #define FGI_EXTENDED_LOCK "locks/published/NAME.c"
- *   #include "locks/parts/slice_extended.h"
+ *   #define FGI_EXTENDED_LOCK "FOLDER/NAME.c"
+ *   #include "lock/slice_extended.h"
  *
  * The request is made as soon as the lock is taken and withdrawn as soon as the thread's last lock is released. In the
  * few instructions between taking and requesting the thread is as any other. Waiters request nothing. Between the grant
@@ -14,12 +14,12 @@
  * would end an extension by force.
  *
  * Without the kernel's help this is the lock itself, and two stores. All invariants are the lock's own.
- * locks/published/tas-slice.c requests before it takes the lock, as the kernel's patches do, which only a lock that is
+ * tas-slice requests before it takes the lock, as the kernel's patches do, which only a lock that is
  * taken by one instruction can. */
-#ifndef FGI_PARTS_SLICE_EXTENDED_H
-#define FGI_PARTS_SLICE_EXTENDED_H
+#ifndef FGI_LOCK_SLICE_EXTENDED_H
+#define FGI_LOCK_SLICE_EXTENDED_H
 
-#include "locks/parts/slice_holder.h"
+#include "lock/slice_holder.h"
 
 /* The wake-ups of the lock's own code. */
 static inline int wake_withdrawn(uint32_t *word, int n)

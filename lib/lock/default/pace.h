@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "abi/flexguard_abi.h"
-#include "locks/default/waiters.h"
+#include "lock/default/waiters.h"
 #include "runtime/atomic.h"
 
 #define FGI_HOT_NS 600u       /* no lock is hot that is acquired less often */

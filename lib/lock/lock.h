@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The contract of a lock.
  *
- * A lock is one file, locks/published/NAME.c or locks/default/NAME.c, and one line in locks/LOCKS. The interposer, the
- * bench worker and the tests include the file (FGI_LOCK_FILE), so that the lock inlines; it is never linked. The
+ * A lock is one file, NAME.c, and one line in a list beside it (lock/LOCKS). The interposer, the bench worker and the
+ * tests include the file (FGI_LOCK_FILE, which the build defines), so that the lock inlines; it is never linked. The
  * smallest complete lock, a test-and-set spinlock:
  *
- *   #include "locks/lock.h"
+ *   #include "lock/lock.h"
  *
  *   struct fg_lock {
  *           uint32_t word; // 0 free, 1 held
@@ -47,7 +47,7 @@
  *                 windows   fgi_take_xchg32, _cas32 and _cas64 take a word that is 0, fgi_drop_store32, _xchg32, _cas32
  *                           and _cas64 release it, and fgi_enqueue joins a queue (runtime/arch/x86_64/window.h). They
  *                           count the lock in fg_thread.held. Exact: the monitor misses no preemption.
- *                 intent    the word names its owner (locks/parts/owner_word.h, runtime/thread.h). Exact, too. The
+ *                 intent    the word names its owner (fgi_intent_set, runtime/thread.h). Exact, too. The
  *                           macro FGI_LOCK_NAMES_OWNER, above the #include of this file, says so.
  *                 by hand   the atomics of runtime/atomic.h, then fgi_held_raise(); fgi_held_lower(), then the release.
  *                           A preemption just in between is missed.
@@ -55,7 +55,7 @@
  *   waiting     Busy-waiting is fgi_spin_once, _times or _yield (runtime/spin.h), which count; fg_pause is not called
  *               by a lock. Parking is fgi_park, or counted in fg_thread.parks. How long to spin: runtime/spin_budget.h.
  *   fork        The child has one thread. A lock that waits for threads (tickets, queues, counts of waiters) must
- *               forget those that stayed in the parent: locks/parts/tickets.h, runtime/node.h, fgi_forks.
+ *               forget those that stayed in the parent: runtime/node.h, and fgi_forks of runtime/thread.h.
  *   comment     The file opens with the paper and section, the states of its words, the waiting policy, the invariants,
  *               the memory beside the lock, and every deviation from the paper.
  *
@@ -70,11 +70,9 @@
  *                            the bench worker asks, before its threads start. The functions must work all the same.
  *
  * The declarations below check the signatures: a lock with other ones, or without one of them, does not compile without
- * a warning. interpose/mutex.c, which is compiled with every lock, checks the size.
- *
- * What several locks share is in locks/parts/. */
-#ifndef FGI_LOCKS_LOCK_H
-#define FGI_LOCKS_LOCK_H
+ * a warning. interpose/mutex.c, which is compiled with every lock, checks the size. */
+#ifndef FGI_LOCK_LOCK_H
+#define FGI_LOCK_LOCK_H
 
 #include <errno.h>
 #include <stdbool.h>

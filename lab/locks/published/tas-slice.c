@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The spinlock with time-slice extension: section 5.1 (ix), after the spinlock that came with the kernel's patches
  * (section 2.4): test-and-test-and-set (locks/published/tatas.c), whose holder has asked the kernel for a longer time
- * slice (locks/parts/slice_extension.h).
+ * slice (lock/slice_extension.h).
  *
  *   word   0 free, 1 held
  *
@@ -13,7 +13,7 @@
  * burn time slices that a holder could use.
  * I1  By the exchange. I4  Not kept: no order, no bound. I5  Exactly: taken and released inside windows.
  * Memory: the word; the two bytes of a thread's rseq area. */
-#include "locks/parts/slice_holder.h"
+#include "lock/slice_holder.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -14,7 +14,7 @@
 #define FGI_PARTS_OWNER_WORD_H
 
 #define FGI_LOCK_NAMES_OWNER
-#include "locks/lock.h"
+#include "lock/lock.h"
 
 #define FGI_WORD_SLEEPERS 0x80000000u
 _Static_assert((FGI_WORD_SLEEPERS & FG_OWNER_MASK) == 0, "the flag must not be one of the owner's bits");

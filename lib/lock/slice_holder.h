@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What all locks with time-slice extension share: on which machines they are refused, and when a thread withdraws its
- * request. To be included before locks/lock.h. */
-#ifndef FGI_PARTS_SLICE_HOLDER_H
-#define FGI_PARTS_SLICE_HOLDER_H
+ * request. To be included before lock/lock.h. */
+#ifndef FGI_LOCK_SLICE_HOLDER_H
+#define FGI_LOCK_SLICE_HOLDER_H
 
 #define FGI_LOCK_HAS_REFUSAL
-#include "locks/lock.h"
-#include "locks/parts/slice_extension.h"
+#include "lock/lock.h"
+#include "lock/slice_extension.h"
 
 /* On a machine without the extension a measurement of this lock would be one of the lock itself. */
 static inline const char *fgi_lock_refusal(void)

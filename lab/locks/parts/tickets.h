@@ -14,7 +14,7 @@
 #ifndef FGI_PARTS_TICKETS_H
 #define FGI_PARTS_TICKETS_H
 
-#include "locks/lock.h"
+#include "lock/lock.h"
 
 /* A thread says that it is critical once its ticket is served. tests/slices/preempted.c, which measures how many
  * threads are preempted while they hold or wait for a lock, has them say so as soon as the ticket is drawn. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "locks/parts/slice_extension.h"
+#include "lock/slice_extension.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
  * I1  By the exchange. I4  Not kept: no order, no bound. I5  Exactly: taken and released inside windows (lines 8-10 and
  * 14-15).
  * Memory: the word; nothing per thread. */
-#include "locks/lock.h"
+#include "lock/lock.h"
 
 struct fg_lock {
 	uint32_t word;

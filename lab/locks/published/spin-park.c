@@ -12,7 +12,7 @@
  *     each release that may leave a sleeper behind wakes one. I4  Not kept: spinning and arriving threads overtake
  *     sleeping ones, which are woken first come, first served. I5  Exactly: taken and released inside windows.
  * Memory: the word; nothing per thread. */
-#include "locks/lock.h"
+#include "lock/lock.h"
 
 struct fg_lock {
 	uint32_t word;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* When the time slice of the calling thread ends, for locks that ask the monitor for it: a forecast.
  *
- * The monitor publishes a forecast for each CPU when the CPU switches to a thread (monitor/bpf/slice.h says how it is made). If
- * the forecast time passes without a switch, no other thread wanted the CPU and the slice was renewed. Then any tick
- * may end the slice, and the next tick counts. A thread that moves to another CPU between finding the CPU's number and
- * reading reads another thread's forecast, so only speed may depend on it. */
-#ifndef FGI_PARTS_SLICE_FORECAST_H
-#define FGI_PARTS_SLICE_FORECAST_H
+ * The monitor publishes a forecast for each CPU when the CPU switches to a thread (monitor/bpf/slice.h says how it is
+ * made). If the forecast time passes without a switch, no other thread wanted the CPU and the slice was renewed. Then
+ * any tick may end the slice, and the next tick counts. A thread that moves to another CPU between finding the CPU's
+ * number and reading reads another thread's forecast, so only speed may depend on it. */
+#ifndef FGI_LOCK_SLICE_FORECAST_H
+#define FGI_LOCK_SLICE_FORECAST_H
 
 #include <linux/rseq.h>
 #include <sched.h>

@@ -25,7 +25,7 @@
 #ifndef FGI_PARTS_MCS_QUEUE_H
 #define FGI_PARTS_MCS_QUEUE_H
 
-#include "locks/lock.h"
+#include "lock/lock.h"
 #include "runtime/node.h"
 
 static inline uint64_t fgi_node_word(const struct fg_queue_node *node)
