@@ -26,7 +26,7 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONST
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-guests check-kernels check-packages check-programs check-random check-slice check-systems bench deb install lint hooks format clean help
+.PHONY: all workers tests run check check-guests check-kernels check-packages check-programs check-random check-slice check-systems bench deb install site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
@@ -90,6 +90,10 @@ check-packages: ## install, use and purge them in a Debian 12 and a Debian 13 (r
 check-systems: ## build and test in a Debian 12 and a Debian 13, and each with the other's interposers (the same)
 	@scripts/bootstrap packages
 	@tests/systems/systems
+
+site: all ## the documentation as a static site with a search: build/site
+	@scripts/bootstrap --check site
+	@scripts/site
 
 lint: ## formatting, static analysis, and the rules of CONTRIBUTING.md
 	@scripts/bootstrap build check bench lint

@@ -49,6 +49,7 @@ int fg_rwlock_timedrdlock(struct fg_rwlock *l, clockid_t clock, const struct tim
 	FG_TRY_ACQUIRE_SHARED(0, *l);
 int fg_rwlock_timedwrlock(struct fg_rwlock *l, clockid_t clock, const struct timespec *abs) FG_TRY_ACQUIRE(0, *l);
 
+/* Gives back a read lock or the write lock of this or another thread. Memory order: release. */
 void fg_rwlock_unlock(struct fg_rwlock *l) FG_RELEASE_ANY(*l);
 
 #ifdef __cplusplus
