@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use flexguard_abi::*;
 use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare};
@@ -155,10 +156,7 @@ fn play(role: &str) {
         ("exec", _) => exec(&socket),
         ("spawn", _) => spawn(&socket),
         ("sleep", held) => sleepers::play(&socket, held.parse().unwrap()),
-        ("stay", rest) => {
-            let (us, then) = rest.split_once(' ').unwrap();
-            stays::play(&socket, us.parse().unwrap(), then == "sleeps");
-        }
+        ("stays", _) => stays::play(&socket),
         ("slices", flags) => slices::play(&socket, flags.parse().unwrap()),
         (role, rest) => play_client(&socket, role, rest),
     }
@@ -331,8 +329,8 @@ fn yield_in_turn(socket: &str, held: i32, us: u64) {
     say("ready");
     wait_for_go();
     loop {
-        let begin = stays::cpu_time_us();
-        while us > 0 && stays::cpu_time_us() - begin < us {}
+        let begin = stays::cpu_time();
+        while us > 0 && stays::cpu_time() - begin < Duration::from_micros(us) {}
         thread::yield_now();
     }
 }
