@@ -26,7 +26,7 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONST
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-guests check-kernels check-packages check-programs check-random check-slice check-systems bench deb install site lint hooks format clean help
+.PHONY: all workers tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
@@ -46,6 +46,11 @@ check: ## every test; ends non-zero on any failure
 	@scripts/bootstrap build check
 	@$(MAKE) --no-print-directory tests
 	@scripts/check
+
+check-hostile: ## every test with late timers, beside a thief of CPUs, and on one CPU: hours (HOSTS="late thief"; root)
+	@scripts/bootstrap build check
+	@$(MAKE) --no-print-directory tests
+	@for host in $(or $(HOSTS),late thief one-cpu); do build/.cmake/tests/hostile/hostile $$host scripts/check || exit 1; done
 
 check-kernels: ## the monitor's tests on Linux 6.1, 6.12 and 7.3, in virtual machines (Debian; needs its mirror)
 	@tests/kernels/kernels
