@@ -167,16 +167,21 @@ pub fn receive_with_descriptor(
 mod tests {
     use std::io::{ErrorKind, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::channel;
+    use std::thread;
     use std::time::{Duration, Instant};
 
     use nix::sys::socket::{setsockopt, sockopt};
 
     use super::*;
 
-    const LINGER: Duration = Duration::from_secs(5);
+    /// As good as for ever.
+    const LONG: Duration = Duration::from_secs(3600);
+    /// Far beyond what a thread that does not wait takes on a busy machine.
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// A TCP connection that lingers when it is closed: it has much to say to an end that does not listen.
-    fn lingering() -> (TcpStream, TcpStream) {
+    /// A TCP connection that lingers for so long when it is closed: it has much to say to an end that does not listen.
+    fn lingering(time: Duration) -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut speaker = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let deaf = listener.accept().unwrap().0;
@@ -190,7 +195,7 @@ mod tests {
         } {}
         let linger = libc::linger {
             l_onoff: 1,
-            l_linger: LINGER.as_secs() as i32,
+            l_linger: time.as_secs() as i32,
         };
         setsockopt(&speaker, sockopt::Linger, &linger).unwrap();
         speaker.set_nonblocking(false).unwrap(); // a non-blocking one would not linger
@@ -198,10 +203,10 @@ mod tests {
     }
 
     /// Sends `text`, then a byte with a socket that lingers attached, of which no other descriptor is left.
-    fn with_a_lingering_socket(text: &[u8]) -> (UnixStream, UnixStream, TcpStream) {
+    fn with_a_lingering_socket(time: Duration, text: &[u8]) -> (UnixStream, UnixStream, TcpStream) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let (slow, deaf) = lingering();
+        let (slow, deaf) = lingering(time);
         theirs.write_all(text).unwrap();
         let fds = [slow.as_raw_fd()];
         let control = [ControlMessage::ScmRights(&fds)];
@@ -217,31 +222,38 @@ mod tests {
         (ours, theirs, deaf)
     }
 
+    fn hang_up_without_waiting(stream: UnixStream) {
+        let (tells, told) = channel();
+        thread::spawn(move || {
+            hang_up(stream);
+            tells.send(()).unwrap();
+        });
+        told.recv_timeout(TIMEOUT)
+            .expect("it waits for the socket that lingers");
+    }
+
     #[test]
     fn what_carries_descriptors_is_not_taken_in() {
-        let (ours, _theirs, _deaf) = with_a_lingering_socket(b"");
+        let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"");
         assert_eq!(receive(&ours, &mut [0; 64]), Err(Errno::EBADMSG));
-        let begin = Instant::now();
-        hang_up(ours);
-        assert!(begin.elapsed() < LINGER / 2, "{:?}", begin.elapsed());
+        hang_up_without_waiting(ours);
     }
 
     #[test]
     fn descriptors_behind_the_message_do_not_make_us_wait_either() {
-        let (ours, _theirs, _deaf) = with_a_lingering_socket(b"message");
+        let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"message");
         (&ours).read_exact(&mut [0; 7]).unwrap(); // as if they had been sent after the message was taken in
-        let begin = Instant::now();
-        hang_up(ours);
-        assert!(begin.elapsed() < LINGER / 2, "{:?}", begin.elapsed());
+        hang_up_without_waiting(ours);
     }
 
     /// Or the tests above would show nothing.
     #[test]
     fn merely_closing_such_a_connection_waits() {
-        let (ours, theirs, _deaf) = with_a_lingering_socket(b"");
+        let time = Duration::from_secs(2);
+        let (ours, theirs, _deaf) = with_a_lingering_socket(time, b"");
         drop(theirs);
         let begin = Instant::now();
         drop(ours);
-        assert!(begin.elapsed() >= LINGER / 2, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() >= time / 2, "{:?}", begin.elapsed());
     }
 }

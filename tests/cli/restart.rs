@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use crate::common::daemon::{Process, wait_for};
 use crate::common::*;
@@ -15,8 +14,6 @@ use crate::service::{
 
 static ONE_CROWD: Mutex<()> = Mutex::new(());
 const PROGRAMS: usize = 200;
-/// From the start of the successor.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// Two threads that take a lock in turn, so that one waits for it all the time. The holder works, and sleeps: together
 /// the programs leave the CPUs some time. They check mutual exclusion, and end when they are asked to.
@@ -74,12 +71,10 @@ fn restart(
 ) {
     await_more_than(0, socket);
     monitor.end(libc::SIGKILL);
-    let begin = Instant::now();
     let monitor = start_one();
     wait_for("all programs", || {
         (running(socket) == PROGRAMS).then_some(())
     });
-    assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
     assert_eq!(counters(socket)["registered_processes"], registered);
     await_more_than(preempted_holders(socket), socket);
     crowd.end();
