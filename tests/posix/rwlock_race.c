@@ -41,7 +41,7 @@ static void *use(void *seed)
 	long mine = 0;
 	bool writing;
 
-	for (int i = rounds(20000); i; i--) {
+	for (int i = 0; goes_on(i, 20000); i++) {
 		uint32_t how = random_from(&random);
 		int error = enter(how >> 4, &writing);
 
@@ -76,7 +76,7 @@ static void *read_mostly(void *seed)
 	uint32_t random = (uint32_t)(long)seed * 2654435761u | 1;
 	long seen, mine = 0;
 
-	for (int i = rounds(400000); i; i--)
+	for (int i = 0; i % 64 || goes_on(i, 400000); i++)
 		if (random_from(&random) % 256) {
 			ok(pthread_rwlock_rdlock(&l));
 			seen = __atomic_load_n(&written, __ATOMIC_RELAXED);
@@ -101,7 +101,7 @@ static void *give_up(void *seed)
 	uint32_t random = (uint32_t)(long)seed * 2654435761u | 1;
 	long mine = 0;
 
-	for (int i = rounds(4000); i; i--) {
+	for (int i = 0; goes_on(i, 4000); i++) {
 		struct timespec t = from_now(CLOCK_REALTIME, random_from(&random) >> 17);
 		bool timed = random_from(&random) % 4;
 		int error = timed ? pthread_rwlock_timedwrlock(&l, &t) : pthread_rwlock_wrlock(&l);
