@@ -146,7 +146,11 @@ fn who_is_slow_or_talks_for_ever_is_dropped() {
         assert!(begin.elapsed() < TIMEOUT, "it listens for ever");
     }
     silent.set_read_timeout(Some(TIMEOUT)).unwrap();
-    assert_eq!((&silent).read(&mut [0]).unwrap(), 0, "it was not hung up on");
+    assert_eq!(
+        (&silent).read(&mut [0]).unwrap(),
+        0,
+        "it was not hung up on"
+    );
     get(&address);
 }
 

@@ -114,7 +114,14 @@ const struct fgb_lock fgb_worker_lock = {{\"{name}\", &fgb_carried, false}};
         }
         println!("cargo::rustc-link-arg-bin=fg-bench-{name}=-lm");
     }
-    let sources = ["lab/worker", "lab/workloads", "lab/locks/parts", "lib/runtime", "lib/lock", "abi"];
+    let sources = [
+        "lab/worker",
+        "lab/workloads",
+        "lab/locks/parts",
+        "lib/runtime",
+        "lib/lock",
+        "abi",
+    ];
     for path in sources
         .iter()
         .chain(&FLAGS)

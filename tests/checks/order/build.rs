@@ -72,10 +72,7 @@ fn main() -> Result<()> {
         .warnings(false)
         .flag("-Wno-unused-function")
         .try_compile("order")?;
-    for path in ["abi", "lib"]
-        .iter()
-        .chain(&FLAGS)
-    {
+    for path in ["abi", "lib"].iter().chain(&FLAGS) {
         println!("cargo::rerun-if-changed={}", root.join(path).display());
     }
     println!("cargo::rerun-if-changed=src");
