@@ -3,9 +3,14 @@
  * while (sync/awake.h) and looks for a token as sem_trywait does; then it waits in glibc. So the other side may run
  * without an interposer: glibc's sem_post wakes every waiter.
  *
- * A token is not a critical section: who has it need not be who gives it back. Nothing is published. */
+ * A token is not a critical section: who has it need not be who gives it back. Nothing is published.
+ *
+ * A wait that a signal handler interrupts ends with EINTR, unless the handler was installed with SA_RESTART. A handler
+ * that ran while the waiter is awake would go unnoticed. So from its second look on, before it first yields, the waiter
+ * has signals blocked; it looks for pending ones at the end, and then lets their handlers run. */
 #include <errno.h>
 #include <semaphore.h>
+#include <signal.h>
 
 #include "interpose/deadline.h"
 #include "interpose/real.h"
@@ -14,66 +19,128 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static bool take(const void *sem)
+#define LOOKS_UNBLOCKED 1 /* some 0.2 us: about as long as glibc's wait takes to reach the kernel */
+
+struct wait {
+	struct fgi_awake awake;
+	sem_t *sem;
+	uint32_t looks;
+	sigset_t mask; /* the caller's, once there were more looks than LOOKS_UNBLOCKED */
+};
+
+static bool take(sem_t *sem)
 {
 	int saved = errno;
 
-	if (sem_trywait((sem_t *)(uintptr_t)sem) == 0)
+	if (sem_trywait(sem) == 0)
 		return true;
 	errno = saved;
 	return false;
 }
 
-/* Returns true with a token; false: glibc is to wait. */
-static bool wait_awake(struct fgi_awake *a, sem_t *sem, clockid_t clock, const struct timespec *abs)
+/* Not those that an instruction of the waiter's own raises. */
+static void block_signals(sigset_t *mask)
 {
+	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+	sigset_t all;
+
+	sigfillset(&all);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		sigdelset(&all, own[i]);
+	pthread_sigmask(SIG_BLOCK, &all, mask);
+}
+
+static bool look(const void *wait)
+{
+	struct wait *w = (struct wait *)(uintptr_t)wait;
+
+	if (w->looks++ == LOOKS_UNBLOCKED)
+		block_signals(&w->mask);
+	return take(w->sem);
+}
+
+/* Will a handler run, once signals are no longer blocked, after which the wait does not go on? */
+static bool is_interrupted(const sigset_t *mask)
+{
+	struct sigaction action;
+	sigset_t pending;
+
+	sigpending(&pending);
+	for (int signo = 1; signo < NSIG; signo++)
+		if (sigismember(&pending, signo) > 0 && !sigismember(mask, signo) &&
+		    sigaction(signo, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+		    action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
+			return true;
+	return false;
+}
+
+/* Returns 0 with a token; EINTR; EAGAIN: glibc is to wait. */
+static int wait_awake(struct wait *w, sem_t *sem, clockid_t clock, const struct timespec *abs)
+{
+	int result = 0;
+
 	if (take(sem))
-		return true;
-	fgi_awake_begin(a, sem);
-	if (!fgi_awake_stay(a, take, sem, clock, abs))
-		return false;
-	fgi_awake_end(a, false, 0);
-	return true;
+		return 0;
+	w->sem = sem;
+	w->looks = 0;
+	fgi_awake_begin(&w->awake, sem);
+	if (fgi_awake_stay(&w->awake, look, w, clock, abs))
+		fgi_awake_end(&w->awake, false, 0);
+	else
+		result = EAGAIN;
+	if (w->looks <= LOOKS_UNBLOCKED)
+		return result;
+	if (result && is_interrupted(&w->mask))
+		result = EINTR;
+	pthread_sigmask(SIG_SETMASK, &w->mask, NULL);
+	return result;
 }
 
 /* glibc has waited. When the token came is not known: at the latest now. */
-static int after_sleep(const struct fgi_awake *a, int result)
+static int after_sleep(const struct wait *w, int result)
 {
-	fgi_awake_end(a, true, result == 0 ? fgi_now_ns(CLOCK_MONOTONIC) : 0);
+	fgi_awake_end(&w->awake, true, result == 0 ? fgi_now_ns(CLOCK_MONOTONIC) : 0);
 	return result;
+}
+
+static int ended(int error)
+{
+	if (error)
+		errno = error;
+	return error ? -1 : 0;
 }
 
 /* Like glibc's, sem_wait and sem_timedwait are cancellation points also where there is a token, and sem_clockwait is
  * not. */
 EXPORT int sem_wait(sem_t *sem)
 {
-	struct fgi_awake a;
+	struct wait w;
+	int error;
 
 	pthread_testcancel();
-	if (wait_awake(&a, sem, CLOCK_MONOTONIC, NULL))
-		return 0;
-	return after_sleep(&a, fgi_real()->sem_wait(sem));
+	error = wait_awake(&w, sem, CLOCK_MONOTONIC, NULL);
+	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_wait(sem)) : ended(error);
 }
 
 EXPORT int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict abs)
 {
-	struct fgi_awake a;
+	struct wait w;
+	int error;
 
 	if (!fgi_is_time(abs))
 		return fgi_real()->sem_timedwait(sem, abs);
 	pthread_testcancel();
-	if (wait_awake(&a, sem, CLOCK_REALTIME, abs))
-		return 0;
-	return after_sleep(&a, fgi_real()->sem_timedwait(sem, abs));
+	error = wait_awake(&w, sem, CLOCK_REALTIME, abs);
+	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_timedwait(sem, abs)) : ended(error);
 }
 
 EXPORT int sem_clockwait(sem_t *restrict sem, clockid_t clock, const struct timespec *restrict abs)
 {
-	struct fgi_awake a;
+	struct wait w;
+	int error;
 
 	if (!fgi_is_clock(clock) || !fgi_is_time(abs))
 		return fgi_real()->sem_clockwait(sem, clock, abs);
-	if (wait_awake(&a, sem, clock, abs))
-		return 0;
-	return after_sleep(&a, fgi_real()->sem_clockwait(sem, clock, abs));
+	error = wait_awake(&w, sem, clock, abs);
+	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_clockwait(sem, clock, abs)) : ended(error);
 }
