@@ -34,7 +34,6 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	fgi_waitq_after_fork();
 	fgi_bridge_after_fork();
 	fgi_parked_after_fork();
 	fgi_readers_after_fork();

@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-void fgi_waitq_after_fork(void);
 void fgi_bridge_after_fork(void);
 
 /* Of the thread that forked, in the child: the locks that it held then and has not initialised again. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pthread_mutex_*: glibc's mutex kinds around FGI_LOCK_FILE's lock. docs/design/interposer.md has the state tables and
- * the rules M1 to M6. A normal mutex is one branch and the inlined lock; all else is out of line. */
+ * the rules M1 to M5. A normal mutex is one branch and the inlined lock; all else is out of line. */
 #include "interpose/mutex.h"
 
 #include <errno.h>
@@ -26,13 +26,12 @@ struct fgi_mutex {
 			uint32_t unused_low;
 			uint32_t count; /* recursive: levels; M1 */
 		};
-		struct fgi_waiter *due; /* normal: waiters of condition variables that unlocks grant, by `next`; M5 */
+		struct fgi_due due; /* normal: of condition variables; M5 */
 	};
-	uint32_t owner;     /* recursive, errorcheck: the holder's tid, or 0; M1 */
-	uint32_t due_forks; /* normal: the forks behind the process that `due` belongs to */
-	int32_t kind;       /* glibc's; constant from init to destroy */
-	uint16_t in_flight; /* normal: sleepers that unlocks have woken and that have not had the mutex since; M6 */
-	uint16_t woken_at;  /* when the last of them was woken, in units of 2^WOKEN_SHIFT ns */
+	uint32_t owner; /* recursive, errorcheck: the holder's tid, or 0; M1 */
+	uint32_t unused_middle;
+	int32_t kind; /* glibc's; constant from init to destroy */
+	uint32_t unused_high;
 	struct fg_lock lock;
 };
 _Static_assert(offsetof(struct fgi_mutex, kind) == FGI_GLIBC_KIND_AT, "the kind stays glibc's");
@@ -50,11 +49,6 @@ _Static_assert(_Alignof(struct fgi_mutex) <= _Alignof(pthread_mutex_t), "a lock 
 #else
 #define NAMES_OWNER false
 #endif
-
-/* docs/results/condition-variables.md has what others cost. */
-#define MOST_IN_FLIGHT 2u /* one runs, one wakes meanwhile */
-#define WOKEN_SHIFT 14    /* 16 us; the difference of two times is good for a second */
-#define LATE (FGI_LATE_NS >> WOKEN_SHIFT)
 
 /* So long a thread that may be cancelled asynchronously waits without looking: long beside a queue's hand-over, short
  * beside what a user notices. */
@@ -224,144 +218,21 @@ static bool is_mine(const struct fgi_mutex *m)
 	       (fg_load_relaxed(word) & FG_OWNER_MASK) == fg_thread.self;
 }
 
-/* The waiter that watches, if there is one: the last. It stays the last, so that one watches until all are granted. */
-static bool is_watching(const struct fgi_waiter *last)
+static struct fgi_due *due_of(void *mutex)
 {
-	return fg_load_relaxed(&last->state) == FGI_WATCHES;
+	struct fgi_mutex *m = mutex_of(mutex);
+
+	return is_normal(mutex) && is_mine(m) ? &m->due : NULL;
 }
 
-static void add_to_due(struct fgi_mutex *m, struct fgi_waiter *first)
-{
-	struct fgi_waiter *last = m->due->last, *before = last, *end = first->last;
-
-	if (!is_watching(last)) {
-		m->due->last = end;
-	} else {
-		end->next = last;
-		before = m->due == last ? NULL : last->prev;
-		last->prev = end;
-		first->last = last;
-	}
-	first->prev = before;
-	if (before)
-		before->next = first;
-	else
-		m->due = first;
-}
-
-bool fgi_mutex_grants(struct fgi_waiter *first)
-{
-	struct fgi_mutex *m = mutex_of(first->mutex);
-
-	/* With priorities it is the mutex that decides among them. */
-	if (!is_normal(first->mutex) || !is_mine(m) || fg_unlikely(fg_load_relaxed(&fgi_waiters_ranked)))
-		return false;
-	if (m->due && m->due_forks == fgi_forks) {
-		add_to_due(m, first);
-	} else {
-		m->due = first;
-		if (m->due_forks != fgi_forks)
-			m->in_flight = 0; /* they stayed in the parent */
-		m->due_forks = fgi_forks;
-	}
-	return true;
-}
-
-/* Takes the waiter that watches out of `due`. Otherwise an unlock has done so, and is about to grant it. */
-static void leave_due(struct fgi_mutex *m, struct fgi_waiter *w)
-{
-	if (!m->due || m->due_forks != fgi_forks || m->due->last != w)
-		return;
-	if (m->due == w) {
-		m->due = NULL;
-	} else {
-		w->prev->next = NULL;
-		m->due->last = w->prev;
-	}
-	fg_store_relaxed(&w->state, w->grant);
-}
-
-void fgi_mutex_arrived(struct fgi_waiter *w)
-{
-	struct fgi_mutex *m = mutex_of(w->mutex);
-
-	if (w->forks != fgi_forks) /* a signal handler forked: nobody grants it in this process */
-		return;
-	if (!fgi_waiter_granted(w))
-		leave_due(m, w);
-	while (!fgi_waiter_granted(w))
-		fgi_waiter_sleep(w, CLOCK_MONOTONIC, NULL);
-	if (w->in_flight && m->in_flight && m->due_forks == fgi_forks)
-		m->in_flight--;
-}
-
-/* May one more sleeper be woken? */
-static bool wakes_another(struct fgi_mutex *m)
-{
-	uint16_t now = (uint16_t)(fgi_now_ns(CLOCK_MONOTONIC) >> WOKEN_SHIFT);
-
-	if (m->in_flight >= MOST_IN_FLIGHT) {
-		if ((uint16_t)(now - m->woken_at) < LATE)
-			return false;
-		m->in_flight = 0;
-	}
-	m->in_flight++;
-	m->woken_at = now;
-	return true;
-}
-
-/* Takes out of `due` the waiters that this unlock grants: those at its head that are awake, or that need another
- * mutex, and as many of those that sleep as may be on their way. */
-static struct fgi_waiter *grantable(struct fgi_mutex *m)
-{
-	struct fgi_waiter *first = m->due, *end = first, *last = NULL;
-
-	while (end) {
-		if (fgi_waiter_asleep(end) && mutex_of(end->mutex) == m) {
-			if (!wakes_another(m))
-				break;
-			end->in_flight = true;
-		}
-		last = end;
-		end = end->next;
-	}
-	if (!last)
-		return NULL;
-	if (end)
-		end->last = first->last;
-	last->next = NULL;
-	m->due = end;
-	return first;
-}
-
-/* The threads that were woken may not come: they get no CPU, or are in a signal handler that waits. So of those that
- * are left one watches, and takes the mutex if it is still there after FGI_LATE_NS. One that needs another mutex could
- * not; POSIX leaves it undefined that there is one. Returns the address to wake, or NULL. */
-static uint32_t *have_watched(struct fgi_mutex *m)
-{
-	struct fgi_waiter *last = m->due->last;
-
-	return is_watching(last) || mutex_of(last->mutex) != m ? NULL : fgi_waiter_watch(last);
-}
-
-/* In the child of a fork the waiters stayed in the parent. */
-__attribute__((noinline)) static void unlock_and_grant(struct fgi_mutex *m)
+__attribute__((noinline)) static void unlock_and_tell(struct fgi_mutex *m)
 {
 	bool suspended = fgi_async_suspend();
-	struct fgi_waiter *granted = NULL;
-	uint32_t *watcher = NULL;
+	struct fgi_due_told told = fgi_due_take(&m->due, m);
 
-	if (m->due_forks == fgi_forks)
-		granted = grantable(m);
-	else
-		m->due = NULL;
-	if (m->due)
-		watcher = have_watched(m);
 	fgi_unlock(&m->lock);
 	FGI_PROBE1(mutex_release, m);
-	fgi_waiters_grant(granted);
-	if (watcher)
-		fgi_futex_wake(watcher, 1);
+	fgi_due_tell(told);
 	fgi_async_resume(suspended);
 }
 
@@ -369,14 +240,26 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
 	if (!is_normal(mutex))
 		return unlock_slow(mutex);
-	if (fg_unlikely(mutex_of(mutex)->due != NULL)) {
-		unlock_and_grant(mutex_of(mutex));
+	if (fg_unlikely(mutex_of(mutex)->due.any)) {
+		unlock_and_tell(mutex_of(mutex));
 		return 0;
 	}
 	fgi_unlock(&mutex_of(mutex)->lock);
 	FGI_PROBE1(mutex_release, mutex);
 	return 0;
 }
+
+static int unlock_to_wait(void *mutex)
+{
+	return fgi_mutex_unlock(mutex);
+}
+
+static int lock_after_wait(void *mutex)
+{
+	return fgi_mutex_lock(mutex);
+}
+
+const struct fgi_cond_mutexes fgi_pthread_mutexes = {unlock_to_wait, lock_after_wait, due_of, true};
 
 /* Only for mutexes of ours. */
 static int lock_until(struct fgi_mutex *m, clockid_t clock, const struct timespec *abs)

@@ -11,8 +11,11 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
 #include "runtime/futex.h"
+
+#define FGI_BUCKET_SPINS 64 /* before a waiter sleeps: longer than a bucket is locked */
 
 /* 256 of a cache line. Objects that share a bucket share moments only, so the number needs no tuning. */
 #define FGI_BUCKET_BITS 8
@@ -26,9 +29,12 @@ static inline unsigned int fgi_bucket_of(const void *object)
 
 static inline void fgi_bucket_lock(uint32_t *word)
 {
-	if (fg_unlikely(fg_cas_acquire(word, 0, 1) != 0))
-		while (fg_xchg_acquire(word, 2) != 0)
-			fgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);
+	if (fg_likely(fg_cas_acquire(word, 0, 1) == 0))
+		return;
+	for (int spins = FGI_BUCKET_SPINS; spins && fg_load_relaxed(word); spins--)
+		fg_pause();
+	while (fg_xchg_acquire(word, 2) != 0)
+		fgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);
 }
 
 static inline void fgi_bucket_unlock(uint32_t *word)

@@ -6,7 +6,6 @@
 #include "runtime/cancel.h"
 #include "runtime/cleanup.h"
 #include "runtime/clock.h"
-#include "runtime/futex.h"
 #include "runtime/policy.h"
 #include "runtime/spin.h"
 #include "runtime/spin_budget.h"
@@ -40,7 +39,7 @@ struct wait {
 static struct wait wait_at(struct fgi_rwlock *l, bool writer, clockid_t clock, const struct timespec *abs)
 {
 	return (struct wait){
-		.node = {.lock = l, .writer = writer, .self = fgi_self()},
+		.node = {.object = l, .writer = writer, .self = fgi_self()},
 		.lock = l,
 		.deadline = FGI_SPIN_BUDGET(clock, abs),
 		.exempt = !writer && !l->writers_first && fgi_reading > 0,
@@ -68,17 +67,6 @@ static bool worth_a_try(const void *waiter)
 }
 
 /* ---- parking ----------------------------------------------------------------------------------------------------- */
-
-/* With the list locked. Otherwise another thread has taken the waiter out and is about to tell it. */
-static bool is_listed(const struct wait *w, const struct fgi_parked_list *list)
-{
-	struct fgi_parked *p = NULL;
-
-	do
-		p = fgi_parked_next(list, w->lock, p);
-	while (p && p != &w->node);
-	return p != NULL;
-}
 
 /* A lock that prefers writers was released, and a writer was woken that has not come yet. */
 static bool writer_comes(const struct fgi_rwlock *l, uint32_t word)
@@ -174,7 +162,7 @@ static void act(struct wait *w)
 
 	/* Also of one that is about to be told: it goes on sleeping, for the thread that tells it may need its CPU. */
 	w->act_ns = now + (w->node.writer ? FGI_RW_RESERVE_NS : w->pass_ns);
-	if (is_listed(w, list)) {
+	if (fgi_parked_listed(&w->node)) {
 		bool passes = w->node.writer && w->node.reserved;
 
 		if (kept_out_by_nobody(w, list)) {
@@ -201,7 +189,7 @@ static enum fgi_parked_state leave_list(struct wait *w)
 	struct fgi_parked_list *list = fgi_parked_lock(l);
 	enum fgi_parked_state state = FGI_PARKED_AWAKE;
 	struct fgi_parked *chain = NULL;
-	bool listed = is_listed(w, list);
+	bool listed = fgi_parked_listed(&w->node);
 
 	if (listed) {
 		fgi_parked_remove(list, &w->node);
@@ -212,16 +200,7 @@ static enum fgi_parked_state leave_list(struct wait *w)
 	fgi_rw_tell(chain, state);
 	if (listed)
 		return FGI_PARKED_AWAKE;
-	/* It is told in a moment, perhaps by a thread that needs this CPU. */
-	while ((state = fgi_parked_state(&w->node)) <= FGI_PARKED_ASLEEP) {
-		if (w->node.forks != fgi_forks)
-			return FGI_PARKED_RETRY;
-		if (fg_cas_relaxed(&w->node.state, FGI_PARKED_AWAKE, FGI_PARKED_ASLEEP) > FGI_PARKED_ASLEEP)
-			continue;
-		fg_thread.parks++;
-		fgi_futex_wait(&w->node.state, FGI_PARKED_ASLEEP, CLOCK_MONOTONIC, NULL);
-	}
-	return state;
+	return fgi_parked_await(&w->node) ? fgi_parked_state(&w->node) : FGI_PARKED_RETRY;
 }
 
 /* Sleeps until told, or until the deadline (FGI_PARKED_AWAKE). */
@@ -233,16 +212,10 @@ static enum fgi_parked_state sleep_in_list(struct wait *w)
 
 	w->slept = true;
 	while ((state = fgi_parked_state(&w->node)) <= FGI_PARKED_ASLEEP) {
-		if (w->node.forks != fgi_forks) /* a signal handler forked: this process has no such list */
+		if (w->node.forks != fgi_forks) /* a signal handler forked (P6) */
 			return FGI_PARKED_RETRY;
-		if (fg_cas_relaxed(&w->node.state, FGI_PARKED_AWAKE, FGI_PARKED_ASLEEP) > FGI_PARKED_ASLEEP)
-			continue;
-		fg_thread.parks++;
 		fgi_async_resume(w->suspended);
-		if (w->act_ns)
-			result = fgi_sleep_until(&w->node.state, FGI_PARKED_ASLEEP, p, w->act_ns, FGI_ANYBODY);
-		else
-			result = fgi_futex_wait(&w->node.state, FGI_PARKED_ASLEEP, p->clock, p->deadline);
+		result = fgi_parked_sleep(&w->node, FGI_PARKED_ASLEEP, p, w->act_ns);
 		fgi_async_suspend();
 		if (result != ETIMEDOUT)
 			continue;

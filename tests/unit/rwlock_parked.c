@@ -73,7 +73,7 @@ static void play(struct fgi_parked *p, bool writer, bool reserved)
 {
 	struct fgi_parked_list *list = fgi_parked_lock(&l);
 
-	*p = (struct fgi_parked){.lock = &l,
+	*p = (struct fgi_parked){.object = &l,
 				 .writer = writer,
 				 .reserved = reserved,
 				 .since_ns = fgi_now_ns(CLOCK_MONOTONIC),

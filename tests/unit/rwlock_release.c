@@ -101,7 +101,7 @@ static int park(struct fgi_parked_list *list, const struct situation *s, uint64_
 	for (; n < MOST && s->waiters[n]; n++) {
 		int as = s->waiters[n];
 
-		nodes[n] = (struct fgi_parked){.lock = &l,
+		nodes[n] = (struct fgi_parked){.object = &l,
 					       .writer = as & WRITER,
 					       .reserved = as & RESERVED,
 					       .priority = as & URGENT ? 5 : 0,

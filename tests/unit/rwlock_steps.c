@@ -65,7 +65,7 @@ static struct fgi_parked_list *park(bool writer, bool due)
 {
 	struct fgi_parked_list *list = fgi_parked_lock(&l);
 
-	node = (struct fgi_parked){.lock = &l,
+	node = (struct fgi_parked){.object = &l,
 				   .writer = writer,
 				   .reserved = due,
 				   .self = OTHER,

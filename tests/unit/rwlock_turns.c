@@ -19,7 +19,7 @@ static struct fgi_parked *wake_the_only_one(void)
 
 	CHECK(woken != NULL, "nobody is parked");
 	fgi_parked_remove(list, woken);
-	writer = (struct fgi_parked){.lock = &l, .writer = true, .reserved = true, .state = FGI_PARKED_ASLEEP};
+	writer = (struct fgi_parked){.object = &l, .writer = true, .reserved = true, .state = FGI_PARKED_ASLEEP};
 	next_writer = writer;
 	fgi_parked_add(list, &writer, false);
 	fgi_parked_add(list, &next_writer, false);
@@ -101,7 +101,8 @@ static void a_writer_is_let_in(void)
 		struct fgi_parked_list *list = fgi_parked_lock(&l);
 		struct fgi_parked *told;
 
-		writer = (struct fgi_parked){.lock = &l, .writer = true, .reserved = true, .state = FGI_PARKED_ASLEEP};
+		writer =
+			(struct fgi_parked){.object = &l, .writer = true, .reserved = true, .state = FGI_PARKED_ASLEEP};
 		fgi_parked_add(list, &writer, false);
 		l.word = cases[i].word;
 		told = fgi_rw_let_in(&l, list, &state);

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
 /// File, text, and what stands there in the model.
-const EDITS: [[&str; 3]; 4] = [
+const EDITS: [[&str; 3]; 6] = [
     [LOCK, "#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
     [LOCK, "#define GRACE 8u", "#define GRACE 1u"],
     [
@@ -25,6 +25,17 @@ const EDITS: [[&str; 3]; 4] = [
         "sync/readers.h",
         "#define FGI_READER_ROWS 128",
         "#define FGI_READER_ROWS 4",
+    ],
+    [
+        "sync/bucket.h",
+        "#define FGI_BUCKET_SPINS 64",
+        "#define FGI_BUCKET_SPINS 0",
+    ],
+    // All threads of the model are on one thread of the system.
+    [
+        "sync/parked.c",
+        "static __thread uint32_t inside __attribute__((tls_model(\"initial-exec\")));",
+        "#define inside (*fgo_inside())",
     ],
 ];
 const LOCK: &str = "lock/default/flexguard.c";

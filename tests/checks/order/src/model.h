@@ -31,4 +31,7 @@ struct fgo_place {
 void fgo_share(void *at, size_t size);
 void fgo_unshare(void);
 
+/* No thread of the model has a bucket locked: an execution begins. */
+void fgo_inside_none(void);
+
 #endif

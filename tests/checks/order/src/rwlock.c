@@ -13,16 +13,40 @@
 #define fgi_readers (*fgo_readers())
 #define fgi_readers_used (*fgo_readers_used())
 
-#include "sync/bucket.h"
+#include "sync/parked.h"
+
+/* How many buckets each thread of the model has locked: build.rs. */
+static uint32_t *fgo_inside(void)
+{
+	static __thread uint32_t inside_of[8], beyond;
+
+	if (!fg_thread.self)
+		for (uint32_t i = 0; i < 8; i++)
+			inside_of[i] = 0;
+	return fg_thread.self < 8 ? &inside_of[fg_thread.self] : &beyond;
+}
+
 #include "sync/parked.c"
 #include "sync/readers.c"
+
+void fgo_inside_none(void)
+{
+	uint32_t self = fg_thread.self;
+
+	fg_thread.self = 0;
+	fgo_inside();
+	fg_thread.self = self;
+	postponed = 0;
+}
 
 /* Threads share a node once it is in a list. */
 static void fgo_parked_add(struct fgi_parked_list *list, struct fgi_parked *p, bool first)
 {
 	fgo_share(&p->next, sizeof(p->next));
 	fgo_share(&p->prev, sizeof(p->prev));
-	fgo_share(&p->lock, sizeof(p->lock));
+	fgo_share(&p->sibling, sizeof(p->sibling));
+	fgo_share(&p->object, sizeof(p->object));
+	fgo_share(&p->number, sizeof(p->number));
 	fgo_share(&p->since_ns, sizeof(p->since_ns));
 	fgo_share(&p->told_ns, sizeof(p->told_ns));
 	fgo_share(&p->self, sizeof(p->self));
@@ -103,7 +127,8 @@ struct fgo_rw *fgo_rw_new(uint32_t n, const struct fgo_setup *setup)
 	while (fgi_bucket_of(o) != n)
 		if (++o == objects + sizeof(objects) / sizeof(objects[0]))
 			abort();
-	lists[n] = (struct fgi_parked_list){0};
+	fgi_parked_lists[n] = (struct fgi_parked_list){0};
+	fgo_inside_none();
 	table = &tables[n];
 	*table = (struct table){.used = setup->biased};
 	*o = (struct fgo_rw){.lock = {.word = setup->biased ? FGI_RW_BIASED | FGI_RW_ENTRIES : 0,
@@ -113,7 +138,7 @@ struct fgo_rw *fgo_rw_new(uint32_t n, const struct fgo_setup *setup)
 
 size_t fgo_rw_places(struct fgo_rw *o, struct fgo_place *places)
 {
-	struct fgi_parked_list *list = &lists[fgi_bucket_of(o)];
+	struct fgi_parked_list *list = fgi_parked_list_of(o);
 	size_t n = 0;
 
 	places[n++] = (struct fgo_place){&o->lock.word, sizeof(o->lock.word)};
@@ -121,8 +146,7 @@ size_t fgo_rw_places(struct fgo_rw *o, struct fgo_place *places)
 	places[n++] = (struct fgo_place){&o->lock.unreserved_until, sizeof(o->lock.unreserved_until)};
 	places[n++] = (struct fgo_place){&o->data, sizeof(o->data)};
 	places[n++] = (struct fgo_place){&list->word, sizeof(list->word)};
-	places[n++] = (struct fgo_place){&list->first, sizeof(list->first)};
-	places[n++] = (struct fgo_place){&list->last, sizeof(list->last)};
+	places[n++] = (struct fgo_place){&list->queues, sizeof(list->queues)};
 	places[n++] = (struct fgo_place){&table->used, sizeof(table->used)};
 	for (uint32_t row = 0; row < FGI_READER_ROWS; row++) {
 		uint64_t *entry = &table->readers[row][fgi_readers_column(o)];

@@ -36,9 +36,9 @@ unsafe extern "C-unwind" {
     fn fgo_cond_join(o: *mut Opaque, i: u32);
     fn fgo_cond_wait(o: *mut Opaque, i: u32);
     fn fgo_cond_leave(o: *mut Opaque, i: u32) -> bool;
-    fn fgo_cond_signal(o: *mut Opaque) -> bool;
-    fn fgo_cond_signal_late(o: *mut Opaque);
-    fn fgo_cond_broadcast_only(o: *mut Opaque);
+    fn fgo_cond_signal(o: *mut Opaque);
+    fn fgo_cond_move(o: *mut Opaque);
+    fn fgo_cond_unlock(o: *mut Opaque, sleepers: bool);
     fn fgo_cond_broadcast(o: *mut Opaque);
     fn fgo_cond_touch(o: *mut Opaque);
     fn fgo_cond_data(o: *mut Opaque) -> u32;
@@ -109,16 +109,16 @@ object! {
 object! {
     Cond: fgo_cond_new, fgo_cond_places;
     join(i: u32) = fgo_cond_join;
-    /// Until granted; then the node is overwritten.
+    /// Until told; then the node is overwritten.
     wait(i: u32) = fgo_cond_wait;
-    /// Returns whether it was granted.
+    /// Returns whether it had a signal.
     leave(i: u32) -> bool = fgo_cond_leave;
-    signal() -> bool = fgo_cond_signal;
-    /// As the holder of the mutex does it: the waiter watches before it is granted.
-    signal_late() = fgo_cond_signal_late;
-    /// The waiter watches, and nobody grants it.
-    broadcast_only() = fgo_cond_broadcast_only;
+    signal() = fgo_cond_signal;
     broadcast() = fgo_cond_broadcast;
+    /// A broadcast of the holder of the mutex: unlocks tell the waiters.
+    moves() = fgo_cond_move;
+    /// Tells the waiters that are awake, and the sleepers or none: then one watches.
+    unlock(sleepers: bool) = fgo_cond_unlock;
     touch() = fgo_cond_touch;
     data() -> u32 = fgo_cond_data;
 }

@@ -253,11 +253,14 @@ fn signalled(c: Cond) {
     join([other]);
 }
 
+/// The waiter is moved, watches and is told.
 fn signalled_late(c: Cond) {
     c.join(0);
     let other = spawn(2, move || {
         c.touch();
-        c.signal_late();
+        c.moves();
+        c.unlock(false);
+        c.unlock(true);
     });
     c.wait(0);
     assert_eq!(c.data(), 1);
@@ -280,10 +283,15 @@ fn broadcast(c: Cond) {
     join([waiter, other]);
 }
 
-/// A broadcast has taken it out, and the thread that is to grant it does not come.
+/// A broadcast has moved it, and its deadline comes, perhaps as an unlock takes it out.
 fn late(c: Cond) {
     c.join(0);
-    let other = spawn(2, move || c.broadcast_only());
+    let other = spawn(2, move || {
+        c.touch();
+        c.moves();
+        c.unlock(false);
+        c.unlock(true);
+    });
     c.leave(0);
     join([other]);
 }
@@ -384,7 +392,7 @@ holds! {
 // Not seeded, for they need more threads or more preemptions than can be tried: the acquire of fgi_rw_let_in (a writer
 // that was woken and has not come, one that comes in between, one that gives up, the reader that it lets in), the
 // release of the compare-and-swap in fgi_rw_end_bias (a reader, the writer that finds it gone, and one that takes the
-// lock before it), and the release of fgi_waiter_watch (a signaller that is stopped before its wake-up, until the
+// lock before it), and the release of fgi_due_take (a signaller that is stopped before its wake-up, until the
 // waiter is late).
 
 macro_rules! finds {
@@ -431,6 +439,6 @@ finds! {
     table_writer: ONE_READER_BIASED, 2, c"fgi_rw_end_bias" And AcqRel, c"fgi_readers_find" Load Acquire;
     table_find_relaxed: ONE_READER_BIASED, 2, c"fgi_readers_find" Load Relaxed;
 
-    grant_releases: SIGNALLED, 2, c"grant" Swap Relaxed;
-    granted_acquires: SIGNALLED, 2, c"fgi_waiter_granted" Load Relaxed;
+    signal_releases: SIGNALLED, 2, c"fgi_parked_tell" Swap Relaxed;
+    signalled_acquires: SIGNALLED, 2, c"fgi_parked_state" Load Relaxed;
 }

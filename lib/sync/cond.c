@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+#include "sync/cond.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+
+#include "runtime/cancel.h"
+#include "runtime/cleanup.h"
+#include "runtime/clock.h"
+#include "runtime/futex.h"
+#include "runtime/policy.h"
+#include "runtime/thread.h"
+#include "sync/awake.h"
+
+/* docs/results/condition-variables.md has what others cost. */
+#define MOST_IN_FLIGHT 2u /* one runs, one wakes meanwhile */
+#define LATE_NS 4200000u  /* about a time slice */
+#define WOKEN_SHIFT 14    /* 16 us; the difference of two times is good for a second */
+#define LATE (LATE_NS >> WOKEN_SHIFT)
+
+#define MOST_NUMBERS (UINT32_MAX / FGI_BUCKETS - 1) /* of a bucket: `waited` is a number and the bucket (C5) */
+
+enum had { NOTHING, SIGNAL, BROADCAST };
+
+/* What a broadcast touches of each comes first. */
+struct waiter {
+	struct fgi_parked node;
+	const struct fgi_cond_mutexes *mutexes;
+	void *mutex;
+	struct fgi_due *due; /* where it is counted, once it was moved. The bucket's lock, then its thread's */
+	uint32_t had;        /* enum had. The bucket's lock, then its thread's; may be read at any time */
+	bool in_flight;      /* its arrival counts (C6). Before it is told */
+	bool slept;
+	bool suspended;              /* the caller's asynchronous cancellation */
+	int cancel_type;             /* deferred, unless glibc alone was told another */
+	const struct fgi_cond *cond; /* where it joined, */
+	uint32_t queue;              /* and in which queue */
+	uint64_t late_ns;            /* CLOCK_MONOTONIC: until when it watches; 0: it has not watched */
+	struct fgi_spin_budget deadline;
+	struct fgi_awake awake;
+} __attribute__((aligned(FG_CACHE_LINE)));
+
+static struct waiter *of(struct fgi_parked *p)
+{
+	return (struct waiter *)(void *)p;
+}
+
+/* Has a waiter with a priority ever slept? Until then the order of arrival is the order of priority. */
+static uint32_t ranked;
+
+/* ---- with the bucket locked -------------------------------------------------------------------------------------- */
+
+/* Locks the bucket that `waited` names, if there is one. */
+static struct fgi_parked_list *lock_queue(const struct fgi_cond *c, uint32_t *waited)
+{
+	while ((*waited = fg_load_relaxed(&c->waited)) != 0) {
+		struct fgi_parked_list *list = &fgi_parked_lists[*waited % FGI_BUCKETS];
+
+		fgi_parked_lock_list(list);
+		if (fg_load_relaxed(&c->waited) == *waited)
+			return list;
+		fgi_parked_unlock(list);
+	}
+	return NULL;
+}
+
+/* The same for a thread that joins: the queue may be a new one. */
+static struct fgi_parked_list *lock_to_join(struct fgi_cond *c, const void *mutex, uint32_t *number)
+{
+	struct fgi_parked_list *list;
+
+	while ((list = lock_queue(c, number)) == NULL) {
+		list = fgi_parked_lock(mutex);
+		list->numbered = list->numbered % MOST_NUMBERS + 1;
+		*number = list->numbered * FGI_BUCKETS + fgi_bucket_of(mutex);
+		if (fg_cas_relaxed(&c->waited, 0, *number) == 0)
+			break;
+		fgi_parked_unlock(list);
+	}
+	return list;
+}
+
+/* The first of the highest priority. One changes once at most, when its thread falls asleep. */
+static struct fgi_parked *foremost(struct fgi_parked *first)
+{
+	struct fgi_parked *most = first;
+
+	if (fg_unlikely(fg_load_relaxed(&ranked)))
+		for (struct fgi_parked *p = first; p; p = p->next)
+			if (fg_load_relaxed(&p->priority) > fg_load_relaxed(&most->priority))
+				most = p;
+	return most;
+}
+
+static bool is_asleep(const struct fgi_parked *p)
+{
+	return fg_load_relaxed(&p->state) != FGI_PARKED_AWAKE;
+}
+
+/* To the queue of the mutex (P4). The waiter that watches, if there is one, is the last, and stays it: so one watches
+ * until all are told. */
+static void move(struct fgi_parked_list *list, struct fgi_parked *p)
+{
+	const void *mutex = of(p)->mutex;
+	struct fgi_parked *first = fgi_parked_first(list, mutex, 0), *watcher = first ? first->prev : NULL;
+
+	p->object = mutex;
+	p->number = 0;
+	fgi_parked_add(list, p, false);
+	if (watcher && fgi_parked_watches(watcher)) {
+		fgi_parked_remove(list, watcher);
+		fgi_parked_add(list, watcher, false);
+	}
+}
+
+/* Must the waiter, taken out of its queue, wait for an unlock or an arrival (C6)? With priorities it is the mutex that
+ * decides among them. `woken`: a broadcast has told a sleeper. */
+static bool is_held_back(const struct fgi_parked_list *list, struct waiter *w, bool *woken)
+{
+	bool sleeper = w->had == BROADCAST && is_asleep(&w->node);
+
+	if (fgi_parked_list_of(w->mutex) != list)
+		return false;
+	if (w->mutexes->due) {
+		w->due = fg_load_relaxed(&ranked) ? NULL : w->mutexes->due(w->mutex);
+		if (w->due)
+			w->due->any = 1;
+		return w->due != NULL;
+	}
+	if (!sleeper || *woken)
+		return sleeper;
+	*woken = w->in_flight = true;
+	return false;
+}
+
+static void append(struct fgi_parked ***end, struct fgi_parked *p)
+{
+	p->next = NULL;
+	**end = p;
+	*end = &p->next;
+}
+
+/* ---- without ----------------------------------------------------------------------------------------------------- */
+
+/* The time lets a sleeper learn how long it waited for the event, without the time of waking. */
+static void tell_all(struct fgi_parked *chain)
+{
+	while (chain) {
+		struct fgi_parked *next = chain->next;
+
+		if (is_asleep(chain))
+			chain->told_ns = fgi_now_ns(CLOCK_MONOTONIC);
+		fgi_parked_tell(chain, FGI_PARKED_RETRY);
+		chain = next;
+	}
+}
+
+static void wake(struct fgi_cond *c, enum had what)
+{
+	struct fgi_parked *chain = NULL, **end = &chain, *p;
+	bool suspended = fgi_async_suspend(), woken = false;
+	uint32_t waited, queue;
+	struct fgi_parked_list *list = lock_queue(c, &waited);
+
+	if (list) {
+		queue = what == SIGNAL ? waited : FGI_PARKED_NUMBERED;
+		while ((p = foremost(fgi_parked_first(list, c, queue))) != NULL) {
+			fgi_parked_remove(list, p);
+			fg_store_relaxed(&of(p)->had, what);
+			if (is_held_back(list, of(p), &woken))
+				move(list, p);
+			else
+				append(&end, p);
+			if (what == SIGNAL)
+				break;
+		}
+		if (!fgi_parked_first(list, c, waited))
+			fg_store_relaxed(&c->waited, 0);
+		fgi_parked_unlock(list);
+		tell_all(chain);
+	}
+	fgi_async_resume(suspended);
+}
+
+void fgi_cond_signal(void *c)
+{
+	if (!fgi_parked_postpone(fgi_cond_signal, c))
+		wake(c, SIGNAL);
+}
+
+void fgi_cond_broadcast(void *c)
+{
+	if (!fgi_parked_postpone(fgi_cond_broadcast, c))
+		wake(c, BROADCAST);
+}
+
+bool fgi_cond_busy(const struct fgi_cond *c)
+{
+	uint32_t waited;
+	struct fgi_parked_list *list = lock_queue(c, &waited);
+	bool busy = list && fgi_parked_first(list, c, waited);
+
+	if (list)
+		fgi_parked_unlock(list);
+	return busy;
+}
+
+/* ---- the mutex's unlock ------------------------------------------------------------------------------------------ */
+
+/* May one more sleeper be woken? */
+static bool wakes_another(struct fgi_due *due)
+{
+	uint16_t now = (uint16_t)(fgi_now_ns(CLOCK_MONOTONIC) >> WOKEN_SHIFT);
+
+	if (due->in_flight >= MOST_IN_FLIGHT) {
+		if ((uint16_t)(now - due->woken_at) < LATE)
+			return false;
+		due->in_flight = 0;
+	}
+	due->in_flight++;
+	due->woken_at = now;
+	return true;
+}
+
+struct fgi_due_told fgi_due_take(struct fgi_due *due, const void *mutex)
+{
+	struct fgi_due_told told = {NULL, NULL};
+	struct fgi_parked **end = &told.chain, *p;
+	struct fgi_parked_list *list = fgi_parked_lock(mutex);
+
+	while ((p = fgi_parked_first(list, mutex, 0)) != NULL) {
+		if (is_asleep(p)) {
+			if (!wakes_another(due))
+				break;
+			of(p)->in_flight = true;
+		}
+		fgi_parked_remove(list, p);
+		append(&end, p);
+	}
+	due->any = p != NULL;
+	if (p && !fgi_parked_watches(p->prev)) {
+		uint32_t *state = &p->prev->state;
+
+		/* release: pairs with the acquire in fgi_parked_state */
+		if (fg_xchg_release(state, FGI_PARKED_WATCHES) == FGI_PARKED_ASLEEP)
+			told.watcher = state;
+	}
+	fgi_parked_unlock(list);
+	return told;
+}
+
+void fgi_due_tell(struct fgi_due_told told)
+{
+	tell_all(told.chain);
+	if (told.watcher)
+		fgi_futex_wake(told.watcher, 1);
+}
+
+/* ---- a wait ------------------------------------------------------------------------------------------------------ */
+
+static void join(struct fgi_cond *c, struct waiter *w)
+{
+	struct fgi_parked_list *list;
+
+	fgi_awake_begin(&w->awake, c);
+	list = lock_to_join(c, w->mutex, &w->queue);
+	w->node.object = w->cond = c;
+	w->node.number = w->queue;
+	w->node.list = list;
+	w->node.forks = fgi_forks;
+	fgi_parked_add(list, &w->node, false);
+	fgi_parked_unlock(list);
+}
+
+/* Until it is told, or for no reason; false: its time has come. */
+static bool sleep_once(struct waiter *w)
+{
+	enum fgi_parked_state as = FGI_PARKED_ASLEEP;
+	uint64_t until_ns = 0;
+	uint8_t priority;
+
+	if (w->node.forks != fgi_forks) /* a signal handler forked (P6) */
+		return false;
+	if (fgi_parked_watches(&w->node)) {
+		as = FGI_PARKED_WATCHES;
+		if (!w->late_ns)
+			w->late_ns = fgi_now_ns(CLOCK_MONOTONIC) + LATE_NS;
+		until_ns = w->late_ns;
+	} else if (!is_asleep(&w->node) && (priority = fgi_priority()) != 0) {
+		fg_store_relaxed(&w->node.priority, priority);
+		fg_store_relaxed(&ranked, 1);
+	}
+	if (fgi_parked_sleep(&w->node, as, &w->deadline, until_ns) != ETIMEDOUT)
+		return true;
+	return !fgi_past_deadline(&w->deadline) && (!until_ns || fgi_now_ns(CLOCK_MONOTONIC) < until_ns);
+}
+
+/* Ends the wait, told or not (P5). Returns what the thread had (C3). */
+static enum had leave(struct waiter *w)
+{
+	struct fgi_parked_list *list;
+	bool listed;
+
+	if (fgi_parked_told(&w->node))
+		return w->had;
+	list = w->node.list;
+	fgi_parked_lock_list(list);
+	listed = fgi_parked_listed(&w->node);
+	if (listed)
+		fgi_parked_remove(list, &w->node);
+	fgi_parked_unlock(list);
+	return listed || fgi_parked_await(&w->node) ? w->had : NOTHING;
+}
+
+/* Tells the first of a queue in w's bucket, if there is one: a signal that w passes on, to a condition variable that
+ * may be gone (C4), or the next of those that a broadcast has moved, once w has the mutex (C6). */
+static void tell_next(struct waiter *w, const void *object, uint32_t queue, bool in_flight)
+{
+	struct fgi_parked_list *list = w->node.list;
+	struct fgi_parked *p;
+
+	fgi_parked_lock_list(list);
+	p = foremost(fgi_parked_first(list, object, queue));
+	if (p) {
+		fgi_parked_remove(list, p);
+		p->next = NULL;
+		of(p)->in_flight = in_flight;
+		fg_store_relaxed(&of(p)->had, in_flight ? BROADCAST : SIGNAL);
+	}
+	fgi_parked_unlock(list);
+	tell_all(p);
+}
+
+static void leave_and_pass_on(struct waiter *w)
+{
+	if (leave(w) == SIGNAL)
+		tell_next(w, w->cond, w->queue, false);
+}
+
+static int take_mutex(struct waiter *w)
+{
+	int error = w->mutexes->lock(w->mutex);
+
+	if (!w->in_flight || w->node.forks != fgi_forks)
+		return error;
+	if (!w->due)
+		tell_next(w, w->mutex, 0, true);
+	else if (w->due->in_flight)
+		w->due->in_flight--;
+	return error;
+}
+
+static void set_cancel_type(const struct waiter *w, int type, int *old)
+{
+	if (w->mutexes->cancellable)
+		pthread_setcanceltype(type, old);
+}
+
+/* The wait ends by cancellation, before the cleanup handlers of the program, which expect to hold the mutex; or a
+ * signal handler jumps out of it: glibc's own wait then ends with the mutex held, too. */
+static void cancelled(void *argument)
+{
+	struct waiter *w = argument;
+
+	set_cancel_type(w, PTHREAD_CANCEL_DEFERRED, NULL);
+	leave_and_pass_on(w);
+	take_mutex(w);
+	set_cancel_type(w, w->suspended ? PTHREAD_CANCEL_ASYNCHRONOUS : w->cancel_type, NULL);
+}
+
+/* Until told, or until its time has come. A cancellation may end it at any instruction, awake or asleep, the first one
+ * included if it was pending: nothing is held here. */
+static void await(struct waiter *w)
+{
+	struct _pthread_cleanup_buffer buffer;
+
+	_pthread_cleanup_push(&buffer, cancelled, w);
+	set_cancel_type(w, PTHREAD_CANCEL_ASYNCHRONOUS, &w->cancel_type);
+	if (!fgi_awake_stay(&w->awake, fgi_parked_told, &w->node, w->deadline.clock, w->deadline.deadline)) {
+		w->slept = true;
+		while (!fgi_parked_told(&w->node) && sleep_once(w))
+			;
+	}
+	set_cancel_type(w, w->cancel_type, NULL);
+	_pthread_cleanup_pop(&buffer, 0);
+}
+
+int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, clockid_t clock,
+		  const struct timespec *abs)
+{
+	struct waiter w = {.mutexes = mutexes, .mutex = mutex, .cancel_type = PTHREAD_CANCEL_DEFERRED};
+	int error, result = 0;
+
+	w.deadline = FGI_SPIN_BUDGET(clock, abs);
+	w.suspended = fgi_async_suspend();
+	join(c, &w); /* C2 */
+	error = mutexes->unlock(mutex);
+	if (error) {
+		leave_and_pass_on(&w);
+		fgi_async_resume(w.suspended);
+		return error;
+	}
+	if (fg_likely(!fg_load_relaxed(&w.had))) /* C7 */
+		await(&w);
+	if (leave(&w) == NOTHING && abs && w.node.forks == fgi_forks)
+		result = ETIMEDOUT;
+	fgi_awake_end(&w.awake, w.slept, fgi_parked_told(&w.node) ? w.node.told_ns : 0);
+	error = take_mutex(&w);
+	fgi_async_resume(w.suspended);
+	return error ? error : result;
+}
