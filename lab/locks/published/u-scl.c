@@ -214,7 +214,7 @@ static void wait_in_queue(struct fg_lock *l, struct lock_slice *s)
 	struct fg_queue_node *node = fgi_node_need(&l->queue), *next;
 
 	fgi_publish_node(node);
-	fgi_enqueue(&l->queue, node);
+	fgi_enqueue(&l->queue, node, fgi_tail_mind_fork(&l->queue, NULL));
 	fgi_node_wait(node);
 	wait_as_head(l, s);
 	if (s)
