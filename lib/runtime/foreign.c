@@ -4,9 +4,8 @@
  * The releasing thread does not count the lock, the thread that took it goes on counting it, and neither can write the
  * other's block. So the former leaves a note, and the latter settles it when it next takes a second lock or waits. */
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "runtime/system.h"
 #include "runtime/thread.h"
 
 #define NOTES 64
@@ -23,11 +22,9 @@ uint32_t fgi_foreign_notes;
 /* A thread that has ended settles nothing. */
 static bool ended(uint32_t tid)
 {
-	int saved = errno;
-	bool gone = tid != TAKEN && syscall(SYS_tgkill, getpid(), tid, 0) < 0 && errno == ESRCH;
+	long self = fgi_system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
-	errno = saved;
-	return gone;
+	return tid != TAKEN && fgi_system_call(SYS_tgkill, self, tid, 0, 0, 0, 0) == -ESRCH;
 }
 
 static bool write_note(uint32_t owner, uint64_t word, bool of_ended)

@@ -90,10 +90,10 @@ static struct account *account_of(const struct fg_lock *l, const struct lock_sli
 /* The scheduler's rule: 1024 at nice 0, a fifth less with each step. Read every time, since nice values change. */
 static uint64_t my_weight(void)
 {
-	int saved = errno, nice = getpriority(PRIO_PROCESS, 0); /* 0: this thread */
+	long answer = fgi_system_call(SYS_getpriority, PRIO_PROCESS, 0, 0, 0, 0, 0); /* 0: this thread */
+	long nice = answer > 0 ? 20 - answer : 0;                                    /* the call's own notation */
 	uint64_t weight = 1024 << 8;
 
-	errno = saved;
 	for (; nice > 0; nice--)
 		weight = weight * 4 / 5;
 	for (; nice < 0; nice++)
