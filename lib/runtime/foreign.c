@@ -5,7 +5,7 @@
  * other's block. So the former leaves a note, and the latter settles it when it next takes a second lock or waits. */
 #include <errno.h>
 
-#include "runtime/system.h"
+#include "runtime/sandbox.h"
 #include "runtime/thread.h"
 
 #define NOTES 64
@@ -22,9 +22,9 @@ uint32_t fgi_foreign_notes;
 /* A thread that has ended settles nothing. */
 static bool ended(uint32_t tid)
 {
-	long self = fgi_system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	long self = fgi_optional_call(SYS_getpid, 0, 0, 0);
 
-	return tid != TAKEN && fgi_system_call(SYS_tgkill, self, tid, 0, 0, 0, 0) == -ESRCH;
+	return tid != TAKEN && fgi_optional_call(SYS_tgkill, self, tid, 0) == -ESRCH;
 }
 
 static bool write_note(uint32_t owner, uint64_t word, bool of_ended)

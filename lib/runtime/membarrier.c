@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 
-#include "runtime/system.h"
+#include "runtime/sandbox.h"
 
 static long command(int name)
 {
-	return fgi_system_call(SYS_membarrier, name, 0, 0, 0, 0, 0);
+	return fgi_optional_call(SYS_membarrier, name, 0, 0);
 }
 
 void fgi_membarrier_start(void)

@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/system.h"
+#include "runtime/sandbox.h"
 
 /* Has this thread a real-time policy? Then a yield lets no thread of lower priority run, and under SCHED_DEADLINE it
  * gives the rest of the period away. */
 static inline bool fgi_real_time(void)
 {
-	long policy = fgi_system_call(SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0);
+	long policy = fgi_optional_call(SYS_sched_getscheduler, 0, 0, 0);
 
 	return policy > 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
 	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_BATCH && (policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE;
@@ -27,7 +27,7 @@ static inline uint8_t fgi_priority(void)
 
 	if (!fgi_real_time())
 		return 0;
-	(void)fgi_system_call(SYS_sched_getparam, 0, (long)&param, 0, 0, 0, 0);
+	(void)fgi_optional_call(SYS_sched_getparam, 0, (long)&param, 0);
 	return param.sched_priority > 0 ? (uint8_t)param.sched_priority : 100;
 }
 

@@ -12,7 +12,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/block.h"
-#include "runtime/system.h"
+#include "runtime/sandbox.h"
 
 static inline void fgi_spin_times(uint32_t spins)
 {

@@ -31,11 +31,6 @@ static inline void fgi_clock_read(clockid_t clock, struct timespec *t)
 	fg_load_relaxed (&fgi_libc.clock_gettime)(clock, t);
 }
 
-static inline void fgi_system_yield(void)
-{
-	(void)fgi_system_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
-}
-
 /* The tid of the calling thread, as libc knows it: no system call, which a sandbox may forbid. Async-signal-safe. */
 uint32_t fgi_system_tid(void);
 

@@ -7,6 +7,7 @@
 #include "runtime/membarrier.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"
+#include "runtime/sandbox.h"
 #include "runtime/system.h"
 
 __thread struct fg_thread_block fg_thread;
@@ -47,6 +48,7 @@ void fgi_thread_atfork(void)
 /* Before the constructors of locks: the fork handlers that they install run after this one. */
 __attribute__((constructor(101))) static void runtime_start(void)
 {
+	fgi_sandbox_look();
 	fgi_nodes_start();
 	fgi_membarrier_start();
 	fgi_thread_atfork();

@@ -35,6 +35,7 @@
 #include "locks/parts/extended.h"
 #include "locks/parts/owner_word.h"
 #include "locks/parts/spin_then_park.h"
+#include "runtime/sandbox.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -90,8 +91,8 @@ static struct account *account_of(const struct fg_lock *l, const struct lock_sli
 /* The scheduler's rule: 1024 at nice 0, a fifth less with each step. Read every time, since nice values change. */
 static uint64_t my_weight(void)
 {
-	long answer = fgi_system_call(SYS_getpriority, PRIO_PROCESS, 0, 0, 0, 0, 0); /* 0: this thread */
-	long nice = answer > 0 ? 20 - answer : 0;                                    /* the call's own notation */
+	long answer = fgi_optional_call(SYS_getpriority, PRIO_PROCESS, 0, 0); /* 0: this thread */
+	long nice = answer > 0 ? 20 - answer : 0;                             /* the call's own notation */
 	uint64_t weight = 1024 << 8;
 
 	for (; nice > 0; nice--)
