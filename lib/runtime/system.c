@@ -91,23 +91,38 @@ static uint32_t find(const struct symbols *s, const char *name, const char *vers
 	return 0;
 }
 
-void *fgi_libc_function(const char *name, const char *version)
+/* Libc's, once it is found. */
+static struct {
+	const struct link_map *object;
+	struct symbols symbols;
+} libc;
+
+static bool find_libc(void)
 {
 	const struct link_map *object = &_r_debug ? _r_debug.r_map : NULL;
 
-	for (; object; object = object->l_next) {
+	for (; object && !fg_load_acquire(&libc.object); object = object->l_next) {
 		struct symbols s = symbols_of(object);
-		const ElfW(Sym) * symbol;
 
 		if (!s.strings || !s.table || !s.versions || !s.definitions || !s.hash || !s.soname ||
 		    strcmp(s.strings + s.soname, "libc.so.6") != 0)
 			continue;
-		symbol = s.table + find(&s, name, version);
-		if (symbol == s.table || symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
-			return NULL;
-		return (char *)object->l_addr + symbol->st_value;
+		libc.symbols = s; /* each thread that finds it stores the same */
+		fg_store_release(&libc.object, object);
 	}
-	return NULL;
+	return fg_load_acquire(&libc.object);
+}
+
+void *fgi_libc_function(const char *name, const char *version)
+{
+	const ElfW(Sym) * symbol;
+
+	if (!find_libc())
+		return NULL;
+	symbol = libc.symbols.table + find(&libc.symbols, name, version);
+	if (symbol == libc.symbols.table || symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+		return NULL;
+	return (char *)libc.object->l_addr + symbol->st_value;
 }
 
 #if defined(__x86_64__)
