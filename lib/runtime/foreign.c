@@ -2,7 +2,8 @@
 /* Locks that another thread has released than the one that took them, where the word names the owner.
  *
  * The releasing thread does not count the lock, the thread that took it goes on counting it, and neither can write the
- * other's block. So the former leaves a note, and the latter settles it when it next takes a second lock or waits.
+ * other's block. So the former leaves a note, and the latter settles it when it next takes a second lock, waits, or
+ * releases another thread's lock itself: two threads that use a mutex as a semaphore keep each other's notes few.
  *
  * There are NOTES notes, which name lock and owner. When all are open, releases are counted for each owner instead, in
  * a table that has a place for every tid, and whose pages are used as they are touched. */
@@ -96,8 +97,11 @@ void fgi_foreign_note(uint32_t owner, const uint32_t *word)
 {
 	uint64_t address = (uint64_t)(uintptr_t)word;
 
-	if (owner && !write_note(owner, address, false) && !write_note(owner, address, true) &&
-	    !has_note(owner, address))
+	static uint32_t overflows;
+
+	if (!owner || write_note(owner, address, false) || has_note(owner, address))
+		return;
+	if (fg_fetch_add_relaxed(&overflows, 1) % NOTES || !write_note(owner, address, true)) /* up to 2 NOTES calls */
 		count_release(owner);
 }
 
@@ -105,6 +109,8 @@ void fgi_foreign_release(const uint32_t *word)
 {
 	if (fgi_forks && fg_thread.held > 0) /* held since before the fork: `held` counts it */
 		return;
+	if (fg_load_relaxed(&fgi_foreign_notes))
+		fgi_foreign_settle();
 	fgi_held_raise(); /* the release lowers it again */
 	fgi_foreign_note(fg_load_relaxed(word) & FG_OWNER_MASK, word);
 }

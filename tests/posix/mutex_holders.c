@@ -126,6 +126,35 @@ static void releases_by_others(void)
 		check_join(threads[i]);
 }
 
+/* Two threads hand a turn to each other by mutexes that one locks and the other unlocks. */
+static void *answer(void *arg)
+{
+	for (int i = 0; i < MANY; i++) {
+		ok(pthread_mutex_lock(&many[0]));
+		ok(pthread_mutex_unlock(&many[1]));
+	}
+	return arg;
+}
+
+static void as_semaphores(void)
+{
+	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
+	pthread_t other;
+
+	ok(pthread_mutex_lock(&many[0]));
+	ok(pthread_mutex_lock(&many[1]));
+	other = check_thread(answer, NULL);
+	for (int i = 0; i < MANY; i++) {
+		ok(pthread_mutex_unlock(&many[0]));
+		ok(pthread_mutex_lock(&many[1]));
+	}
+	check_join(other);
+	if (block)
+		CHECK(block->held <= 2, "%d sections", block->held);
+	ok(pthread_mutex_unlock(&many[0])); /* the other's last */
+	ok(pthread_mutex_unlock(&many[1]));
+}
+
 static void *nest(void *arg)
 {
 	static pthread_mutex_t m[1000];
@@ -164,6 +193,7 @@ int main(void)
 	foreign_unlock(PTHREAD_MUTEX_ADAPTIVE_NP);
 	counts_what_it_holds();
 	releases_by_others();
+	as_semaphores();
 	ok(elsewhere(nest, NULL));
 	ok(elsewhere(nest, NULL));
 	recursion();
