@@ -182,7 +182,7 @@ static int send_to_monitor(int fd, const struct message *message, size_t size)
 /* Returns a socket on which a registration is on its way, or -1, with the reason in `refusal`. */
 static int request(enum wait wait)
 {
-	struct message message;
+	static struct message message; /* used by one thread at a time, and too large for a stack */
 	size_t size = compose(&message);
 	int fd, why;
 
