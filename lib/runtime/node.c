@@ -335,7 +335,7 @@ bool fgi_node_holds(const struct fg_queue_node *node, const uint64_t *tail)
 
 /* The child has one thread, which is in no queue. So every node is free, except those with which a lock is held. If it
  * is another thread's, its lock stays held, as POSIX has it. The locks themselves are not touched: a lock may be in
- * memory that the parent shares and uses, or that the child does not have (locks/parts/mcs_queue.h, Forks). */
+ * memory that the parent shares and uses, or that the child does not have. */
 void fgi_nodes_after_fork(void)
 {
 	uint64_t me = (uint64_t)(uintptr_t)&fg_thread;

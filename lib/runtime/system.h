@@ -31,6 +31,13 @@ static inline void fgi_clock_read(clockid_t clock, struct timespec *t)
 	fg_load_relaxed (&fgi_libc.clock_gettime)(clock, t);
 }
 
+static inline void fgi_cpu_read(unsigned int *cpu, unsigned int *node)
+{
+	__typeof__(getcpu) *read = fg_load_relaxed(&fgi_libc.getcpu);
+
+	read(cpu, node);
+}
+
 /* The tid of the calling thread, as libc knows it: no system call, which a sandbox may forbid. Async-signal-safe. */
 uint32_t fgi_system_tid(void);
 

@@ -15,7 +15,7 @@ static inline uint32_t fgi_numa_node(void)
 {
 	unsigned int cpu = 0, node = 0;
 
-	fg_load_relaxed(&fgi_libc.getcpu)(&cpu, &node);
+	fgi_cpu_read(&cpu, &node);
 #ifdef FGI_NUMA_PRETEND
 	node = cpu % FGI_NUMA_PRETEND;
 #endif

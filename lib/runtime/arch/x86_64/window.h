@@ -133,10 +133,10 @@ FGI_DROP_CAS(32, "l")
 FGI_DROP_CAS(64, "q")
 
 /* Swings the queue's tail to `node` and links it behind its predecessor; without one the node becomes the head
- * (Listing 2, lines 40-43). The tail is an address and a tag (locks/parts/mcs_queue.h). Between the XCHG and the link
- * the queue is cut: a thread that is preempted there holds up all that come behind it, and counts as critical.
- * node->state is FG_NODE_WAITING and fg_thread.node names it already, so from here on the node's state tells the
- * truth. */
+ * (Listing 2, lines 40-43). The tail is an address and a tag, which the caller adds and which is the same in every
+ * tail of the process. Between the XCHG and the link the queue is cut: a thread that is preempted there holds up all
+ * that come behind it, and counts as critical. node->state is FG_NODE_WAITING and fg_thread.node names it already, so
+ * from here on the node's state tells the truth. */
 static inline void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node, uint64_t tag)
 {
 	uint64_t pred = (uint64_t)(uintptr_t)node + tag;
