@@ -33,7 +33,7 @@ static inline uint32_t fgi_cpu(void)
 
 		return fg_load_relaxed(&((const struct rseq *)area)->cpu_id);
 	}
-	return (uint32_t)fg_load_relaxed(&fgi_libc.sched_getcpu)();
+	return fgi_cpu_number();
 }
 
 /* What is published for this CPU; it changes with each slice. 0: unknown. */

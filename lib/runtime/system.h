@@ -38,6 +38,13 @@ static inline void fgi_cpu_read(unsigned int *cpu, unsigned int *node)
 	read(cpu, node);
 }
 
+static inline uint32_t fgi_cpu_number(void)
+{
+	__typeof__(sched_getcpu) *number = fg_load_relaxed(&fgi_libc.sched_getcpu);
+
+	return (uint32_t)number();
+}
+
 /* The tid of the calling thread, as libc knows it: no system call, which a sandbox may forbid. Async-signal-safe. */
 uint32_t fgi_system_tid(void);
 

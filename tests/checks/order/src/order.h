@@ -37,6 +37,11 @@ static inline void fgi_clock_read(clockid_t clock, struct timespec *now)
 	(void)fgo_clock(clock, now);
 }
 
+static inline uint32_t fgi_cpu_number(void)
+{
+	return 0;
+}
+
 static inline void fgi_system_yield(void)
 {
 }
