@@ -22,10 +22,11 @@ bool fg_monitor_attached(void);
 
 /* Why did the last attempt to register this process fail? 0 if it did not. ENOENT, ECONNREFUSED: no monitor listens
  * there. EACCES: its socket may not be connected to. ECANCELED: FLEXGUARD_SOCKET is empty. ENAMETOOLONG: it is too
- * long. EKEYREJECTED: what listens there runs as neither root nor this user. EPROTO: it is no monitor. ETIMEDOUT,
- * ECONNRESET: it did not answer. EPROTONOSUPPORT: it is of another version. It refused: EAGAIN, EBUSY: the user's
- * programs ask too much of it. EDQUOT: too many of them are registered. EPERM: the user may not trace the process.
- * E2BIG: the process has too many threads. ENOSPC: it has too many images. EINPROGRESS: the attempt is under way. */
+ * long. EOPNOTSUPP: the process was put under a seccomp filter. EKEYREJECTED: what listens there runs as neither root
+ * nor this user. EPROTO: it is no monitor. ETIMEDOUT, ECONNRESET: it did not answer. EPROTONOSUPPORT: it is of
+ * another version. It refused: EAGAIN, EBUSY: the user's programs ask too much of it. EDQUOT: too many of them are
+ * registered. EPERM: the user may not trace the process. E2BIG: the process has too many threads. ENOSPC: it has too
+ * many images. EINPROGRESS: the attempt is under way. */
 int fg_monitor_error(void);
 
 /* Is a thread preempted inside a critical section now, anywhere on this machine? If the monitor has a counter for each

@@ -55,7 +55,8 @@
  *   waiting     Busy-waiting is fgi_spin_once, _times or _yield (runtime/spin.h), which count; fg_pause is not called
  *               by a lock. Parking is fgi_park, or counted in fg_thread.parks. How long to spin: runtime/spin_budget.h.
  *   fork        The child has one thread. A lock that waits for threads (tickets, queues, counts of waiters) must
- *               forget those that stayed in the parent: runtime/node.h, and fgi_forks of runtime/thread.h.
+ *               forget those that stayed in the parent, at the first operation of the child on it and not in a fork
+ *               handler, since the parent may share the lock's memory: runtime/node.h, fgi_forks of runtime/thread.h.
  *   comment     The file opens with the paper and section, the states of its words, the waiting policy, the invariants,
  *               the memory beside the lock, and every deviation from the paper.
  *

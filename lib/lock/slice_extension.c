@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/system.h"
+
 /* Newer than the headers of the systems we build on. */
 #ifndef PR_RSEQ_SLICE_EXTENSION
 #define PR_RSEQ_SLICE_EXTENSION 79
@@ -65,5 +67,5 @@ int fgi_slice_extension_start(void)
 
 void fgi_slice_yield(void)
 {
-	syscall(SYS_rseq_slice_yield); /* no error: errno is kept */
+	(void)fgi_system_call(SYS_rseq_slice_yield, 0, 0, 0, 0, 0, 0);
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "runtime/monitor.h"
+#include "runtime/system.h"
 
 /* Of glibc's restartable-sequences area, from the thread pointer; absent before glibc 2.35. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -32,7 +33,7 @@ static inline uint32_t fgi_cpu(void)
 
 		return fg_load_relaxed(&((const struct rseq *)area)->cpu_id);
 	}
-	return (uint32_t)sched_getcpu();
+	return fgi_cpu_number();
 }
 
 /* What is published for this CPU; it changes with each slice. 0: unknown. */

@@ -6,11 +6,13 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "runtime/system.h"
+
 static inline uint64_t fgi_now_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(clock, &t); /* the vDSO: no system call; for the two clocks in use errno is kept */
+	fgi_clock_read(clock, &t); /* the vDSO: no system call */
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 

@@ -2,11 +2,15 @@
 /* Locks that another thread has released than the one that took them, where the word names the owner.
  *
  * The releasing thread does not count the lock, the thread that took it goes on counting it, and neither can write the
- * other's block. So the former leaves a note, and the latter settles it when it next takes a second lock or waits. */
+ * other's block. So the former leaves a note, and the latter settles it when it next takes a second lock, waits, or
+ * releases another thread's lock itself: two threads that use a mutex as a semaphore keep each other's notes few.
+ *
+ * There are NOTES notes, which name lock and owner. When all are open, releases are counted for each owner instead, in
+ * a table that has a place for every tid, and whose pages are used as they are touched. */
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
+#include "runtime/sandbox.h"
 #include "runtime/thread.h"
 
 #define NOTES 64
@@ -18,16 +22,19 @@ static struct {
 	uint64_t word;
 } notes[NOTES];
 
+/* By tid: releases without a note. Linux gives out no higher ones; other names of threads (runtime/system.c) go
+ * without. */
+#define TIDS (1u << 22)
+static uint32_t *unnoted;
+
 uint32_t fgi_foreign_notes;
 
 /* A thread that has ended settles nothing. */
 static bool ended(uint32_t tid)
 {
-	int saved = errno;
-	bool gone = tid != TAKEN && syscall(SYS_tgkill, getpid(), tid, 0) < 0 && errno == ESRCH;
+	long self = fgi_optional_call(SYS_getpid, 0, 0, 0);
 
-	errno = saved;
-	return gone;
+	return tid != TAKEN && fgi_optional_call(SYS_tgkill, self, tid, 0) == -ESRCH;
 }
 
 static bool write_note(uint32_t owner, uint64_t word, bool of_ended)
@@ -48,18 +55,83 @@ static bool write_note(uint32_t owner, uint64_t word, bool of_ended)
 	return false;
 }
 
+/* A thread that unlocks what it does not hold any more, where it does not notice, settles no note: one will do. */
+static bool has_note(uint32_t owner, uint64_t word)
+{
+	for (int i = 0; i < NOTES; i++)
+		if (fg_load_relaxed(&notes[i].owner) == owner && fg_load_relaxed(&notes[i].word) == word)
+			return true;
+	return false;
+}
+
+/* Several threads may map the table at once: the first one's stays. */
+static uint32_t *table(void)
+{
+	const size_t size = TIDS * sizeof(unnoted[0]);
+	uint32_t *nothing = NULL, *found = fg_load_acquire(&unnoted);
+	void *space;
+	int saved = errno;
+
+	if (fg_likely(found != NULL))
+		return found;
+	space = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	errno = saved;
+	if (space == MAP_FAILED)
+		return NULL;
+	found = fg_cas_acq_rel(&unnoted, nothing, (uint32_t *)space);
+	if (!found)
+		return space;
+	munmap(space, size);
+	return found;
+}
+
+static void count_release(uint32_t owner)
+{
+	uint32_t *counts = owner < TIDS ? table() : NULL;
+
+	if (counts && fg_fetch_add_relaxed(&counts[owner], 1) == 0)
+		fg_fetch_add_relaxed(&fgi_foreign_notes, 1);
+}
+
 void fgi_foreign_note(uint32_t owner, const uint32_t *word)
 {
-	if (owner && !write_note(owner, (uint64_t)(uintptr_t)word, false))
-		write_note(owner, (uint64_t)(uintptr_t)word, true); /* else that thread stays counted as a holder */
+	uint64_t address = (uint64_t)(uintptr_t)word;
+
+	static uint32_t overflows;
+
+	if (!owner || write_note(owner, address, false) || has_note(owner, address))
+		return;
+	if (fg_fetch_add_relaxed(&overflows, 1) % NOTES || !write_note(owner, address, true)) /* up to 2 NOTES calls */
+		count_release(owner);
 }
 
 void fgi_foreign_release(const uint32_t *word)
 {
 	if (fgi_forks && fg_thread.held > 0) /* held since before the fork: `held` counts it */
 		return;
+	if (fg_load_relaxed(&fgi_foreign_notes))
+		fgi_foreign_settle();
 	fgi_held_raise(); /* the release lowers it again */
 	fgi_foreign_note(fg_load_relaxed(word) & FG_OWNER_MASK, word);
+}
+
+/* Which locks they were is not known. What is counted in the end is right; until `pending` changes it may show one of
+ * them, in the place of one that the thread still holds. */
+static void settle_counted(uint32_t self)
+{
+	uint32_t *counts = self < TIDS ? fg_load_acquire(&unnoted) : NULL, number;
+	uint64_t pending;
+
+	if (!counts || fg_load_relaxed(&counts[self]) == 0)
+		return;
+	fg_fetch_add_relaxed(&fgi_foreign_notes, -1u);
+	for (number = fg_xchg_relaxed(&counts[self], 0); number > 0; number--) {
+		pending = fg_thread.pending;
+		if (fg_thread.held > 0)
+			fgi_held_lower();
+		else if (pending)
+			fgi_local_cas(&fg_thread.pending, pending, 0);
+	}
 }
 
 void fgi_foreign_settle(void)
@@ -77,11 +149,17 @@ void fgi_foreign_settle(void)
 		if (fgi_local_cas(&fg_thread.pending, word, 0) != word && fg_thread.held > 0)
 			fgi_held_lower();
 	}
+	settle_counted(self);
 }
 
 void fgi_foreign_after_fork(void)
 {
+	uint32_t *counts = unnoted;
+
 	for (int i = 0; i < NOTES; i++)
 		fg_store_relaxed(&notes[i].owner, 0);
+	unnoted = NULL;
+	if (counts)
+		munmap(counts, TIDS * sizeof(unnoted[0]));
 	fg_store_relaxed(&fgi_foreign_notes, 0);
 }

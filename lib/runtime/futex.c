@@ -3,23 +3,18 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "runtime/clock.h"
+#include "runtime/system.h"
 
 int fgi_futex_wait_as(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs, uint32_t as)
 {
 	/* The BITSET form is the one that takes absolute times. */
 	int op = FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
-	int saved = errno, result = 0;
 
 	if (abs && abs->tv_sec < 0) /* before the epoch: EINVAL to the kernel, past to POSIX */
 		return ETIMEDOUT;
-	if (syscall(SYS_futex, word, op, expected, abs, NULL, as) < 0)
-		result = errno;
-	errno = saved;
-	return result;
+	return (int)-fgi_system_call(SYS_futex, (long)word, op, expected, (long)abs, 0, as);
 }
 
 int fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, const struct timespec *abs)
@@ -29,11 +24,9 @@ int fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, const str
 
 int fgi_futex_wake_as(uint32_t *word, int n, uint32_t as)
 {
-	int saved = errno;
 	int op = as == FGI_ANYBODY ? FUTEX_WAKE : FUTEX_WAKE_BITSET; /* sandboxes allow the former more often */
-	long woken = syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, n, NULL, NULL, as);
+	long woken = fgi_system_call(SYS_futex, (long)word, op | FUTEX_PRIVATE_FLAG, n, 0, 0, as);
 
-	errno = saved;
 	return woken < 0 ? 0 : (int)woken;
 }
 

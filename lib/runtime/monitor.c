@@ -18,6 +18,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/clock.h"
+#include "runtime/sandbox.h"
 #include "runtime/thread.h"
 
 const struct fg_shared fgi_no_monitor __attribute__((aligned(FG_CACHE_LINE)));
@@ -121,7 +122,9 @@ static void find_target(void)
 	n = strlen(name);
 	if (n >= sizeof(target.addr.sun_path))
 		target.why_nowhere = ENAMETOOLONG;
-	if (n == 0 || n >= sizeof(target.addr.sun_path))
+	else if (n > 0 && fgi_sandbox_look())
+		target.why_nowhere = EOPNOTSUPP;
+	if (n == 0 || n >= sizeof(target.addr.sun_path) || fg_load_relaxed(&fgi_sandboxed))
 		return;
 	target.addr.sun_family = AF_UNIX;
 	memcpy(target.addr.sun_path, name, n);
@@ -179,12 +182,12 @@ static int send_to_monitor(int fd, const struct message *message, size_t size)
 /* Returns a socket on which a registration is on its way, or -1, with the reason in `refusal`. */
 static int request(enum wait wait)
 {
-	struct message message;
+	static struct message message; /* used by one thread at a time, and too large for a stack */
 	size_t size = compose(&message);
 	int fd, why;
 
-	if (size == 0 || target.length == 0) {
-		fg_store_release(&refusal, (uint32_t)(size ? target.why_nowhere : ENOSPC));
+	if (size == 0) {
+		fg_store_release(&refusal, ENOSPC);
 		return -1;
 	}
 	fd = new_socket(wait);
@@ -501,12 +504,17 @@ void fgi_process_init(void)
 	/* A second thread does not wait: until the first has registered, the process runs without a monitor. */
 	if (fg_load_relaxed(&begun) || fg_xchg_relaxed(&begun, 1))
 		return;
+	find_target();
+	if (!target.length) {
+		fg_store_release(&refusal, (uint32_t)target.why_nowhere);
+		errno = saved;
+		return;
+	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
 			       &cancel); /* connect and poll are cancellation points; locks are not */
 	sigfillset(&all);        /* a signal handler that locks must not find this half done by its own thread */
 	sigdelset(&all, SIGSYS); /* a sandbox may answer system calls by it; if it is blocked, it kills */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	find_target();
 	register_image(&before);
 	fg_store_release(&may_reconnect, target.again); /* pairs with the acquire in fgi_monitor_alive */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

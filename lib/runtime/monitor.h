@@ -68,6 +68,7 @@ void fgi_process_init(void);
  *   EINPROGRESS      a thread is about to register it
  *   ECANCELED        FLEXGUARD_SOCKET is empty
  *   ENAMETOOLONG     FLEXGUARD_SOCKET is too long
+ *   EOPNOTSUPP       it was put into a sandbox (runtime/sandbox.h)
  *   EKEYREJECTED     what listens on the socket runs as neither root nor this process's user
  *   ETIMEDOUT        there was no answer in that time
  *   ECONNRESET       the monitor hung up without an answer

@@ -314,15 +314,10 @@ uint32_t fgi_nodes_used(void)
 	return fg_load_relaxed(&used);
 }
 
-static bool owned_by(const struct fg_queue_node *node, uint64_t thread)
-{
-	return node->state == FG_NODE_OWNED && node->owner == thread;
-}
-
 /* The node at the address, or NULL. */
 static const struct fg_queue_node *node_if_at(uint64_t address)
 {
-	for (uint32_t i = 0; i < used; i += FGI_NODES_CHUNK) {
+	for (uint32_t i = 0; i < fg_load_relaxed(&used); i += FGI_NODES_CHUNK) {
 		uint64_t index = (address - (uint64_t)(uintptr_t)node_at(i)) / sizeof(struct fg_queue_node);
 
 		if (index < FGI_NODES_CHUNK)
@@ -331,54 +326,38 @@ static const struct fg_queue_node *node_if_at(uint64_t address)
 	return NULL;
 }
 
-/* Was the lock that this node owned initialised anew since? Then it is free, or owned with another node. */
-static bool outlived_its_lock(const struct fg_queue_node *node, uint64_t me)
+bool fgi_node_holds(const struct fg_queue_node *node, const uint64_t *tail)
 {
-	const struct fg_queue_node *last = node_if_at(*(const uint64_t *)(uintptr_t)node->tail);
-
-	return !last || (last != node && owned_by(last, me) && last->tail == node->tail);
+	node = node_if_at((uint64_t)(uintptr_t)node);
+	return node && fg_load_relaxed(&node->state) == FG_NODE_OWNED &&
+	       fg_load_relaxed(&node->tail) == (uint64_t)(uintptr_t)tail;
 }
 
-/* The child has one thread, which is in no queue: every queue is empty except those of MCS locks that this thread owns,
- * and every node of the other threads is free. A lock that another thread held at the fork stays held, as POSIX has
- * it. */
+/* The child has one thread, which is in no queue. So every node is free, except those with which a lock is held. If it
+ * is another thread's, its lock stays held, as POSIX has it. The locks themselves are not touched: a lock may be in
+ * memory that the parent shares and uses, or that the child does not have. */
 void fgi_nodes_after_fork(void)
 {
 	uint64_t me = (uint64_t)(uintptr_t)&fg_thread;
 
 	stack = 0;
 	fgi_nodes_carried = 0;
-	for (uint32_t i = 0; i < used; i++) { /* while the tails are as they were */
-		struct fg_queue_node *node = node_at(i);
-
-		node->free = (uint64_t)(i + 1) << 32; /* its thread may have been about to do so */
-		if (owned_by(node, me) && outlived_its_lock(node, me))
-			node->state = FG_NODE_FREE;
-	}
 	mine.free = NULL;
 	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
 		mine.aside[i] = NULL;
 	for (uint32_t i = 0; i < used; i++) {
 		struct fg_queue_node *node = node_at(i);
 
-		node->state &= ~FGI_NODE_BUSY; /* the neighbour stayed in the parent */
-		/* Waiting or granted: its thread was in a lock call, so the lock exists. */
-		if (node->state != FG_NODE_FREE && node->state != FG_NODE_OWNED)
-			*(uint64_t *)(uintptr_t)node->tail = 0;
-	}
-	for (uint32_t i = 0; i < used; i++) {
-		struct fg_queue_node *node = node_at(i);
-
-		if (node->state == FG_NODE_OWNED && node->owner != me)
-			continue;
-		if (node->state == FG_NODE_OWNED) {
-			*(uint64_t *)(uintptr_t)node->tail = (uint64_t)(uintptr_t)node;
-			node->next = 0;
-			memset(node->lock_private, 0, sizeof(node->lock_private)); /* lists of waiters may hang there */
-			fgi_nodes_carried++;
+		node->free = (uint64_t)(i + 1) << 32; /* its thread may have been about to do so */
+		if ((node->state & ~FGI_NODE_BUSY) != FG_NODE_OWNED) {
+			node->state = FG_NODE_FREE;
+			push(node);
 			continue;
 		}
-		node->state = FG_NODE_FREE;
-		push(node);
+		node->state = FG_NODE_OWNED; /* the neighbour that made it busy stayed in the parent, */
+		node->next = 0;              /* and so did all that wait behind it */
+		memset(node->lock_private, 0, sizeof(node->lock_private));
+		if (node->owner == me)
+			fgi_nodes_carried++;
 	}
 }

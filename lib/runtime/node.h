@@ -47,7 +47,7 @@ void fgi_node_take_back(struct fg_queue_node *node);
 
 /* FGI_NODE_PRIVATE(type): the lock keeps a `type` in the nodes of its queues, where node_private finds it. The type has
  * FGI_IN_NODE, since the memory is declared as something else. The child of a fork finds it zeroed in the nodes with
- * which its thread holds locks. */
+ * which locks are held. */
 #define FGI_IN_NODE __attribute__((may_alias))
 #define FGI_NODE_PRIVATE(type)                                                                                         \
 	_Static_assert(sizeof(type) <= sizeof(((struct fg_queue_node *)0)->lock_private), "must fit into a node");     \
@@ -56,6 +56,10 @@ void fgi_node_take_back(struct fg_queue_node *node);
 		return (type *)(uintptr_t)node->lock_private;                                                          \
 	}                                                                                                              \
 	_Static_assert(1, "")
+
+/* Does a thread hold the lock whose queue is at `tail` with this node? For a lock in the child of a fork that names the
+ * node; the address may be any. */
+bool fgi_node_holds(const struct fg_queue_node *node, const uint64_t *tail);
 
 void fgi_nodes_start(void);      /* idempotent; run by a constructor */
 void fgi_nodes_after_fork(void); /* in the child */

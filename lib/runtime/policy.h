@@ -3,18 +3,18 @@
 #ifndef FGI_POLICY_H
 #define FGI_POLICY_H
 
-#include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "runtime/sandbox.h"
 
 /* Has this thread a real-time policy? Then a yield lets no thread of lower priority run, and under SCHED_DEADLINE it
  * gives the rest of the period away. */
 static inline bool fgi_real_time(void)
 {
-	int saved = errno, policy = sched_getscheduler(0);
+	long policy = fgi_optional_call(SYS_sched_getscheduler, 0, 0, 0);
 
-	errno = saved;
 	return policy > 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
 	       (policy & ~SCHED_RESET_ON_FORK) != SCHED_BATCH && (policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE;
 }
@@ -23,13 +23,11 @@ static inline bool fgi_real_time(void)
  * SCHED_DEADLINE. */
 static inline uint8_t fgi_priority(void)
 {
-	int saved = errno;
 	struct sched_param param = {0};
 
 	if (!fgi_real_time())
 		return 0;
-	sched_getparam(0, &param);
-	errno = saved;
+	(void)fgi_optional_call(SYS_sched_getparam, 0, (long)&param, 0);
 	return param.sched_priority > 0 ? (uint8_t)param.sched_priority : 100;
 }
 

@@ -8,11 +8,11 @@
 #ifndef FGI_SPIN_H
 #define FGI_SPIN_H
 
-#include <sched.h>
 #include <stdint.h>
 
 #include "runtime/arch/arch.h"
 #include "runtime/block.h"
+#include "runtime/sandbox.h"
 
 static inline void fgi_spin_times(uint32_t spins)
 {
@@ -37,7 +37,7 @@ static inline void fgi_spin_once(void)
 static inline void fgi_spin_yield(void)
 {
 	fg_thread.spins++;
-	sched_yield();
+	fgi_system_yield();
 }
 
 #endif

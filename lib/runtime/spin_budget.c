@@ -11,7 +11,7 @@ uint64_t fgi_remaining_ns(const struct fgi_spin_budget *p)
 
 	if (p->deadline->tv_sec < 0)
 		return 0;
-	clock_gettime(p->clock, &t);
+	fgi_clock_read(p->clock, &t);
 	seconds = p->deadline->tv_sec - t.tv_sec;
 	ns = p->deadline->tv_nsec - t.tv_nsec;
 	if (seconds > 1000000000)
@@ -26,7 +26,7 @@ bool fgi_past_deadline(const struct fgi_spin_budget *p)
 
 	if (!p->deadline)
 		return false;
-	clock_gettime(p->clock, &t);
+	fgi_clock_read(p->clock, &t);
 	return t.tv_sec > p->deadline->tv_sec || (t.tv_sec == p->deadline->tv_sec && t.tv_nsec >= p->deadline->tv_nsec);
 }
 

@@ -2,13 +2,13 @@
 #include "runtime/thread.h"
 
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "runtime/cancel.h"
 #include "runtime/membarrier.h"
 #include "runtime/monitor.h"
 #include "runtime/node.h"
+#include "runtime/sandbox.h"
+#include "runtime/system.h"
 
 __thread struct fg_thread_block fg_thread;
 uint32_t fgi_forks;
@@ -16,7 +16,7 @@ __thread uint32_t fgi_async __attribute__((tls_model("initial-exec")));
 
 uint32_t fgi_thread_init(void)
 {
-	fg_thread.self = (uint32_t)syscall(SYS_gettid); /* cannot fail, so errno is kept */
+	fg_thread.self = fgi_system_tid();
 	if (fg_load_relaxed(&fgi_foreign_notes))
 		fgi_foreign_settle(); /* those of an ended thread that had the same tid */
 	fgi_process_init();
@@ -30,7 +30,7 @@ void fgi_thread_after_fork(void)
 {
 	fgi_pending_into_held(0);
 	if (fg_thread.self)
-		fg_thread.self = (uint32_t)syscall(SYS_gettid);
+		fg_thread.self = fgi_system_tid();
 	fgi_forks += 2;
 	fgi_foreign_after_fork();
 	fgi_nodes_after_fork();
@@ -48,6 +48,7 @@ void fgi_thread_atfork(void)
 /* Before the constructors of locks: the fork handlers that they install run after this one. */
 __attribute__((constructor(101))) static void runtime_start(void)
 {
+	fgi_sandbox_look();
 	fgi_nodes_start();
 	fgi_membarrier_start();
 	fgi_thread_atfork();

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sync/awake.h"
 
-#include <sched.h>
-
 #include "runtime/arch/arch.h"
 #include "runtime/clock.h"
 #include "runtime/monitor.h"
@@ -64,7 +62,7 @@ bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void
 			break;
 		}
 		if (looks >= LOOKS_BEFORE_YIELD)
-			sched_yield();
+			fgi_system_yield();
 		now = fgi_now_ns(CLOCK_MONOTONIC);
 		used = now - before;
 		if (used > FGI_AWAKE_TAKEN_NS) {

@@ -4,11 +4,10 @@
 #include <limits.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "runtime/futex.h"
+#include "runtime/system.h"
 
 uint64_t fgi_readers[FGI_READER_ROWS][FGI_READERS_A_ROW] __attribute__((aligned(FG_CACHE_LINE)));
 _Static_assert(sizeof(fgi_readers[0]) == FG_CACHE_LINE, "a row is one line");
@@ -78,5 +77,5 @@ void fgi_readers_after_fork(void)
 	memcpy(own, fgi_readers[forker % FGI_READER_ROWS], sizeof(own));
 	memset(fgi_readers, 0, sizeof(fgi_readers));
 	if (fgi_reading > 0)
-		memcpy(fgi_readers[(uint32_t)syscall(SYS_gettid) % FGI_READER_ROWS], own, sizeof(own));
+		memcpy(fgi_readers[fgi_system_tid() % FGI_READER_ROWS], own, sizeof(own));
 }

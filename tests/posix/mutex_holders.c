@@ -81,6 +81,80 @@ static void counts_what_it_holds(void)
 	}
 }
 
+/* More than there are notes of, all open at once, of one thread and of several. */
+#define MANY 500
+static pthread_mutex_t many[MANY];
+static int taken, released;
+
+static void *unlock_many(void *arg)
+{
+	for (int i = 0; i < MANY; i++)
+		ok(pthread_mutex_unlock(&many[i]));
+	return arg;
+}
+
+static void *take_share(void *first)
+{
+	for (int i = 0; i < MANY / 5; i++)
+		ok(pthread_mutex_lock((pthread_mutex_t *)first + i));
+	__atomic_add_fetch(&taken, 1, __ATOMIC_RELEASE);
+	await(&released, 1);
+	ok(pthread_mutex_lock(&counted[0])); /* one after the other: `counted` is shared */
+	counts(1);
+	ok(pthread_mutex_unlock(&counted[0]));
+	return NULL;
+}
+
+static void releases_by_others(void)
+{
+	const char *lock = getenv("FG_TEST_LOCK");
+	pthread_t threads[5];
+
+	if (!lock || (strcmp(lock, "flexguard") != 0 && strcmp(lock, "futex") != 0))
+		return;
+	for (int i = 0; i < MANY; i++)
+		ok(pthread_mutex_lock(&many[i]));
+	elsewhere(unlock_many, NULL);
+	counts(0);
+	for (int i = 0; i < 5; i++)
+		threads[i] = check_thread(take_share, &many[i * (MANY / 5)]);
+	await(&taken, 5);
+	unlock_many(NULL);
+	counts(0);
+	tell(&released, 1);
+	for (int i = 0; i < 5; i++)
+		check_join(threads[i]);
+}
+
+/* Two threads hand a turn to each other by mutexes that one locks and the other unlocks. */
+static void *answer(void *arg)
+{
+	for (int i = 0; i < MANY; i++) {
+		ok(pthread_mutex_lock(&many[0]));
+		ok(pthread_mutex_unlock(&many[1]));
+	}
+	return arg;
+}
+
+static void as_semaphores(void)
+{
+	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
+	pthread_t other;
+
+	ok(pthread_mutex_lock(&many[0]));
+	ok(pthread_mutex_lock(&many[1]));
+	other = check_thread(answer, NULL);
+	for (int i = 0; i < MANY; i++) {
+		ok(pthread_mutex_unlock(&many[0]));
+		ok(pthread_mutex_lock(&many[1]));
+	}
+	check_join(other);
+	if (block)
+		CHECK(block->held <= 2, "%d sections", block->held);
+	ok(pthread_mutex_unlock(&many[0])); /* the other's last */
+	ok(pthread_mutex_unlock(&many[1]));
+}
+
 static void *nest(void *arg)
 {
 	static pthread_mutex_t m[1000];
@@ -118,6 +192,8 @@ int main(void)
 	foreign_unlock(PTHREAD_MUTEX_NORMAL);
 	foreign_unlock(PTHREAD_MUTEX_ADAPTIVE_NP);
 	counts_what_it_holds();
+	releases_by_others();
+	as_semaphores();
 	ok(elsewhere(nest, NULL));
 	ok(elsewhere(nest, NULL));
 	recursion();

@@ -4,23 +4,23 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "runtime/sandbox.h"
+
 #define START_NS 1000000000u
 
 static unsigned int yields, settled;
 static uint64_t now_ns = START_NS, step_ns;
 
-static int count_yield(void)
+static void count_yield(void)
 {
 	yields++;
-	return 0;
 }
 
-static int read_clock(clockid_t clock, struct timespec *t)
+static void read_clock(clockid_t clock, struct timespec *t)
 {
 	(void)clock;
 	now_ns += step_ns;
 	*t = (struct timespec){(time_t)(now_ns / 1000000000u), (long)(now_ns % 1000000000u)};
-	return 0;
 }
 
 static void count_settle(void)
@@ -28,12 +28,12 @@ static void count_settle(void)
 	settled++;
 }
 
-#define sched_yield count_yield
-#define clock_gettime read_clock
+#define fgi_system_yield count_yield
+#define fgi_clock_read read_clock
 #define fgi_foreign_settle count_settle
 #include "sync/awake.c"
-#undef sched_yield
-#undef clock_gettime
+#undef fgi_system_yield
+#undef fgi_clock_read
 #undef fgi_foreign_settle
 
 #include "tests/check.h"

@@ -9,17 +9,18 @@
 #include <stdint.h>
 
 #include "runtime/futex.h"
+#include "runtime/sandbox.h"
 
 static uint32_t wakes, woken, yields;
 static uint32_t yield_ns;    /* a yield takes at least so long */
 static bool somebody_sleeps; /* a wake-up wakes a thread, it says */
 
-static inline int yield_and_count(void)
+static inline void yield_and_count(void)
 {
 	__atomic_fetch_add(&yields, 1, __ATOMIC_RELAXED);
 	if (yield_ns)
 		fgi_nap(yield_ns);
-	return sched_yield();
+	fgi_system_yield();
 }
 
 /* Counts the lock's wake-ups, and the threads that they wake. */
@@ -37,9 +38,9 @@ static inline int wake_and_count(uint32_t *word, int n)
 /* Longer than any test: a waiter without a clock that is not woken hangs, and one that sleeps goes on sleeping. */
 #define LONGEST_SLEEP_NS 1000000000000u
 #define fgi_futex_wake wake_and_count
-#define sched_yield yield_and_count
+#define fgi_system_yield yield_and_count
 #include "tests/unit/crowd.h"
-#undef sched_yield
+#undef fgi_system_yield
 #undef fgi_futex_wake
 
 #define GIVES_UP_US (4 * FGI_LONG_WAIT_NS / 1000)

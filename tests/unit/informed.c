@@ -7,20 +7,20 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
+#include "runtime/sandbox.h"
 
 static void spin(void);
 
-static inline int spin_by_yield(void)
+static inline void spin_by_yield(void)
 {
 	spin();
-	return 0;
 }
 
 #define fg_pause spin
-#define sched_yield spin_by_yield
+#define fgi_system_yield spin_by_yield
 #include FGI_LOCK_FILE
 #undef fg_pause
-#undef sched_yield
+#undef fgi_system_yield
 
 #include "runtime/clock.h"
 #include "runtime/thread.h"

@@ -9,6 +9,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
+#include "runtime/sandbox.h"
 
 static __thread uint64_t executed; /* by this thread: spin hints and yields */
 
@@ -18,17 +19,17 @@ static inline void executed_pause(void)
 	fg_pause();
 }
 
-static inline int executed_yield(void)
+static inline void executed_yield(void)
 {
 	fg_store_relaxed(&executed, executed + 1);
-	return sched_yield();
+	fgi_system_yield();
 }
 
 #define fg_pause executed_pause
-#define sched_yield executed_yield
+#define fgi_system_yield executed_yield
 #include FGI_LOCK_FILE
 #undef fg_pause
-#undef sched_yield
+#undef fgi_system_yield
 
 #include "runtime/clock.h"
 #include "runtime/futex.h"

@@ -50,6 +50,11 @@ pub const REQUIRE_ITEM: (&str, &str) = (
     "1: fail rather than run without a monitor, as with --monitor require, unless --monitor off is given. Each program \
      that the interposer is loaded into at its start then waits longer for a busy monitor, 10 s, and ends with 125 if it cannot register, and says why.",
 );
+pub const FILTERS_ITEM: (&str, &str) = (
+    "FLEXGUARD_FILTERS",
+    "How many seccomp filters are no sandbox. The command sets it to the number of its own. A program below it that is \
+     under more runs without the monitor and asks the kernel for nothing that it would not without FlexGuard.",
+);
 pub const FORCE_ITEM: (&str, &str) = (
     "FLEXGUARD_FORCE",
     "1: use a lock although this machine lacks what the lock needs; the lock then works without it.",

@@ -2,7 +2,7 @@
 //! The environment that puts a lock's interposer into a program.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +12,8 @@ use crate::locks::{self, POSIX};
 use crate::prefix::Prefix;
 
 const PRELOAD_ENV: &str = "LD_PRELOAD";
+/// runtime/sandbox.h
+const FILTERS_ENV: &str = "FLEXGUARD_FILTERS";
 
 /// What LD_PRELOAD must be for a lock, and what else must be in the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,9 +78,21 @@ impl Preload {
     pub fn set(&self, variable: &str, command: &mut Command) {
         if let Some(value) = &self.value {
             command.env(variable, value);
+            command.env(FILTERS_ENV, own_filters().unwrap_or(0).to_string());
         }
         command.envs(self.besides.clone());
     }
+}
+
+/// How many seccomp filters this process is under: a program below it that is under more was put into a sandbox.
+fn own_filters() -> Option<u32> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let mut lines = status.lines();
+    lines
+        .find_map(|line| line.strip_prefix("Seccomp_filters:"))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn readable(object: &Path, what: &str) -> Result<()> {

@@ -7,7 +7,8 @@
  *   node    node     held; the tail's thread holds the lock or waits last
  *
  * A thread needs one node for each lock that it holds or waits for (64 bytes). `holder` is where the release finds the
- * node; only the holder reads and writes it. A waiter cannot leave, so a timed wait polls without queueing (fgi_poll).
+ * node; only the holder writes it, and only the holder reads it, but for the first thread that uses the lock in the
+ * child of a fork. A waiter cannot leave, so a timed wait polls without queueing (fgi_poll).
  * I1  By the exchange of the tail and the grant of the predecessor there is one owner. I3  Nodes are type-stable
  *     (runtime/node.h). I5  Windows around the enqueueing and the releasing instructions; between them the node's state
  *     tells the monitor. */
@@ -18,13 +19,26 @@
 
 struct fg_lock {
 	uint64_t tail;
-	struct fg_queue_node *holder;
+	uint64_t holder; /* the address of a node */
 };
+
+/* The first thing that each operation does (locks/parts/mcs_queue.h, Forks). Returns the tag of the tail. */
+static inline uint64_t fgi_mcs_mind_fork(struct fg_lock *l)
+{
+	return fgi_tail_mind_fork(&l->tail, &l->holder);
+}
+
+/* The node of the calling thread, which holds the lock and is about to release it. */
+static inline struct fg_queue_node *fgi_mcs_mine(struct fg_lock *l)
+{
+	fgi_mcs_mind_fork(l);
+	return fgi_node_at(fg_load_relaxed(&l->holder));
+}
 
 static inline void fgi_mcs_own(struct fg_lock *l, struct fg_queue_node *node)
 {
 	fg_store_relaxed(&node->state, FG_NODE_OWNED);
-	l->holder = node;
+	fg_store_relaxed(&l->holder, fgi_node_word(node));
 }
 
 /* Takes the lock with the new node, waiting for the grant by `wait`. */
@@ -32,7 +46,7 @@ static inline __attribute__((always_inline)) void fgi_mcs_lock(struct fg_lock *l
 							       void (*wait)(struct fg_queue_node *))
 {
 	fgi_publish_node(node);
-	fgi_enqueue(&l->tail, node);
+	fgi_enqueue(&l->tail, node, fgi_mcs_mind_fork(l));
 	wait(node);
 	fgi_held_raise();
 	fgi_publish_node(NULL);
@@ -43,12 +57,13 @@ static inline __attribute__((always_inline)) void fgi_mcs_lock(struct fg_lock *l
 static inline __attribute__((always_inline)) bool fgi_mcs_trylock(struct fg_lock *l,
 								  struct fg_queue_node *(*new_node)(struct fg_lock *))
 {
+	uint64_t tag = fgi_mcs_mind_fork(l);
 	struct fg_queue_node *node;
 
 	if (fg_load_relaxed(&l->tail) != 0)
 		return false;
 	node = new_node(l);
-	if (fgi_take_cas64(&l->tail, fgi_node_word(node)) != 0) {
+	if (fgi_take_cas64(&l->tail, fgi_node_word(node) + tag) != 0) {
 		fgi_node_put(node);
 		return false;
 	}

@@ -20,6 +20,13 @@
  * I5  The head is critical. Before its thread passes the head on it raises `held`, and the passing store lowers `held`
  *     within its window: the head counts until that store and not after it.
  *
+ * Forks. The tail is the address of a node and, in the upper 16 bits, a tag: for which process it holds, by the number
+ * of forks behind it (fgi_forks). A tail with another tag is from before a fork: its threads are waiters of the parent,
+ * which the child does not have. The first thread of the child that uses the lock makes it what it is there: empty, or
+ * the node of the thread that holds the lock. No fork handler touches the lock, whose memory the parent may share, or
+ * the child may not have. A queue in which 65,536 forks in a row found waiters and which was not used in between would
+ * be misread.
+ *
  * A queue that is not empty has a head, and every head leaves before its lock call returns. So when no thread is in a
  * call on the lock the queue is empty, and the lock's memory may go. */
 #ifndef FGI_PARTS_MCS_QUEUE_H
@@ -36,6 +43,48 @@ static inline uint64_t fgi_node_word(const struct fg_queue_node *node)
 static inline struct fg_queue_node *fgi_node_at(uint64_t address)
 {
 	return (struct fg_queue_node *)(uintptr_t)address;
+}
+
+/* A user's address has 48 bits at most, unless mmap is asked for one above. */
+#define FGI_TAIL_TAG_AT 48
+
+static inline struct fg_queue_node *fgi_tail_node(uint64_t tail)
+{
+	return fgi_node_at(tail & ((1ull << FGI_TAIL_TAG_AT) - 1));
+}
+
+/* fgi_forks counts by twos. */
+static inline uint64_t fgi_tail_tag(void)
+{
+	return (uint64_t)(fg_load_relaxed(&fgi_forks) / 2) << FGI_TAIL_TAG_AT;
+}
+
+static inline uint64_t fgi_tail_word(const struct fg_queue_node *node)
+{
+	return fgi_node_word(node) + fgi_tail_tag();
+}
+
+/* Several threads of the child may do so at once: none of them ever stores a tail with another tag. */
+__attribute__((noinline, cold, unused)) static void fgi_tail_repair(uint64_t *tail, uint64_t seen,
+								    const uint64_t *holder)
+{
+	const struct fg_queue_node *node = holder ? fgi_node_at(fg_load_relaxed(holder)) : NULL;
+
+	fg_cas_relaxed(tail, seen, node && fgi_node_holds(node, tail) ? fgi_tail_word(node) : 0);
+}
+
+/* Before a thread looks at the tail. `holder` is where the lock names the node of the thread that holds it; NULL: the
+ * holder is not in the queue. Returns the tag. */
+static inline uint64_t fgi_tail_mind_fork(uint64_t *tail, const uint64_t *holder)
+{
+	uint64_t tag = fgi_tail_tag(), seen;
+
+	if (fg_unlikely(tag != 0)) {
+		seen = fg_load_relaxed(tail);
+		if (seen != 0 && (seen ^ tag) >> FGI_TAIL_TAG_AT)
+			fgi_tail_repair(tail, seen, holder);
+	}
+	return tag;
 }
 
 /* acquire: pairs with the link that the successor stores in fgi_enqueue, after it has filled in its node. */
@@ -74,7 +123,7 @@ static inline struct fg_queue_node *fgi_queue_join(uint64_t *tail)
 	node = fgi_node_get(tail);
 	fgi_publish_node(node);
 	if (node)
-		fgi_enqueue(tail, node);
+		fgi_enqueue(tail, node, fgi_tail_mind_fork(tail, NULL));
 	return node;
 }
 
@@ -106,7 +155,7 @@ static inline struct fg_queue_node *fgi_queue_retire(uint64_t *tail, struct fg_q
 
 	if (next)
 		return next;
-	if (fgi_drop_cas64(tail, fgi_node_word(node), 0) == fgi_node_word(node))
+	if (fgi_drop_cas64(tail, fgi_tail_word(node), 0) == fgi_tail_word(node))
 		return NULL;
 	return fgi_queue_await_link(node);
 }

@@ -7,14 +7,15 @@
 #ifndef FGI_PARTS_NUMA_H
 #define FGI_PARTS_NUMA_H
 
-#include <sched.h>
 #include <stdint.h>
+
+#include "runtime/system.h"
 
 static inline uint32_t fgi_numa_node(void)
 {
 	unsigned int cpu = 0, node = 0;
 
-	getcpu(&cpu, &node); /* fails only for bad pointers, so errno is kept */
+	fgi_cpu_read(&cpu, &node);
 #ifdef FGI_NUMA_PRETEND
 	node = cpu % FGI_NUMA_PRETEND;
 #endif

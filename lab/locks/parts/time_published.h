@@ -37,6 +37,12 @@ struct tp_node {
 } FGI_IN_NODE;
 FGI_NODE_PRIVATE(struct tp_node);
 
+/* The first thing that each operation does (locks/parts/mcs_queue.h, Forks). Returns the tag of the tail. */
+static inline uint64_t tp_mind_fork(struct fg_lock *l)
+{
+	return fgi_tail_mind_fork(&l->tail, &l->holder);
+}
+
 /* relaxed: a time stamp carries no other data. */
 static inline void tp_publish(struct fg_queue_node *node, uint64_t now)
 {

@@ -70,9 +70,9 @@ static inline void take_over(struct fg_lock *l, struct fg_queue_node *node, stru
 	own(l, node, true);
 }
 
-static inline bool take_free(struct fg_lock *l, struct fg_queue_node *node)
+static inline bool take_free(struct fg_lock *l, struct fg_queue_node *node, uint64_t tag)
 {
-	if (fg_load_relaxed(&l->tail) != 0 || fgi_take_cas64(&l->tail, fgi_node_word(node)) != 0)
+	if (fg_load_relaxed(&l->tail) != 0 || fgi_take_cas64(&l->tail, fgi_node_word(node) + tag) != 0)
 		return false;
 	own(l, node, false);
 	return true;
@@ -95,6 +95,7 @@ static inline void take_out(struct fg_queue_node *node, struct fg_queue_node *pr
 static bool leave(struct fg_lock *l, struct fg_queue_node *node)
 {
 	struct fg_queue_node *pred;
+	uint64_t tail;
 	uint32_t state;
 	bool last;
 
@@ -106,7 +107,8 @@ static bool leave(struct fg_lock *l, struct fg_queue_node *node)
 		release(node, FG_NODE_WAITING);
 		return false;
 	}
-	last = fg_cas_acq_rel(&l->tail, fgi_node_word(node), fgi_node_word(pred)) == fgi_node_word(node);
+	tail = fgi_tail_word(node);
+	last = fg_cas_acq_rel(&l->tail, tail, fgi_tail_word(pred)) == tail;
 	release(pred, state);
 	fgi_publish_node(NULL);
 	if (last) {
@@ -151,11 +153,12 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 /* Joins the queue, BUSY until the predecessor is known. */
 static int queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
 {
+	uint64_t tag = tp_mind_fork(l);
 	struct fg_queue_node *pred;
 
 	fg_store_relaxed(&node->state, FG_NODE_WAITING | BUSY);
 	tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));
-	pred = fgi_node_at(fg_xchg_acq_rel(&l->tail, fgi_node_word(node)));
+	pred = fgi_tail_node(fg_xchg_acq_rel(&l->tail, fgi_node_word(node) + tag));
 	if (!pred) {
 		fgi_held_raise();
 		own(l, node, false);
@@ -169,13 +172,14 @@ static int queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi
 
 static inline bool fgi_trylock(struct fg_lock *l)
 {
+	uint64_t tag = tp_mind_fork(l);
 	struct fg_queue_node *node;
 
 	if (fg_load_relaxed(&l->tail) != 0)
 		return false;
 	node = fgi_node_need(&l->tail);
 	fg_store_relaxed(&node->state, FG_NODE_OWNED);
-	if (take_free(l, node))
+	if (take_free(l, node, tag))
 		return true;
 	fgi_node_put(node);
 	return false;
@@ -227,11 +231,13 @@ __attribute__((noinline, cold)) static void await_neighbour(struct fg_queue_node
 /* BUSY comes first: from then on no successor may leave, so a queue that is not empty has one that takes the lock. */
 static inline void fgi_unlock(struct fg_lock *l)
 {
+	uint64_t tag = tp_mind_fork(l);
 	struct fg_queue_node *node = tp_holder(l);
+	uint64_t tail = fgi_node_word(node) + tag;
 
 	if (fg_unlikely(!seize(node, FG_NODE_OWNED)))
 		await_neighbour(node);
-	if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) != fgi_node_word(node))
+	if (fgi_drop_cas64(&l->tail, tail, 0) != tail)
 		fgi_drop_store32(&node->state, FG_NODE_GRANTED);
 	else if (node_private(node)->got_another)
 		fgi_node_put_in_pool(node);

@@ -24,8 +24,14 @@
 
 struct fg_lock {
 	uint64_t tail;
-	struct fg_queue_node *holder;
+	uint64_t holder; /* the address of a node */
 };
+
+/* The first thing that each operation does (locks/parts/mcs_queue.h, Forks). Returns the tag of the tail. */
+static inline uint64_t mind_fork(struct fg_lock *l)
+{
+	return fgi_tail_mind_fork(&l->tail, &l->holder);
+}
 
 /* An acquisition behind another thread brings this thread that thread's node, beside its own. A release without a
  * successor gives such a node to the pool: otherwise threads that often come first would run out of nodes. */
@@ -38,20 +44,20 @@ static inline void own(struct fg_lock *l, struct fg_queue_node *node, bool got_a
 {
 	fg_store_relaxed(&node->state, FG_NODE_OWNED);
 	node_private(node)->got_another = got_another;
-	l->holder = node;
+	fg_store_relaxed(&l->holder, fgi_node_word(node));
 }
 
-static inline bool take_free(struct fg_lock *l, struct fg_queue_node *node)
+static inline bool take_free(struct fg_lock *l, struct fg_queue_node *node, uint64_t tag)
 {
-	if (fg_load_relaxed(&l->tail) != 0 || fgi_take_cas64(&l->tail, fgi_node_word(node)) != 0)
+	if (fg_load_relaxed(&l->tail) != 0 || fgi_take_cas64(&l->tail, fgi_node_word(node) + tag) != 0)
 		return false;
 	own(l, node, false);
 	return true;
 }
 
-__attribute__((noinline)) static void wait_in_queue(struct fg_lock *l, struct fg_queue_node *node)
+__attribute__((noinline)) static void wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, uint64_t tag)
 {
-	struct fg_queue_node *pred = fgi_node_at(fg_xchg_acq_rel(&l->tail, fgi_node_word(node)));
+	struct fg_queue_node *pred = fgi_tail_node(fg_xchg_acq_rel(&l->tail, fgi_node_word(node) + tag));
 
 	fgi_publish_node(pred);
 	while (pred && fgi_queue_state(pred) != FG_NODE_GRANTED)
@@ -65,20 +71,22 @@ __attribute__((noinline)) static void wait_in_queue(struct fg_lock *l, struct fg
 
 static inline void fgi_lock(struct fg_lock *l)
 {
+	uint64_t tag = mind_fork(l);
 	struct fg_queue_node *node = fgi_node_need(&l->tail);
 
-	if (!take_free(l, node))
-		wait_in_queue(l, node);
+	if (!take_free(l, node, tag))
+		wait_in_queue(l, node, tag);
 }
 
 static inline bool fgi_trylock(struct fg_lock *l)
 {
+	uint64_t tag = mind_fork(l);
 	struct fg_queue_node *node;
 
 	if (fg_load_relaxed(&l->tail) != 0)
 		return false;
 	node = fgi_node_need(&l->tail);
-	if (take_free(l, node))
+	if (take_free(l, node, tag))
 		return true;
 	fgi_node_put(node);
 	return false;
@@ -91,9 +99,10 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	struct fg_queue_node *node = l->holder;
+	uint64_t tag = mind_fork(l), tail = fg_load_relaxed(&l->holder) + tag;
+	struct fg_queue_node *node = fgi_tail_node(tail);
 
-	if (fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) != fgi_node_word(node))
+	if (fgi_drop_cas64(&l->tail, tail, 0) != tail)
 		fgi_drop_store32(&node->state, FG_NODE_GRANTED);
 	else if (node_private(node)->got_another)
 		fgi_node_put_in_pool(node);

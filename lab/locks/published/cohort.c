@@ -30,7 +30,7 @@
 struct fg_lock {
 	uint32_t word;
 	uint32_t extended;
-	struct fg_queue_node *holder;
+	uint64_t holder;
 };
 
 #define HELD 1u
@@ -75,7 +75,7 @@ static void wait_in_cohort(struct fg_lock *l, struct cohorts *all)
 
 	*node_private(node) = (struct cohort_node){0};
 	fgi_publish_node(node);
-	fgi_enqueue(tail, node);
+	fgi_enqueue(tail, node, fgi_tail_mind_fork(tail, &l->holder));
 	fgi_node_spin(node);
 	if (node_private(node)->has_word)
 		fgi_held_raise();
@@ -83,7 +83,7 @@ static void wait_in_cohort(struct fg_lock *l, struct cohorts *all)
 		back_off_for_word(l);
 	fgi_publish_node(NULL);
 	fg_store_relaxed(&node->state, FG_NODE_OWNED);
-	l->holder = node;
+	fg_store_relaxed(&l->holder, fgi_node_word(node));
 }
 
 __attribute__((noinline)) static void compete(struct fg_lock *l)
@@ -95,14 +95,14 @@ __attribute__((noinline)) static void compete(struct fg_lock *l)
 		return;
 	}
 	back_off_for_word(l);
-	l->holder = NULL;
+	fg_store_relaxed(&l->holder, 0);
 }
 
 static inline bool fgi_trylock(struct fg_lock *l)
 {
 	if (!take_word(l))
 		return false;
-	l->holder = NULL;
+	fg_store_relaxed(&l->holder, 0);
 	return true;
 }
 
@@ -118,15 +118,17 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 }
 
 /* Returns whether the global lock went with the local one. */
-__attribute__((noinline)) static bool pass_local(struct fg_queue_node *node)
+__attribute__((noinline)) static bool pass_local(struct fg_lock *l)
 {
-	struct fg_queue_node *next = fgi_node_next(node);
+	struct fg_queue_node *node = fgi_node_at(fg_load_relaxed(&l->holder)), *next = fgi_node_next(node);
+	uint64_t *tail = (uint64_t *)(uintptr_t)node->tail;
 	uint32_t in_a_row = node_private(node)->in_a_row;
 	bool both = next && in_a_row < LIMIT;
 
 	if (!both) {
 		fgi_held_raise(); /* for the local lock; this thread still has the global one */
-		next = fgi_queue_retire((uint64_t *)(uintptr_t)node->tail, node);
+		fgi_tail_mind_fork(tail, &l->holder);
+		next = fgi_queue_retire(tail, node);
 	}
 	if (next) {
 		*node_private(next) = (struct cohort_node){.in_a_row = both ? in_a_row + 1 : 0, .has_word = both};
@@ -138,7 +140,7 @@ __attribute__((noinline)) static bool pass_local(struct fg_queue_node *node)
 
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	if (!l->holder || !pass_local(l->holder))
+	if (!fg_load_relaxed(&l->holder) || !pass_local(l))
 		fgi_drop_store32(&l->word, 0);
 }
 

@@ -7,6 +7,7 @@
  *   queue    0                    no thread queues
  *            next, serving, 1     a ticket queue: serving is the head's ticket, next the one to be drawn
  *            address of a node    an MCS queue: its tail
+ *            On top of both is the tag of locks/parts/mcs_queue.h, Forks.
  *
  * Only the owner writes `control`. Every 128th acquisition is a sample of the queue's length, the owner included, and
  * every 4,096th considers their mean: 3 or more, MCS; less than 2, tickets (one word is cheaper than a node while few
@@ -131,9 +132,9 @@ static inline void consider(struct fg_lock *l, uint32_t waiters)
 	fg_store_relaxed(&l->control, control);
 }
 
-/* ---- the ticket queue: bit 0 is 1, bits 1 to 31 serving, bits 33 to 63 next ---- */
+/* ---- the ticket queue: bit 0 is 1, bits 1 to 23 serving, bits 24 to 46 next ---- */
 
-#define TICKETS 0x7fffffffu /* tickets are counted modulo 2^31 */
+#define TICKETS 0x7fffffu /* tickets are counted modulo 2^23: Linux has 2^22 threads at most */
 
 static inline uint32_t serving_of(uint64_t queue)
 {
@@ -142,12 +143,12 @@ static inline uint32_t serving_of(uint64_t queue)
 
 static inline uint32_t next_of(uint64_t queue)
 {
-	return (uint32_t)(queue >> 33);
+	return (uint32_t)(queue >> 24) & TICKETS;
 }
 
 static inline uint64_t tickets(uint32_t serving, uint32_t next)
 {
-	return (uint64_t)(next & TICKETS) << 33 | (uint64_t)(serving & TICKETS) << 1 | 1;
+	return fgi_tail_tag() | (uint64_t)(next & TICKETS) << 24 | (uint64_t)(serving & TICKETS) << 1 | 1;
 }
 
 /* Waits until its ticket is served. */
@@ -201,7 +202,7 @@ static void queue_with_node(struct fg_lock *l, struct fg_queue_node *node)
 	for (;; queue = found) {
 		if (!(queue & 1)) {
 			fgi_held_raise();
-			found = fg_cas_acq_rel(&l->queue, queue, fgi_node_word(node));
+			found = fg_cas_acq_rel(&l->queue, queue, fgi_tail_word(node));
 			if (found == queue)
 				break;
 			fgi_held_lower();
@@ -211,7 +212,7 @@ static void queue_with_node(struct fg_lock *l, struct fg_queue_node *node)
 		}
 	}
 	if (queue)
-		fg_store_release(&fgi_node_at(queue)->next, fgi_node_word(node)); /* pairs with fgi_node_next */
+		fg_store_release(&fgi_tail_node(queue)->next, fgi_node_word(node)); /* pairs with fgi_node_next */
 	else
 		fg_store_relaxed(&node->state, FG_NODE_GRANTED);
 	fgi_held_lower();
@@ -283,6 +284,7 @@ __attribute__((noinline)) static void wait_by_mode(struct fg_lock *l)
 {
 	bool mine;
 
+	fgi_tail_mind_fork(&l->queue, NULL);
 	do {
 		enum mode mode = mode_of(l);
 

@@ -116,9 +116,11 @@ static struct fg_queue_node *choose(struct fg_queue_node *next, struct fg_queue_
 static struct fg_queue_node *revive(struct fg_lock *l, struct fg_queue_node *mine, struct fg_queue_node *node,
 				    struct fg_queue_node **youngest)
 {
+	uint64_t tail = fgi_tail_word(mine);
+
 	fg_store_relaxed(&node->next, 0);
 	/* release: the next thread to enqueue finds the link empty */
-	if (fg_cas_acq_rel(&l->tail, fgi_node_word(mine), fgi_node_word(node)) != fgi_node_word(mine))
+	if (fg_cas_acq_rel(&l->tail, tail, fgi_tail_word(node)) != tail)
 		return NULL;
 	return take_back(youngest, node);
 }
@@ -127,7 +129,7 @@ static struct fg_queue_node *revive(struct fg_lock *l, struct fg_queue_node *min
  * may be empty at every release, and then the eldest would wait for ever. */
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	struct fg_queue_node *node = l->holder, *youngest = fgi_node_at(node_private(node)->youngest);
+	struct fg_queue_node *node = fgi_mcs_mine(l), *youngest = fgi_node_at(node_private(node)->youngest);
 	struct fg_queue_node *favoured = youngest && fgi_once_in(FAVOUR) ? younger(youngest) : NULL;
 	struct fg_queue_node *successor = NULL, *next;
 

@@ -41,6 +41,7 @@ static inline void own(struct fg_lock *l, struct fg_queue_node *node)
 static struct fg_queue_node *join(struct fg_lock *l, bool may_leave)
 {
 	struct fg_queue_node *node = fgi_node_left_at(&l->tail);
+	uint64_t tag;
 
 	if (fg_unlikely(node != NULL)) {
 		tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));
@@ -50,11 +51,12 @@ static struct fg_queue_node *join(struct fg_lock *l, bool may_leave)
 			return node;
 		}
 	}
+	tag = tp_mind_fork(l);
 	node = may_leave ? fgi_node_get(&l->tail) : fgi_node_need(&l->tail);
 	fgi_publish_node(node);
 	if (node) {
 		tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));
-		fgi_enqueue(&l->tail, node);
+		fgi_enqueue(&l->tail, node, tag);
 	}
 	return node;
 }
@@ -87,13 +89,14 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 
 static inline bool fgi_trylock(struct fg_lock *l)
 {
+	uint64_t tag = tp_mind_fork(l);
 	struct fg_queue_node *node;
 
 	if (fg_load_relaxed(&l->tail) != 0)
 		return false;
 	node = fgi_node_need(&l->tail);
 	tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));
-	if (fgi_take_cas64(&l->tail, fgi_node_word(node)) != 0) {
+	if (fgi_take_cas64(&l->tail, fgi_node_word(node) + tag) != 0) {
 		fgi_node_put(node);
 		return false;
 	}
@@ -168,9 +171,11 @@ __attribute__((noinline)) static void pass_on(struct fg_lock *l, struct fg_queue
 
 static inline void fgi_unlock(struct fg_lock *l)
 {
+	uint64_t tag = tp_mind_fork(l);
 	struct fg_queue_node *node = tp_holder(l);
+	uint64_t tail = fgi_node_word(node) + tag;
 
-	if (!fg_load_relaxed(&node->next) && fgi_drop_cas64(&l->tail, fgi_node_word(node), 0) == fgi_node_word(node))
+	if (!fg_load_relaxed(&node->next) && fgi_drop_cas64(&l->tail, tail, 0) == tail)
 		fgi_node_put(node);
 	else
 		pass_on(l, node);

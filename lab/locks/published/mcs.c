@@ -28,7 +28,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 
 static inline void fgi_unlock(struct fg_lock *l)
 {
-	struct fg_queue_node *node = l->holder, *next = fgi_queue_retire(&l->tail, node);
+	struct fg_queue_node *node = fgi_mcs_mine(l), *next = fgi_queue_retire(&l->tail, node);
 
 	if (next)
 		fgi_drop_store32(&next->state, FG_NODE_GRANTED);

@@ -104,7 +104,7 @@ __attribute__((noinline)) static void wait_in_queue(struct fg_lock *l)
 
 	*node_private(node) = (struct shuffle_node){.numa = fgi_numa_node()};
 	fgi_publish_node(node);
-	fgi_enqueue(&l->queue, node);
+	fgi_enqueue(&l->queue, node, fgi_tail_mind_fork(&l->queue, NULL));
 	fgi_node_wait(node);
 	wait_as_head(l, node);
 	pass_head(l, node);

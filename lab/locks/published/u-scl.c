@@ -35,6 +35,7 @@
 #include "locks/parts/extended.h"
 #include "locks/parts/owner_word.h"
 #include "locks/parts/spin_then_park.h"
+#include "runtime/sandbox.h"
 
 struct fg_lock {
 	uint32_t word;
@@ -90,10 +91,10 @@ static struct account *account_of(const struct fg_lock *l, const struct lock_sli
 /* The scheduler's rule: 1024 at nice 0, a fifth less with each step. Read every time, since nice values change. */
 static uint64_t my_weight(void)
 {
-	int saved = errno, nice = getpriority(PRIO_PROCESS, 0); /* 0: this thread */
+	long answer = fgi_optional_call(SYS_getpriority, PRIO_PROCESS, 0, 0); /* 0: this thread */
+	long nice = answer > 0 ? 20 - answer : 0;                             /* the call's own notation */
 	uint64_t weight = 1024 << 8;
 
-	errno = saved;
 	for (; nice > 0; nice--)
 		weight = weight * 4 / 5;
 	for (; nice < 0; nice++)
@@ -214,7 +215,7 @@ static void wait_in_queue(struct fg_lock *l, struct lock_slice *s)
 	struct fg_queue_node *node = fgi_node_need(&l->queue), *next;
 
 	fgi_publish_node(node);
-	fgi_enqueue(&l->queue, node);
+	fgi_enqueue(&l->queue, node, fgi_tail_mind_fork(&l->queue, NULL));
 	fgi_node_wait(node);
 	wait_as_head(l, s);
 	if (s)

@@ -10,14 +10,16 @@
 #include "runtime/arch/x86_64/asymmetric.h"
 #include "runtime/arch/x86_64/cpu.h"
 #include "runtime/arch/x86_64/local.h"
+#include "runtime/arch/x86_64/system.h"
 #include "runtime/arch/x86_64/window.h"
 #elif defined(__aarch64__) && defined(__LP64__)
 #include "runtime/arch/aarch64/asymmetric.h"
 #include "runtime/arch/aarch64/cpu.h"
 #include "runtime/arch/aarch64/local.h"
+#include "runtime/arch/aarch64/system.h"
 #include "runtime/arch/generic/window.h"
 #else
-#error "FlexGuard knows x86-64 and arm64; another one needs runtime/arch/<cpu>/{asymmetric,cpu,local}.h"
+#error "FlexGuard knows x86-64 and arm64; another one needs runtime/arch/<cpu>/{asymmetric,cpu,local,system}.h"
 #endif
 
 #endif

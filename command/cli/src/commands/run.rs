@@ -21,7 +21,7 @@ use flexguard_launch::{Preload, locks, musl, output, signals};
 
 use super::Subcommand;
 use crate::manual::{
-    FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE,
+    FILTERS_ITEM, FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE,
     SOCKET_ITEM, Section,
 };
 use crate::monitor_choice::MonitorChoice;
@@ -146,6 +146,7 @@ impl Subcommand for Run {
                 REQUIRE_ITEM,
                 PREFIX_ITEM,
                 RECONNECT_ITEM,
+                FILTERS_ITEM,
                 FORCE_ITEM,
                 LOG_ITEM,
             ],

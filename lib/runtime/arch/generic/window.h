@@ -68,12 +68,12 @@ FGI_TAKE_AND_DROP_CAS(32)
 FGI_TAKE_AND_DROP_CAS(64)
 
 /* release of the link: pairs with the acquire by which the predecessor finds its successor. */
-static inline void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node)
+static inline void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node, uint64_t tag)
 {
-	uint64_t pred = fg_xchg_acq_rel(tail, (uint64_t)(uintptr_t)node);
+	uint64_t pred = fg_xchg_acq_rel(tail, (uint64_t)(uintptr_t)node + tag);
 
 	if (pred)
-		fg_store_release(&((struct fg_queue_node *)(uintptr_t)pred)->next, (uint64_t)(uintptr_t)node);
+		fg_store_release(&((struct fg_queue_node *)(uintptr_t)(pred - tag))->next, (uint64_t)(uintptr_t)node);
 	else
 		fg_store_release(&node->state, FG_NODE_GRANTED);
 }

@@ -133,23 +133,25 @@ FGI_DROP_CAS(32, "l")
 FGI_DROP_CAS(64, "q")
 
 /* Swings the queue's tail to `node` and links it behind its predecessor; without one the node becomes the head
- * (Listing 2, lines 40-43). Between the XCHG and the link the queue is cut: a thread that is preempted there holds up
- * all that come behind it, and counts as critical. node->state is FG_NODE_WAITING and fg_thread.node names it already,
- * so from here on the node's state tells the truth. */
-static inline void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node)
+ * (Listing 2, lines 40-43). The tail is an address and a tag, which the caller adds and which is the same in every
+ * tail of the process. Between the XCHG and the link the queue is cut: a thread that is preempted there holds up all
+ * that come behind it, and counts as critical. node->state is FG_NODE_WAITING and fg_thread.node names it already, so
+ * from here on the node's state tells the truth. */
+static inline void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node, uint64_t tag)
 {
-	uint64_t pred = (uint64_t)(uintptr_t)node;
+	uint64_t pred = (uint64_t)(uintptr_t)node + tag;
 
 	__asm__ volatile("1: xchgq %[pred], %[tail]\n" FGI_PAD
 			 "   testq %[pred], %[pred]\n" FGI_PAD
 			 "   jz 4f\n" FGI_PAD
+			 "   subq %[tag], %[pred]\n"
 			 "2: movq %[node], %c[next](%[pred])\n"
 			 "3: jmp 6f\n"
 			 "4: " FGI_PAD
 			 "5: movl %[granted], %[state]\n"
 			 "6:\n" FGI_ALWAYS("1b", "2b") FGI_ALWAYS("3b", "5b")
 			 : [tail] "+m"(*tail), [pred] "+&r"(pred), [state] "+m"(node->state)
-			 : [node] "r"(node), [next] "i"(__builtin_offsetof(struct fg_queue_node, next)),
+			 : [node] "r"(node), [tag] "r"(tag), [next] "i"(__builtin_offsetof(struct fg_queue_node, next)),
 			   [granted] "i"(FG_NODE_GRANTED)
 			 : "cc", "memory");
 }

@@ -9,8 +9,10 @@
 #ifndef FGO_ORDER_H
 #define FGO_ORDER_H
 
+#include <errno.h>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 void fgo_site(const char *function);
@@ -26,9 +28,31 @@ int fgo_policy(void);
 #define __atomic_fetch_or(...) (fgo_site(__func__), __atomic_fetch_or(__VA_ARGS__))
 #define __atomic_compare_exchange_n(...) (fgo_site(__func__), __atomic_compare_exchange_n(__VA_ARGS__))
 
-#define clock_gettime(clock, now) fgo_clock(clock, now)
-#define sched_yield() ((void)0)
-#define sched_getscheduler(thread) fgo_policy()
+/* Stands in for lib/runtime/system.h and sandbox.h. */
+#define FGI_SYSTEM_H
+#define FGI_SANDBOX_H
+
+static inline void fgi_clock_read(clockid_t clock, struct timespec *now)
+{
+	(void)fgo_clock(clock, now);
+}
+
+static inline uint32_t fgi_cpu_number(void)
+{
+	return 0;
+}
+
+static inline void fgi_system_yield(void)
+{
+}
+
+static inline long fgi_optional_call(long number, long a, long b, long c)
+{
+	(void)a;
+	(void)b;
+	(void)c;
+	return number == SYS_sched_getscheduler ? fgo_policy() : -ENOSYS;
+}
 
 /* What the monitor says, and whether others compete, is told to each test on its own: the declarations in
  * lib/runtime/monitor.h and lock/default/scheduler.h become those of functions. */

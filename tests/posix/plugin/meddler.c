@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* A library that answers calls to libc in its name, and takes locks in each: those that a lock may make while it waits,
+ * and one that an interposer may make while it starts. Libraries that pretend another time or count calls do so. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int meddler_calls;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+static void meddle(void)
+{
+	pthread_rwlock_wrlock(&rwlock);
+	pthread_mutex_lock(&mutex);
+	meddler_calls++;
+	pthread_mutex_unlock(&mutex);
+	pthread_rwlock_unlock(&rwlock);
+}
+
+#define NEXT(name, version) ((__typeof__(name) *)dlvsym(RTLD_NEXT, #name, version))
+
+EXPORT int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr)
+{
+	int result = NEXT(pthread_cond_init, "GLIBC_2.3.2")(cond, attr);
+
+	meddle();
+	return result;
+}
+
+EXPORT int pthread_rwlock_init(pthread_rwlock_t *restrict lock, const pthread_rwlockattr_t *restrict attr)
+{
+	int result = NEXT(pthread_rwlock_init, "GLIBC_2.2.5")(lock, attr);
+
+	meddle();
+	return result;
+}
+
+EXPORT int pthread_condattr_init(pthread_condattr_t *attr)
+{
+	int result = NEXT(pthread_condattr_init, "GLIBC_2.2.5")(attr);
+
+	meddle();
+	return result;
+}
+
+EXPORT int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int result = NEXT(clock_gettime, "GLIBC_2.17")(clock, t);
+
+	meddle();
+	return result;
+}
+
+EXPORT int sched_yield(void)
+{
+	meddle();
+	return NEXT(sched_yield, "GLIBC_2.2.5")();
+}
+
+EXPORT int sched_getscheduler(pid_t pid)
+{
+	meddle();
+	return NEXT(sched_getscheduler, "GLIBC_2.2.5")(pid);
+}
+
+EXPORT int getcpu(unsigned int *cpu, unsigned int *node)
+{
+	meddle();
+	return NEXT(getcpu, "GLIBC_2.29")(cpu, node);
+}
+
+EXPORT int getpriority(__priority_which_t which, id_t who)
+{
+	meddle();
+	return NEXT(getpriority, "GLIBC_2.2.5")(which, who);
+}
+
+EXPORT pid_t getpid(void)
+{
+	meddle();
+	return NEXT(getpid, "GLIBC_2.2.5")();
+}
+
+EXPORT long syscall(long number, ...)
+{
+	long argument[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		argument[i] = va_arg(list, long);
+	va_end(list);
+	meddle();
+	return NEXT(syscall, "GLIBC_2.2.5")(number, argument[0], argument[1], argument[2], argument[3], argument[4],
+					    argument[5]);
+}
