@@ -26,7 +26,7 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONST
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install site lint hooks format clean help
+.PHONY: all workers tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
@@ -79,6 +79,9 @@ install: ## copy what `make` built to $(DESTDIR)$(PREFIX); after `make workers`,
 	@test -x build/bin/flexguard || { echo "nothing to install yet: run \`make\` first" >&2; exit 1; }
 	@DESTDIR="$(DESTDIR)" cmake --install $(CMAKE_BUILD) --prefix "$(PREFIX)" >/dev/null
 	@scripts/assemble "$(DESTDIR)$(PREFIX)" "$(PREFIX)"
+
+uninstall: ## remove what `make install` put there, with the same $(DESTDIR)$(PREFIX)
+	@scripts/uninstall "$(DESTDIR)$(PREFIX)" $(CMAKE_BUILD)
 
 deb: ## Debian packages of what `make` built, and a bill of materials, in build/deb
 	@scripts/bootstrap --check packages

@@ -25,6 +25,13 @@
 #define FG_PROFILE_PATH 232    /* bytes of a file's name, with the zero at its end */
 #define FG_PROFILE_BUCKETS 160 /* of a histogram of times: four for each power of two, up to 36 minutes */
 
+/* What a lock is. */
+#define FG_PROFILE_MUTEX 0u
+#define FG_PROFILE_RWLOCK 1u
+#define FG_PROFILE_COND 2u
+#define FG_PROFILE_SEMAPHORE 3u
+#define FG_PROFILE_BARRIER 4u
+
 /* The state of a site or a module. */
 #define FG_PROFILE_EMPTY 0u
 #define FG_PROFILE_BUSY 1u /* a thread writes it, or has died over it */
@@ -56,6 +63,8 @@ struct fg_profile_times {
 
 struct fg_profile_lock {
 	fg_u64 mutex; /* its address; 0: this entry is free */
+	fg_u32 kind;  /* that of the first lock at this address */
+	fg_u32 pad;
 	/* What threads counted whose blocks were full. */
 	fg_u64 acquisitions;
 	fg_u64 contended;

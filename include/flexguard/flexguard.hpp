@@ -25,6 +25,7 @@
 #include <condition_variable>
 #include <ctime>
 #include <mutex>
+#include <shared_mutex>
 #include <system_error>
 #include <utility>
 

@@ -29,6 +29,9 @@ bool fg_monitor_attached(void);
  * many images. EINPROGRESS: the attempt is under way. */
 int fg_monitor_error(void);
 
+/* What a value of fg_monitor_error means, in English. Never NULL; the string is static. */
+const char *fg_strerror(int error);
+
 /* Is a thread preempted inside a critical section now, anywhere on this machine? If the monitor has a counter for each
  * user or control group, anywhere in that of this process. Always false without a monitor: bound your busy-waiting all
  * the same. */

@@ -157,7 +157,7 @@ static struct fg_profile_block *take_block(struct fg_profile *profile)
 }
 
 /* The index of a lock, which gets one if it has none; FGP_NONE: the table is full. */
-static uint32_t find_lock(struct fg_profile *profile, uintptr_t mutex)
+static uint32_t find_lock(struct fg_profile *profile, uintptr_t mutex, uint32_t kind)
 {
 	uint32_t at = fgp_hash(mutex);
 
@@ -168,13 +168,15 @@ static uint32_t find_lock(struct fg_profile *profile, uintptr_t mutex)
 
 		if (!found)
 			found = fg_cas_relaxed(key, (fg_u64)0, (fg_u64)mutex);
+		if (!found)
+			fg_store_relaxed(&profile->locks[index].kind, kind);
 		if (!found || found == mutex)
 			return index;
 	}
 	return FGP_NONE;
 }
 
-static struct fg_profile_counts *make_counts(struct fg_profile *profile, uintptr_t mutex)
+static struct fg_profile_counts *make_counts(struct fg_profile *profile, uintptr_t mutex, uint32_t kind)
 {
 	uint32_t at = fgp_hash(mutex), lock;
 
@@ -189,7 +191,7 @@ static struct fg_profile_counts *make_counts(struct fg_profile *profile, uintptr
 			return counts;
 		if (counts->mutex)
 			continue;
-		lock = find_lock(profile, mutex);
+		lock = find_lock(profile, mutex, kind);
 		if (lock == FGP_NONE)
 			return NULL;
 		counts->lock = lock;
@@ -199,7 +201,7 @@ static struct fg_profile_counts *make_counts(struct fg_profile *profile, uintptr
 	return NULL;
 }
 
-struct fg_profile_counts *fgp_counts_slow(uintptr_t mutex)
+struct fg_profile_counts *fgp_counts_slow(uintptr_t mutex, uint32_t kind)
 {
 	struct fg_profile_counts *counts = NULL;
 	struct fg_profile *profile;
@@ -210,13 +212,13 @@ struct fg_profile_counts *fgp_counts_slow(uintptr_t mutex)
 	fgp_thread.busy = true;
 	profile = open_profile();
 	if (profile)
-		counts = make_counts(profile, mutex);
+		counts = make_counts(profile, mutex, kind);
 	fgp_thread.busy = false;
 	errno = error;
 	return counts;
 }
 
-void fgp_count_shared(uintptr_t mutex, struct fgp_event event)
+void fgp_count_shared(uintptr_t mutex, uint32_t kind, struct fgp_event event)
 {
 	struct fg_profile *profile = fgp_profile;
 	struct fg_profile_lock *lock;
@@ -224,7 +226,7 @@ void fgp_count_shared(uintptr_t mutex, struct fgp_event event)
 
 	if (!profile)
 		return;
-	index = find_lock(profile, mutex);
+	index = find_lock(profile, mutex, kind);
 	if (index == FGP_NONE) {
 		if (event.acquired || event.cond_wait)
 			fg_fetch_add_relaxed(&profile->lost_acquisitions, 1u);
@@ -375,6 +377,12 @@ void fgp_commit(const struct fgp_timed *timed, uint64_t until_ns)
 		fg_fetch_add_relaxed(&site->acquisitions, timed->hold_weight);
 		fg_fetch_add_relaxed(&site->hold_ns, hold_ns * timed->hold_weight);
 	}
+}
+
+void fgp_site_used(uint32_t site, uint32_t weight)
+{
+	if (fgp_profile && site != FGP_NONE)
+		fg_fetch_add_relaxed(&fgp_profile->sites[site].acquisitions, weight);
 }
 
 static void forget_parent(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What mutexes.c sees and record.c stores. Nothing here allocates, waits for a lock, or changes errno. */
+/* What acquire.c sees and record.c stores. Nothing here allocates, waits for a lock, or changes errno. */
 #ifndef FGP_RECORD_H
 #define FGP_RECORD_H
 
@@ -43,8 +43,8 @@ static inline uint32_t fgp_hash(uintptr_t mutex)
 	return (uint32_t)(((uint64_t)mutex >> 3) * 0x9e3779b97f4a7c15u >> 32);
 }
 
-/* This thread's counts of a lock, made if need be; NULL: there is no profile, or a table is full. */
-struct fg_profile_counts *fgp_counts_slow(uintptr_t mutex);
+/* This thread's counts of a lock of that kind, made if need be; NULL: there is no profile, or a table is full. */
+struct fg_profile_counts *fgp_counts_slow(uintptr_t mutex, uint32_t kind);
 
 /* The same, of a lock that has counts; NULL: it may have none. */
 static inline struct fg_profile_counts *fgp_counts(uintptr_t mutex)
@@ -67,7 +67,7 @@ static inline struct fg_profile_counts *fgp_counts(uintptr_t mutex)
 struct fgp_event {
 	bool acquired, contended, failed, cond_wait;
 };
-void fgp_count_shared(uintptr_t mutex, struct fgp_event event);
+void fgp_count_shared(uintptr_t mutex, uint32_t kind, struct fgp_event event);
 
 /* The weight of the next hold, or of the next wait: 0 if it is not timed. */
 uint32_t fgp_hold_weight(const struct fg_profile_counts *counts);
@@ -81,6 +81,8 @@ uint32_t fgp_site(uint32_t lock, const void *frame);
 uint64_t fgp_now(void);
 /* Adds what was timed; `until_ns` is when the hold ended. */
 void fgp_commit(const struct fgp_timed *timed, uint64_t until_ns);
+/* An acquisition of the site that no hold follows. */
+void fgp_site_used(uint32_t site, uint32_t weight);
 
 /* stack.c: the return addresses of the function with the frame `frame` and its callers; how many there are. Stores
  * each file that one of them is in among `modules`. */

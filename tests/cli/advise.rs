@@ -58,8 +58,9 @@ fn a_lock_that_helps_is_recommended_with_the_factor() {
     assert_eq!(advice["recommended"], "flexguard-sosp25");
     let ratio = &advice["locks"][1]["ratio"];
     assert!((ratio["estimate"].as_f64().unwrap() - 1.5).abs() < 1e-9);
-    assert_eq!(ratio["rounds"], 7);
-    assert_eq!(advice["locks"][0]["difference"], "unclear");
+    assert_eq!(ratio["rounds"], 8);
+    assert_eq!(advice["locks"][0]["verdict"], "alike");
+    assert!(advice["elapsed_seconds"].as_f64().unwrap() > 0.0);
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn a_lock_that_harms_is_not_recommended() {
     let advice = advice(&[], &score("flexguard", 1, 2));
     assert_eq!(advice["outcome"], "hurts");
     assert!(advice["recommended"].is_null());
-    assert_eq!(advice["locks"][0]["difference"], "worse");
+    assert_eq!(advice["locks"][0]["verdict"], "worse");
 }
 
 /// What helps, but is no lock of FlexGuard's, is shown, and is no reason to use FlexGuard.
@@ -81,30 +82,78 @@ fn equal_programs_make_no_difference() {
     let output = advise(&["--score", "score ([0-9]+)"], "echo score 100");
     let text = stdout(&output);
     assert!(
-        text.contains("no difference that these runs can tell"),
+        text.contains(
+            "FlexGuard makes no difference to this program: with flexguard it is less than 10 %"
+        ),
         "{text}"
     );
     assert!(!text.contains("Use it"), "{text}");
 }
 
 #[test]
-fn three_rounds_are_too_few() {
-    let advice = advice(&["--rounds", "3"], &score("flexguard", 9, 1));
+fn three_rounds_are_too_few_and_it_says_what_to_do() {
+    let three = ["--rounds", "3"];
+    let advice = advice(&three, &score("flexguard", 9, 1));
     assert_eq!(advice["outcome"], "too-few-rounds");
     assert!(advice["recommended"].is_null());
+    let to_do = advice["to_do"].as_str().unwrap();
+    assert!(to_do.contains("8 rounds or more: give --budget"), "{to_do}");
+}
+
+/// Half of the rounds are three times as good, and half a third.
+#[test]
+fn what_the_rounds_cannot_tell_is_said_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = dir.path().join("count");
+    let script = format!(
+        "case $LD_PRELOAD in */flexguard.so*) echo run >>{0}; [ $(($(wc -l <{0}) % 2)) = 1 ] && echo score 300 || \
+         echo score 33;; *) echo score 100;; esac",
+        count.display()
+    );
+    let advice = advice(&["--rounds", "12", "--locks", "flexguard"], &script);
+    assert_eq!(advice["outcome"], "cannot-tell");
+    assert!(advice["recommended"].is_null());
+    assert_eq!(advice["locks"][0]["ratio"]["rounds"], 12);
+    let to_do = advice["to_do"].as_str().unwrap();
+    assert!(
+        to_do.contains("--budget") && to_do.contains("--score"),
+        "{to_do}"
+    );
+}
+
+/// Of one round in four the factor is far off: seven rounds would not tell, and some more do.
+#[test]
+fn rounds_are_added_until_the_answer_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = dir.path().join("count");
+    let script = format!(
+        "case $LD_PRELOAD in */flexguard.so*) echo run >>{0}; [ $(($(wc -l <{0}) % 4)) = 1 ] && echo score 60 || \
+         echo score 200;; *) echo score 100;; esac",
+        count.display()
+    );
+    let advice = advice(&["--budget", "20", "--locks", "flexguard"], &script);
+    assert_eq!(advice["outcome"], "helps");
+    assert!(
+        advice["locks"][0]["ratio"]["rounds"].as_u64().unwrap() > 8,
+        "{advice}"
+    );
 }
 
 #[test]
 fn the_advice_is_in_plain_words() {
     let output = advise(&["--score", "score ([0-9]+)"], &score("flexguard", 3, 2));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("the first round took"), "{said}");
+    assert!(said.contains("flexguard: 8 rounds, "), "{said}");
     let text = stdout(&output);
     for words in [
         "FlexGuard helps this program: with flexguard it is 1.50× the score of glibc's locks",
-        "interval 1.50× to 1.50×, 7 rounds",
+        "(99 % interval 1.50× to 1.50×, 8 rounds in ",
+        "against glibc's",
         "the monitor is absent",
         "CPU time of a run",
-        "The profiler saw no mutex being locked.",
+        "The profiler saw no lock being used",
         "Use it: flexguard run --lock flexguard -- sh -c",
     ] {
         assert!(text.contains(words), "{words}: {text}");
@@ -166,6 +215,30 @@ fn a_program_that_fails_is_shown_with_its_lock() {
 }
 
 #[test]
+fn locks_of_which_none_is_flexguards_are_refused() {
+    for locks in ["posix", "futex,tatas"] {
+        let output = run(["advise", "--monitor", "off", "--locks", locks, "--", "true"]);
+        assert_eq!(output.status.code(), Some(125));
+        let said = stderr(&output);
+        assert!(said.contains("it names none of these"), "{said}");
+    }
+}
+
+/// The fastest lock is not FlexGuard's: it says why it recommends another one.
+#[test]
+fn a_faster_lock_that_is_not_recommended_is_explained() {
+    let script = "case $LD_PRELOAD in */futex.so*) echo score 500;; */flexguard.so*) echo score 200;; \
+                  *) echo score 100;; esac";
+    let advice = advice(&[], script);
+    assert_eq!(advice["recommended"], "flexguard");
+    let reasons = advice["reasons"].to_string();
+    assert!(
+        reasons.contains("futex was faster in these runs (5.00×)"),
+        "{reasons}"
+    );
+}
+
+#[test]
 fn what_cannot_run_is_refused() {
     let of = |program: &[&str]| {
         let output = run([&["advise", "--monitor", "off", "--"], program].concat());
@@ -192,8 +265,7 @@ fn what_cannot_run_is_refused() {
 }
 
 /// The program counts its runs, and its eleventh waits until it is killed: two rounds of five runs are finished then.
-#[test]
-fn an_interrupt_keeps_the_finished_rounds() {
+fn interrupted(json: bool) -> String {
     let dir = tempfile::tempdir().unwrap();
     let count = dir.path().join("count");
     let script = format!(
@@ -204,7 +276,8 @@ fn an_interrupt_keeps_the_finished_rounds() {
     let mut command = flexguard();
     command
         .env("FLEXGUARD_PREFIX", still.path())
-        .args(["advise", "--monitor", "off", "--json"])
+        .args(["advise", "--monitor", "off"])
+        .args(json.then_some("--json"))
         .args(["--locks", LOCKS, "--score", "score ([0-9]+)", "--"])
         .args(["sh", "-c", &script])
         .stdout(Stdio::piped());
@@ -216,13 +289,24 @@ fn an_interrupt_keeps_the_finished_rounds() {
     kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGINT));
-    let advice = json(&stdout(&output));
+    stdout(&output)
+}
+
+#[test]
+fn an_interrupt_keeps_the_finished_rounds() {
+    let advice = json(&interrupted(true));
     check_schema("advise", std::slice::from_ref(&advice));
     assert_eq!(advice["outcome"], "too-few-rounds");
     assert_eq!(advice["complete"], false);
     for lock in advice["locks"].as_array().unwrap() {
         assert_eq!(lock["ratio"]["rounds"], 2, "{lock}");
     }
+    let text = interrupted(false);
+    assert!(
+        text.contains("Too few rounds to say whether FlexGuard helps: 2 in "),
+        "{text}"
+    );
+    assert!(!text.contains("0 % interval"), "{text}");
 }
 
 #[test]

@@ -205,6 +205,38 @@ fn completions_name_the_subcommands() {
     for shell in ["bash", "zsh", "fish"] {
         let output = run(["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
-        assert!(stdout(&output).contains("doctor"), "{shell}");
+        let script = stdout(&output);
+        for word in ["doctor", "flexguard-sosp25"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn help_and_version_of_a_subcommand_are_there_in_either_order() {
+    let helps = [["help", "run"], ["run", "--help"]].map(|words| stdout(&run(words)));
+    assert!(helps[0].contains("Run a program with its mutexes replaced"));
+    assert_eq!(helps[0], helps[1]);
+    assert_eq!(stdout(&run(["run", "-V"])).split(' ').count(), 2);
+}
+
+/// An installation as `make` leaves it: the workers are built apart.
+#[test]
+fn without_workers_bench_says_how_they_are_built_and_names_the_workloads() {
+    let dir = tempfile::tempdir().unwrap();
+    for part in ["lib", "share"] {
+        std::os::unix::fs::symlink(prefix().join(part), dir.path().join(part)).unwrap();
+    }
+    for workload in ["shm", "misspelt"] {
+        let mut command = flexguard();
+        command.env("FLEXGUARD_PREFIX", dir.path());
+        let output = command.args(["bench", workload]).output().unwrap();
+        assert_eq!(output.status.code(), Some(125));
+        let said = stderr(&output);
+        assert!(
+            said.contains("run `make workers`") && said.contains("shm"),
+            "{said}"
+        );
+        assert!(!said.contains("cannot execute"), "{said}");
     }
 }

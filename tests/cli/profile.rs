@@ -297,12 +297,107 @@ fn waits_and_holds_are_timed() {
 fn waits_on_condition_variables_are_counted_apart() {
     for lock in ["posix", "flexguard"] {
         let (result, said) = result("wait", lock);
-        let lock = only(&only(&result["processes"])["locks"]);
-        assert_eq!(lock["acquisitions"], 2);
+        let locks = locks(only(&result["processes"]));
+        let of = |kind: &str| locks.iter().find(|lock| lock["kind"] == kind).unwrap();
+        let (mutex, cond) = (of("mutex"), of("condition-variable"));
+        assert_eq!((locks.len(), &mutex["acquisitions"]), (2, &2.into()));
         let (_, returns) = said.split_once("returns=").unwrap();
         let returns: u64 = returns.split_once('.').unwrap().0.parse().unwrap();
-        assert_eq!(lock["cond_waits"], returns);
+        assert_eq!(mutex["cond_waits"], returns);
+        assert_eq!(cond["acquisitions"], returns);
+        assert_ordered(&cond["wait"]);
+        // The one is static, and has a name; the other is on the stack.
+        assert_eq!(mutex["name"], "cli::profile::SHARED");
+        assert!(cond["name"].is_null() && cond["hold"].is_null());
     }
+}
+
+/// A C program with debug information, of which every lock is known.
+const NAMED: &str = r#"
+#include <pthread.h>
+#include <semaphore.h>
+struct part { int filler[6]; pthread_rwlock_t lock; };
+static struct { long before; struct part parts[3]; } pool;
+static pthread_mutex_t global = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t barrier;
+static sem_t sem;
+static inline __attribute__((always_inline)) void inlined(void)
+{
+	pthread_mutex_lock(&global);
+	pthread_mutex_unlock(&global);
+}
+__attribute__((noinline)) void f(void) /* also the mangled name of a type */
+{
+	inlined();
+	__asm__ volatile("");
+}
+int main(void)
+{
+	pthread_rwlock_init(&pool.parts[2].lock, NULL);
+	pthread_rwlock_rdlock(&pool.parts[2].lock);
+	pthread_rwlock_rdlock(&pool.parts[2].lock);
+	pthread_rwlock_unlock(&pool.parts[2].lock);
+	pthread_rwlock_unlock(&pool.parts[2].lock);
+	pthread_rwlock_wrlock(&pool.parts[2].lock);
+	pthread_rwlock_unlock(&pool.parts[2].lock);
+	pthread_barrier_init(&barrier, NULL, 1);
+	pthread_barrier_wait(&barrier);
+	sem_init(&sem, 0, 2);
+	sem_wait(&sem);
+	sem_wait(&sem);
+	f();
+	return 0;
+}
+"#;
+
+fn compiled(source: &str, options: &[&str], to: &std::path::Path) {
+    let file = to.with_extension("c");
+    fs::write(&file, source).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-g", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o"]);
+    cc.arg(to).arg(&file).args(options);
+    assert!(cc.status().unwrap().success());
+}
+
+#[test]
+fn locks_of_every_kind_have_their_names_and_inlined_calls_their_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("named");
+    compiled(NAMED, &[], &program);
+    let output = run(["profile", "--json", "--", program.to_str().unwrap()]);
+    let result = json(&stderr(&output));
+    check_schema("profile", std::slice::from_ref(&result));
+    let locks = locks(only(&result["processes"]));
+    assert_eq!(locks.len(), 4, "{result}");
+    for (name, kind, acquisitions) in [
+        ("global", "mutex", 1),
+        ("pool.parts[2].lock", "rw-lock", 3),
+        ("barrier", "barrier", 1),
+        ("sem", "semaphore", 2),
+    ] {
+        let lock = locks.iter().find(|lock| lock["name"] == name);
+        let lock = lock.unwrap_or_else(|| panic!("{name}: {result}"));
+        assert_eq!(lock["kind"], kind);
+        assert_eq!(lock["acquisitions"], acquisitions, "{lock}");
+    }
+    let global = locks.iter().find(|lock| lock["name"] == "global").unwrap();
+    let stack = global["sites"][0]["stack"].as_array().unwrap();
+    let symbols: Vec<_> = stack.iter().map(|place| &place["symbol"]).collect();
+    assert_eq!(symbols[..3], ["inlined", "f", "main"], "{global}");
+    let text = stderr(&run(["profile", "--", program.to_str().unwrap()]));
+    let kinds = "1 mutex, 1 read-write lock, 1 semaphore, 1 barrier";
+    assert!(text.contains(kinds), "{text}");
+}
+
+#[test]
+fn a_static_program_is_refused_with_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("static");
+    compiled("int main(void) { return 0; }", &["-static"], &program);
+    let output = run(["profile", "--", program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(126));
+    let said = stderr(&output);
+    assert!(said.contains("is linked statically"), "{said}");
 }
 
 #[test]
@@ -361,7 +456,7 @@ fn the_report_has_graphs_and_a_page_that_fetches_nothing() {
     for graph in ["wait.svg", "hold.svg"] {
         let svg = read(graph);
         assert!(svg.contains("<svg ") && svg.trim_end().ends_with("</svg>"));
-        assert!(svg.contains("lock 0x"), "{graph}");
+        assert!(svg.contains("mutex cli::profile::SHARED"), "{graph}");
     }
     assert!(read("wait.svg").contains("the_place_that_locks"));
     let page = read("index.html");
@@ -397,7 +492,7 @@ fn json_and_table_go_to_stderr() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let text = stderr(&run(["profile", "true"]));
-    assert!(text.contains("no mutex was locked"), "{text}");
+    assert!(text.contains("no lock was used"), "{text}");
 }
 
 #[test]
@@ -517,7 +612,10 @@ fn a_running_process_is_watched_from_outside() {
         json(&stdout(&output))["totals"]["preempted_holders"].as_u64()
     };
     wait_for("the worker to register", || totals().filter(|&n| n > 0));
-    let mut process = Process::start(&mut profile(worker.pid()));
+    let report = tempfile::tempdir().unwrap();
+    let mut command = profile(worker.pid());
+    command.arg("-o").arg(report.path());
+    let mut process = Process::start(&mut command);
     let mut note = String::new();
     BufReader::new(process.0.stderr.take().unwrap())
         .read_line(&mut note)
@@ -539,6 +637,10 @@ fn a_running_process_is_watched_from_outside() {
     assert_eq!(process.0.wait().unwrap().code(), Some(0));
     let seen = json(&text);
     check_schema("profile-attached", std::slice::from_ref(&seen));
+    let kept = fs::read_to_string(report.path().join("profile.json")).unwrap();
+    assert_eq!(json(&kept), seen);
+    let graph = fs::read_to_string(report.path().join("preempted.svg")).unwrap();
+    assert!(graph.trim_end().ends_with("</svg>"));
     let lock = &seen["locks"][0];
     assert!(lock["holders"]["count"].as_u64().unwrap() > 0, "{seen}");
     assert!(lock["sites"][0]["preempted"]["seconds"].as_f64().unwrap() > 0.0);

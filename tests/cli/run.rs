@@ -235,6 +235,42 @@ fn posix_preloads_nothing() {
     }
 }
 
+/// glibc's locks publish nothing that a monitor could see.
+#[test]
+fn under_posix_no_monitor_is_loaded() {
+    let mut command = flexguard();
+    command.env("FLEXGUARD_SOCKET", "/nonexistent/monitor.sock");
+    command.args(words("run --lock posix --stats=json true"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let summary = json(&stderr(&output));
+    let monitor = summary["monitor"].as_str().unwrap();
+    assert!(monitor.contains("glibc's locks do not publish"), "{monitor}");
+    assert!(summary["switches"].is_null());
+}
+
+/// The program runs before its monitor is loaded: it stays until that serves, and the summary says how late it was.
+#[test]
+fn the_program_does_not_wait_for_its_monitor() {
+    if !bpf("the_program_does_not_wait_for_its_monitor") {
+        return;
+    }
+    let mut command = flexguard();
+    command.env("FLEXGUARD_SOCKET", "/nonexistent/monitor.sock");
+    command.args(["run", "--stats=json", "--", "sh", "-c"]);
+    command.arg(format!(
+        "until {FLEXGUARD} monitor --status --socket $FLEXGUARD_SOCKET >/dev/null; do :; done"
+    ));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let summary = json(&stderr(&output));
+    assert_eq!(summary["monitor"], "active");
+    let after = summary["watched-after-seconds"].as_f64().unwrap();
+    let elapsed = summary["elapsed-seconds"].as_f64().unwrap();
+    assert!(after > 0.0 && after <= elapsed + 0.1, "{summary}");
+    assert!(summary["switches"].as_u64().unwrap() > 0, "{summary}");
+}
+
 #[test]
 fn without_a_monitor_the_locks_are_told_to_look_for_none() {
     for way in BOTH_WAYS {
@@ -411,7 +447,7 @@ fn auto_without_privilege_runs_and_says_so_in_a_line_or_in_the_summary() {
         let text = stderr(&output);
         assert_eq!(text.lines().count(), 1 - quiet.len(), "{text}");
         assert_eq!(
-            text.contains("absent (") && text.contains("CAP_BPF"),
+            text.contains("no monitor: ") && text.contains("CAP_BPF"),
             quiet.is_empty(),
             "{text}"
         );

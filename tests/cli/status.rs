@@ -54,6 +54,41 @@ fn bad_sockets_are_refused_with_what_to_do() {
     assert_ne!(output.status.code(), Some(0));
 }
 
+/// It runs under a lock of FlexGuard's, and registers nowhere.
+#[test]
+fn a_program_that_runs_unwatched_is_shown() {
+    let name = "a_program_that_runs_unwatched_is_shown";
+    if !as_root() {
+        return skipped(
+            name,
+            "needs root, which may look at the program's memory map",
+        );
+    }
+    if !bpf(name) {
+        return;
+    }
+    let daemon = Daemon::start();
+    let mut command = flexguard();
+    command
+        .args(words("run -m off --lock flexguard -- sleep 1000"))
+        .stdout(std::process::Stdio::null());
+    let program = Process::start(&mut command);
+    let found = wait_for("the program among the unwatched", || {
+        let output = run(["status", "--json", "--socket", &daemon.socket]);
+        let shown = json(&stdout(&output));
+        check_schema("status", std::slice::from_ref(&shown));
+        let mut unwatched = shown["unwatched_programs"].as_array()?.iter();
+        let found = unwatched.find(|p| p["pid"] == program.pid())?;
+        Some(found.clone())
+    });
+    assert_eq!(
+        (&found["lock"], &found["command"]),
+        (&"flexguard".into(), &"sleep".into())
+    );
+    let text = stdout(&run(["status", "--socket", &daemon.socket]));
+    assert!(text.contains("not watched: "), "{text}");
+}
+
 /// With the program itself: all its threads run, and it is listed before the thread, so that its count may be older.
 fn with_a_preempted_holder(socket: &str, pid: u32) -> (serde_json::Value, serde_json::Value) {
     wait_for(

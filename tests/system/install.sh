@@ -40,6 +40,40 @@ for header in "$prefix"/include/flexguard/*.h; do
 done
 
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+
+# The example at the top of the C++ header, as it stands: in a function of its own, with the names that it leaves out.
+if command -v c++ >/dev/null; then
+	{
+		echo '#include <flexguard/flexguard.hpp>'
+		echo 'static flexguard::mutex mutex; static bool ready = true; int main() {'
+		sed -n 's|^//   \(.*\)|\1|p' "$prefix/include/flexguard/flexguard.hpp" | sed 's/\.\.\. //'
+		echo '}'
+	} >"$scratch/example.cc"
+	# shellcheck disable=SC2046 # a list of flags
+	c++ -std=c++17 -Wall -Wextra -Werror -o "$scratch/example" "$scratch/example.cc" $(pkg-config --cflags --libs flexguard) ||
+		fail "the example of flexguard.hpp does not compile"
+	LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/example" || fail "the example of flexguard.hpp: $?"
+fi
+
+# What fg_monitor_error says has words.
+cat >"$scratch/words.c" <<'END'
+#include <errno.h>
+#include <flexguard/monitor.h>
+#include <string.h>
+int main(void)
+{
+	const char *unknown = fg_strerror(-1);
+	static const int told[] = {ENOENT, ECONNREFUSED, EACCES, ECANCELED, ENAMETOOLONG, EKEYREJECTED, EPROTO, ETIMEDOUT,
+		ECONNRESET, EPROTONOSUPPORT, EAGAIN, EBUSY, EDQUOT, EPERM, E2BIG, ENOSPC, EINPROGRESS, 0};
+	for (unsigned i = 0; i < sizeof(told) / sizeof(told[0]); i++)
+		if (!strcmp(fg_strerror(told[i]), unknown))
+			return 1 + (int)i;
+	return 0;
+}
+END
+# shellcheck disable=SC2046,SC2086 # lists of flags
+"$CC" $CFLAGS -o "$scratch/words" "$scratch/words.c" $(pkg-config --cflags --libs flexguard)
+LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/words" || fail "fg_strerror has no words for number $? of the list"
 # shellcheck disable=SC2046,SC2086 # lists of flags
 "$CC" $CFLAGS -o "$scratch/shared" "$here/client.c" $(pkg-config --cflags --libs flexguard)
 LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/shared" || fail "shared client: $?"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! The command line: the whole definition, from the subcommands' own, and how it is parsed.
 
+use std::ffi::OsString;
+
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use flexguard_bench::catalogue::Catalogue;
@@ -16,7 +18,7 @@ use crate::manual;
 /// The mutexes of an unmodified pthread program are replaced as it starts. Waiters spin while the holder of the lock runs. They
 /// block while a holder has lost its CPU, which the Preemption Monitor, an eBPF program on the context switch, sees.
 #[derive(Debug, Parser)]
-#[command(name = "flexguard", version)]
+#[command(name = "flexguard", version, propagate_version = true)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
@@ -57,10 +59,19 @@ fn with_manual(command: clap::Command, pages: &[Page]) -> clap::Command {
     })
 }
 
+/// `flexguard help bench shm` is `flexguard bench shm --help`.
+fn help_last(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
+}
+
 /// Parses the command line; ends the process, as `--help` and usage errors do, where there is nothing to run.
 pub fn parse() -> Result<Request> {
     // Only these subcommands ask the worker, so that `flexguard run` starts at once.
-    let first = std::env::args_os().nth(1);
+    let first = help_last(std::env::args_os().collect()).into_iter().nth(1);
     let asked = first.filter(|word| ["bench", "completions"].iter().any(|name| word == name));
     let catalogue = asked.map(|_| Prefix::find().and_then(|prefix| Catalogue::read(&prefix)));
     let (known, failure) = match catalogue {
@@ -68,7 +79,9 @@ pub fn parse() -> Result<Request> {
         Some(Err(failure)) => (None, Some(failure)),
         None => (None, None),
     };
-    let matches = match (definition(known.as_ref()).try_get_matches(), failure) {
+    let words = std::env::args_os().collect();
+    let definition = definition(known.as_ref());
+    let matches = match (definition.try_get_matches_from(help_last(words)), failure) {
         (Ok(matches), _) => matches,
         (Err(e), Some(failure)) if e.kind() == ErrorKind::InvalidSubcommand => return Err(failure),
         (Err(e), _) => e.exit(),
@@ -88,6 +101,20 @@ pub fn parse() -> Result<Request> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn help_is_an_option_of_what_it_names() {
+        let of = |words: &[&str]| help_last(words.iter().map(OsString::from).collect());
+        assert_eq!(
+            of(&["flexguard", "help", "run"]),
+            ["flexguard", "run", "--help"]
+        );
+        assert_eq!(of(&["flexguard", "help"]), ["flexguard", "--help"]);
+        assert_eq!(
+            of(&["flexguard", "run", "help"]),
+            ["flexguard", "run", "help"]
+        );
+    }
 
     #[test]
     fn definition_is_consistent() {

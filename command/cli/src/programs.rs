@@ -27,6 +27,38 @@ pub struct Program {
     pub domain_counter: u32,
 }
 
+/// A process that has loaded a lock of FlexGuard's and is not registered: it runs without the monitor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unwatched {
+    pub pid: u32,
+    pub user: Option<String>,
+    pub lock: String,
+    pub command: Option<String>,
+}
+
+/// Of those whose memory map this user may read.
+pub fn unwatched(watched: &[Program]) -> Vec<Unwatched> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut found: Vec<Unwatched> = pids
+        .filter(|pid| watched.iter().all(|p| p.pid != *pid))
+        .filter_map(|pid| {
+            let lock = lock(&read(pid, "maps")?)?;
+            let owner =
+                std::os::unix::fs::MetadataExt::uid(&fs::metadata(format!("/proc/{pid}")).ok()?);
+            let user = User::from_uid(Uid::from_raw(owner)).ok().flatten();
+            Some(Unwatched {
+                pid,
+                user: user.map(|user| user.name),
+                lock,
+                command: command(pid),
+            })
+        })
+        .collect();
+    found.sort_by_key(|p| p.pid);
+    found
+}
+
 /// A thread that is preempted in a critical section.
 #[derive(Debug, Clone, Serialize)]
 pub struct Preempted {

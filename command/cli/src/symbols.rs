@@ -3,7 +3,7 @@
 
 use blazesym::Pid;
 use blazesym::symbolize::source::{Elf, Process, Source};
-use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
+use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use serde::Serialize;
 
 /// One place of a call stack.
@@ -23,10 +23,12 @@ pub struct Symbols(Symbolizer);
 
 impl Symbols {
     pub fn new() -> Symbols {
-        Symbols(Symbolizer::new())
+        // It would take the C function `f` for the mangled name of a type.
+        Symbols(Symbolizer::builder().enable_demangling(false).build())
     }
 
-    /// `stack` holds addresses of the process `pid`, innermost first. All but the first are behind a call.
+    /// `stack` holds addresses of the process `pid`, innermost first. All but the first are behind a call. Where calls were
+    /// inlined, one address has several frames.
     pub fn of(&self, pid: u32, stack: &[u64]) -> Vec<Frame> {
         let source = Source::Process(Process::new(Pid::from(pid)));
         let places: Vec<u64> = (stack.iter().enumerate())
@@ -37,34 +39,59 @@ impl Symbols {
         let known = |i: usize| found.get(i).and_then(Symbolized::as_sym);
         let frames = stack.iter().enumerate();
         frames
-            .map(|(i, &address)| Frame::of(address, i, known(i)))
+            .flat_map(|(i, &address)| Frame::all(address, i, known(i)))
             .collect()
     }
 
     /// The return address `address` of a process that has gone; in the file, if there is one, it is `in_file`.
-    pub fn of_file(&self, file: Option<&str>, in_file: u64, address: u64) -> Frame {
+    pub fn of_file(&self, file: Option<&str>, in_file: u64, address: u64) -> Vec<Frame> {
         let found = file.and_then(|file| {
             let source = Source::Elf(Elf::new(file));
             let place = [in_file.saturating_sub(1)];
             let mut found = self.0.symbolize(&source, Input::VirtOffset(&place)).ok()?;
             found.pop()
         });
-        Frame::of(address, 1, found.as_ref().and_then(Symbolized::as_sym))
+        Frame::all(address, 1, found.as_ref().and_then(Symbolized::as_sym))
     }
 }
 
 impl Frame {
-    fn of(address: u64, index: usize, symbol: Option<&Sym<'_>>) -> Frame {
-        let code = symbol.and_then(|symbol| symbol.code_info.as_ref());
+    /// The functions that are inlined at the address, innermost first, and the one that they are inlined in.
+    fn all(address: u64, index: usize, symbol: Option<&Sym<'_>>) -> Vec<Frame> {
+        let inlined = symbol.map_or(&[][..], |symbol| &symbol.inlined);
+        let mut frames: Vec<Frame> = (inlined.iter().rev())
+            .map(|f| Frame::named(address, &f.name, f.code_info.as_ref()))
+            .collect();
+        frames.push(Frame::of(address, index, symbol));
+        frames
+    }
+
+    fn named(address: u64, name: &str, code: Option<&CodeInfo<'_>>) -> Frame {
         Frame {
             address: format!("{address:#x}"),
-            symbol: symbol.map(|symbol| symbol.name.to_string()),
-            // A function in several parts: from the begin of the first one, the offset says nothing.
-            offset: symbol
-                .filter(|symbol| symbol.size.is_none_or(|size| symbol.offset < size))
-                .map(|symbol| symbol.offset + usize::from(index > 0)),
+            symbol: Some(demangled(name)),
+            offset: None,
             file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
             line: code.and_then(|code| code.line),
+        }
+    }
+
+    fn of(address: u64, index: usize, symbol: Option<&Sym<'_>>) -> Frame {
+        let Some(symbol) = symbol else {
+            return Frame {
+                address: format!("{address:#x}"),
+                symbol: None,
+                offset: None,
+                file: None,
+                line: None,
+            };
+        };
+        // Of a function in several parts the size is not known, or less: from the begin of the first part, or of the
+        // file, the offset says nothing.
+        let inside = symbol.size.is_some_and(|size| symbol.offset < size);
+        Frame {
+            offset: inside.then(|| symbol.offset + usize::from(index > 0)),
+            ..Frame::named(address, &symbol.name, symbol.code_info.as_deref())
         }
     }
 
@@ -85,9 +112,41 @@ impl Frame {
     }
 }
 
+/// What a compiler has mangled, as the source has it. C does not mangle: its names stay.
+pub fn demangled(name: &str) -> String {
+    if !["_Z", "__Z", "_R"]
+        .iter()
+        .any(|begin| name.starts_with(begin))
+    {
+        return name.to_owned();
+    }
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    let cpp = cpp_demangle::Symbol::new(name).ok();
+    cpp.and_then(|symbol| symbol.demangle().ok())
+        .unwrap_or_else(|| name.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_mangled_names_are_demangled() {
+        for (name, source) in [
+            ("f", "f"),
+            ("d", "d"),
+            ("w", "w"),
+            ("_Z3barv", "bar()"),
+            (
+                "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+                "core::fmt::Write::write_fmt",
+            ),
+        ] {
+            assert_eq!(demangled(name), source);
+        }
+    }
 
     #[inline(never)]
     fn a_place_in_this_program() -> u64 {

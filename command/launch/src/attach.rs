@@ -2,10 +2,13 @@
 //! Which monitor the locks report to: the machine's daemon, one of our own, or none.
 
 use std::ffi::OsString;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use flexguard_monitor::{Error, Monitor, Options, SocketName, Stats, Stop};
 use serde::Serialize;
@@ -119,6 +122,14 @@ impl Attachment {
         matches!(self, Self::Shared(_))
     }
 
+    /// Why there is no monitor, in a few words; `flexguard doctor` has the advice.
+    pub fn why_absent(&self) -> String {
+        match self {
+            Self::Absent(why) => format!("{why:#}; `flexguard doctor` says what to do"),
+            _ => String::new(),
+        }
+    }
+
     /// `active`, `active (shared daemon)` or `absent (why; what to do)`.
     pub fn describe(&self) -> String {
         match self {
@@ -128,6 +139,67 @@ impl Attachment {
                 None => format!("absent ({why:#})"),
                 Some(advice) => format!("absent ({why:#}; {advice})"),
             },
+        }
+    }
+}
+
+/// Whether a monitor can be loaded here, as far as that is seen without trying: what is missing is missed at once, and a run
+/// need not begin before it knows.
+pub fn may_load() -> bool {
+    const CAP_SYS_ADMIN: u32 = 21;
+    const CAP_PERFMON: u32 = 38;
+    const CAP_BPF: u32 = 39;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    let has = |capability: u32| effective.is_some_and(|set| set >> capability & 1 == 1);
+    (has(CAP_SYS_ADMIN) || has(CAP_BPF) && has(CAP_PERFMON))
+        && std::path::Path::new("/sys/kernel/btf/vmlinux").exists()
+}
+
+/// A monitor that is being loaded while the program runs already. Its socket is there: what the program sends waits.
+pub struct Loading {
+    socket: SocketName,
+    begun: Instant,
+    thread: JoinHandle<Result<(Served, Instant)>>,
+}
+
+impl Loading {
+    /// Signals must be held: it starts threads.
+    pub fn begin() -> Result<Self> {
+        let name = unguessable_name()?;
+        let SocketName::Abstract(bytes) = &name else {
+            unreachable!("the name is abstract")
+        };
+        let address = SocketAddr::from_abstract_name(bytes);
+        let listener = address.and_then(|address| UnixListener::bind_addr(&address));
+        let options = Options {
+            listener: Some(listener.context("cannot make the monitor's socket")?.into()),
+            ..Options::default()
+        };
+        let load = move || Served::load(options).map(|served| (served, Instant::now()));
+        let thread = std::thread::Builder::new().name("loader".into());
+        Ok(Self {
+            socket: name,
+            begun: Instant::now(),
+            thread: thread.spawn(load).context("cannot start a thread")?,
+        })
+    }
+
+    pub fn tell(&self, command: &mut Command) {
+        command.env(SOCKET_ENV, spelled(&self.socket));
+    }
+
+    /// The program has ended. The monitor, and how long after its begin the program was watched.
+    pub fn end(self) -> (Attachment, Option<Duration>) {
+        if !self.thread.is_finished() {
+            let early = "the program ended before the monitor was loaded";
+            return (Attachment::none(early), None);
+        }
+        match self.thread.join() {
+            Ok(Ok((served, loaded))) => (Attachment::Own(served), Some(loaded - self.begun)),
+            Ok(Err(why)) => (Attachment::Absent(why), None),
+            Err(_) => (Attachment::none("it could not be loaded"), None),
         }
     }
 }

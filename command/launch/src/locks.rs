@@ -158,12 +158,15 @@ pub fn find<'a>(locks: &'a [Lock], name: &str) -> Result<&'a Lock> {
     if let Some(lock) = locks.iter().find(|l| l.name == name) {
         return Ok(lock);
     }
+    // A third of the letters may be wrong.
     let nearest = locks
         .iter()
-        .map(|l| (strsim::jaro_winkler(&l.name, name), &l.name))
-        .max_by(|a, b| a.0.total_cmp(&b.0));
+        .map(|l| (strsim::damerau_levenshtein(&l.name, name), &l.name))
+        .min_by_key(|(wrong, _)| *wrong);
     let guess = match nearest {
-        Some((likeness, lock)) if likeness > 0.7 => format!("did you mean '{lock}'? "),
+        Some((wrong, lock)) if 3 * wrong <= name.chars().count() => {
+            format!("did you mean '{lock}'? ")
+        }
         _ => String::new(),
     };
     Err(
@@ -210,7 +213,10 @@ mod tests {
             text.contains("'tatas'") && text.contains("flexguard list"),
             "{text}"
         );
-        let text = find(&locks, "zzzzzz").unwrap_err().report();
-        assert!(!text.contains("did you mean"), "{text}");
+        let locks = parse("informed\tspin\tx\nmcs\tspin\tx\n").unwrap();
+        for name in ["zzzzzz", "nope", "x"] {
+            let text = find(&locks, name).unwrap_err().report();
+            assert!(!text.contains("did you mean"), "{text}");
+        }
     }
 }

@@ -8,6 +8,9 @@
 //! | the monitor   | the BPF programs, the programs' socket, the socket of the leases | a run that remains starts another    |
 //! | the program   | its registration                                                 | as with every monitor                |
 //!
+//! A run does not wait until the monitor has loaded its programs. It binds both sockets itself and passes them to the monitor
+//! that it starts: what the program sends waits there.
+//!
 //! Both sockets are abstract: to bind is to exclude every other, and nothing is left of them, however the monitor ends. The
 //! names can be foreseen. Another user who takes one keeps runs from sharing, and no more: a run asks the kernel who is at
 //! the other end, as clients do, and loads a monitor of its own.
@@ -20,9 +23,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use flexguard_monitor::{Options, SocketName};
+use flexguard_monitor::Options;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::geteuid;
@@ -32,15 +34,11 @@ use crate::failure::{Context, Result};
 
 /// The hidden option of `flexguard monitor` with which a run starts the monitor.
 pub const OPTION: &str = "--of-runs";
-/// Far beyond what loading takes. A run then loads its own.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the monitor looks whether its server still works.
 const LOOK: u16 = 1000;
 
 /// What the monitor says to a run that holds a lease: it serves.
 const SERVES: u8 = b's';
-/// Another one is there already.
-const TAKEN: u8 = b't';
 
 /// Where the leases are taken: a name for each user, each version, and each place where a service would be.
 pub fn lease_name() -> String {
@@ -59,47 +57,35 @@ fn monitor_name() -> Vec<u8> {
 pub struct Lease {
     connection: UnixStream,
     /// The monitor, if this run has started it.
-    _monitor: Option<Child>,
+    monitor: Option<Child>,
 }
 
+/// The monitor of the runs is not there, and cannot be loaded.
+pub struct NotLoaded;
+
 impl Lease {
-    /// None: there is none to be had here. Signals must be held, as they are for a program's end.
+    /// Does not wait until the monitor serves. None: there is none to be had here. Signals must be held, as they are for a
+    /// program's end.
     pub fn take() -> Option<Lease> {
         if !geteuid().is_root() {
             return None;
         }
         loop {
             match connect() {
-                Ok(connection) if is_ours(&connection) => match hear(&connection) {
-                    Ok(Some(SERVES)) => {
-                        return Some(Lease {
-                            connection,
-                            _monitor: None,
-                        });
-                    }
-                    Ok(_) => {} // it was about to end, or could not load
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
-                    Err(_) => return None,
-                },
+                Ok(connection) if is_ours(&connection) && !has_ended(&connection) => {
+                    return Some(Lease {
+                        connection,
+                        monitor: None,
+                    });
+                }
+                Ok(connection) if is_ours(&connection) => {} // it was about to end
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 _ => return None,
             }
-            let (ours, theirs) = UnixStream::pair().ok()?;
-            let mut monitor = start(theirs).ok()?;
-            match hear(&ours) {
-                Ok(Some(SERVES)) => {
-                    return Some(Lease {
-                        connection: ours,
-                        _monitor: Some(monitor),
-                    });
-                }
-                Ok(Some(TAKEN)) => drop(monitor.wait()), // by one that started at the same time
-                _ => {
-                    drop(ours);
-                    let _ = monitor.kill();
-                    let _ = monitor.wait();
-                    return None;
-                }
+            match begin() {
+                Ok(lease) => return Some(lease),
+                Err(Begun::AtTheSameTime) => {}
+                Err(Begun::Not) => return None,
             }
         }
     }
@@ -109,15 +95,21 @@ impl Lease {
         format!("@{}.monitor", lease_name())
     }
 
-    /// Held until this process ends; if the monitor ends before, another one is started.
-    pub fn hold(self) -> Result<()> {
+    /// Held until this process ends; if the monitor ends before, another one is started. `failed` is called if it cannot be
+    /// loaded.
+    pub fn hold(self, failed: impl FnOnce(NotLoaded) + Send + 'static) -> Result<()> {
         let mut lease = Some(self);
         let hold = move || {
             while let Some(held) = lease.take() {
-                let _ = held.connection.set_read_timeout(None);
-                let _ = (&held.connection).read(&mut [0]);
-                if let Some(mut monitor) = held._monitor {
+                let serves = hear(&held.connection).is_ok_and(|said| said == Some(SERVES));
+                if serves {
+                    let _ = (&held.connection).read(&mut [0]);
+                }
+                if let Some(mut monitor) = held.monitor {
                     let _ = monitor.wait();
+                    if !serves {
+                        return failed(NotLoaded);
+                    }
                 }
                 lease = Lease::take();
             }
@@ -126,6 +118,43 @@ impl Lease {
         thread.spawn(hold).context("cannot start a thread")?;
         Ok(())
     }
+}
+
+/// Why no monitor was started.
+enum Begun {
+    /// Another run has just done it.
+    AtTheSameTime,
+    /// The last one is not gone yet, or it is impossible.
+    Not,
+}
+
+fn begin() -> std::result::Result<Lease, Begun> {
+    let leases = bind(lease_name().as_bytes()).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Begun::AtTheSameTime,
+        _ => Begun::Not,
+    })?;
+    let start = || {
+        let programs = bind(&monitor_name())?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let monitor = start(theirs, leases, programs)?;
+        Ok::<_, io::Error>(Lease {
+            connection: ours,
+            monitor: Some(monitor),
+        })
+    };
+    start().map_err(|_| Begun::Not)
+}
+
+fn bind(name: &[u8]) -> io::Result<UnixListener> {
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
+/// The other end has closed.
+fn has_ended(connection: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(connection.as_fd(), PollFlags::POLLIN)];
+    let polled = poll(&mut fds, PollTimeout::ZERO);
+    let events = fds[0].revents().unwrap_or(PollFlags::empty());
+    polled.is_err() || events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR)
 }
 
 /// Never waits: a stranger's listener may have a full backlog.
@@ -147,21 +176,20 @@ fn is_ours(connection: &UnixStream) -> bool {
 
 /// One byte; None: the other end has closed.
 fn hear(mut connection: &UnixStream) -> io::Result<Option<u8>> {
-    connection.set_read_timeout(Some(TIMEOUT))?;
     let mut byte = [0];
     Ok((connection.read(&mut byte)? == 1).then_some(byte[0]))
 }
 
-/// The monitor's process: in a session of its own, with its first lease and nothing else of ours.
-fn start(lease: UnixStream) -> io::Result<Child> {
+/// The monitor's process: in a session of its own, with its first lease, the sockets that it serves, and nothing else of ours.
+fn start(lease: UnixStream, leases: UnixListener, programs: UnixListener) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command
         .args(["monitor", OPTION])
         .arg0("flexguard")
         .current_dir("/")
         .stdin(Stdio::from(OwnedFd::from(lease)))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .stdout(Stdio::from(OwnedFd::from(leases)))
+        .stderr(Stdio::from(OwnedFd::from(programs)));
     // SAFETY: between fork and exec; system calls alone.
     unsafe {
         command.pre_exec(|| {
@@ -178,23 +206,21 @@ fn start(lease: UnixStream) -> io::Result<Child> {
     command.spawn()
 }
 
-/// What the monitor's process does; its standard input is the first lease.
+/// What the monitor's process does. Its standard input is the first lease, its standard output the socket of the leases, and
+/// its standard error that of the programs.
 pub fn serve() -> Result<()> {
     let doing = "cannot serve runs";
-    let first = io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .map(UnixStream::from);
-    let first = first.context(doing)?;
-    let null = File::open("/dev/null").context(doing)?;
-    nix::unistd::dup2_stdin(null).context(doing)?;
-    let name = SocketAddr::from_abstract_name(lease_name()).context(doing)?;
-    let Ok(listener) = UnixListener::bind_addr(&name) else {
-        return (&first).write_all(&[TAKEN]).context(doing);
-    };
+    let first = io::stdin().as_fd().try_clone_to_owned().context(doing)?;
+    let listener = io::stdout().as_fd().try_clone_to_owned().context(doing)?;
+    let programs = io::stderr().as_fd().try_clone_to_owned().context(doing)?;
+    let null = || File::options().read(true).write(true).open("/dev/null");
+    nix::unistd::dup2_stdin(null().context(doing)?).context(doing)?;
+    nix::unistd::dup2_stdout(null().context(doing)?).context(doing)?;
+    nix::unistd::dup2_stderr(null().context(doing)?).context(doing)?;
+    let (first, listener) = (UnixStream::from(first), UnixListener::from(listener));
     listener.set_nonblocking(true).context(doing)?;
     let served = Served::load(Options {
-        socket: SocketName::Abstract(monitor_name()),
+        listener: Some(programs),
         ..Options::default()
     })?;
     let mut leases = Vec::new();

@@ -70,6 +70,9 @@ pub enum Kind {
 impl Catalogue {
     pub fn read(prefix: &Prefix) -> Result<Self> {
         let worker = prefix.worker();
+        if !worker.exists() {
+            return Err(not_built(prefix));
+        }
         let told = Command::new(&worker).arg("--options").output();
         let advice = "the installation is incomplete or of another version: run `make workers`";
         let told = told.map_err(|e| {
@@ -105,6 +108,22 @@ impl Catalogue {
     pub fn of_round(&self, name: &str) -> Option<&Choice> {
         self.round.iter().find(|c| c.name == name)
     }
+}
+
+/// The workers are built apart. What they know stands in the installation, too.
+fn not_built(prefix: &Prefix) -> Failure {
+    let known = std::fs::read_to_string(prefix.dir().join("share/flexguard/WORKLOADS"));
+    let names: Vec<String> = known
+        .iter()
+        .flat_map(|text| text.lines().map(str::to_owned))
+        .collect();
+    let names = match names.is_empty() {
+        true => String::new(),
+        false => format!("; the workloads are {}", names.join(", ")),
+    };
+    Failure::new("the workers of `flexguard bench` are not built").advice(format_args!(
+        "run `make workers` in the source tree, some minutes{names}"
+    ))
 }
 
 impl Choice {

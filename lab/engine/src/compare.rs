@@ -62,7 +62,8 @@ struct Row {
     after: f64,
     /// How many times as good it is after.
     ratio: f64,
-    noise: f64,
+    /// None: neither of the two results has measured it.
+    noise: Option<f64>,
     /// None: on different hardware nothing is said.
     verdict: Option<Difference>,
     #[serde(skip)]
@@ -100,13 +101,14 @@ fn compare(before: &Document, after: &Document, args: &Compare) -> Result<Compar
     let name = &measure.name;
     let floor = |d: &Document, point: &Point| {
         d.noise_of(name)
-            .map_or(0.0, |noise| noise.floor(&point.to_string()))
+            .map(|noise| noise.floor(&point.to_string()))
     };
     let same_hardware = before.machine.is_same_hardware(&after.machine);
     let judge = same_hardware || args.across_machines;
     let row = |b: &Entry, a: &Entry| -> Option<Row> {
         let (old, new) = (b.measures.get(name)?, a.measures.get(name)?);
-        let noise = floor(before, &b.point).max(floor(after, &a.point));
+        let noises = [floor(before, &b.point), floor(after, &a.point)];
+        let noise = noises.into_iter().flatten().reduce(f64::max);
         Some(Row {
             point: a.point.clone(),
             subject: a.subject.clone(),
@@ -114,7 +116,7 @@ fn compare(before: &Document, after: &Document, args: &Compare) -> Result<Compar
             after: new.median,
             ratio: better.ratio(new.median, old.median),
             noise,
-            verdict: judge.then(|| differ(better, new, old, noise)),
+            verdict: judge.then(|| differ(better, new, old, noise.unwrap_or(0.0))),
             shown: (
                 table::interval(old, measure.unit),
                 table::interval(new, measure.unit),
@@ -187,7 +189,7 @@ fn show(comparison: &Comparison, before: &Document) -> String {
         cells.push(row.subject.clone());
         cells.extend([row.shown.0.clone(), row.shown.1.clone()]);
         cells.push(Unit::Plain.number(row.ratio));
-        cells.push(prose::percent(row.noise));
+        cells.push(row.noise.map_or("-".into(), prose::percent));
         cells.push(
             row.verdict
                 .map_or("-".into(), |d| prose::difference(d).to_owned()),

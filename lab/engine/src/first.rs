@@ -101,6 +101,7 @@ pub fn run(args: First) -> Result<Status> {
             handover: prefix.handover(),
             origin: session::origin(&prefix),
             keep: &|_| Ok(()),
+            enough: &|_| false,
         }
         .run(&mut document)?;
         documents.push(document);

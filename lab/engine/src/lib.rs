@@ -9,6 +9,7 @@
 //! | `subject` | what they compare: a lock, its environment, how it gets into the program |
 //! | `worker` | how fg-bench is called and how its answer is read |
 //! | `advise` | whether FlexGuard helps a program, from the rounds of `exec` |
+//! | `export` | results as CSV and Markdown |
 //! | `exec`, `presets`, `memcached` | a program under each lock's interposer |
 //! | `overhead` | what the Preemption Monitor costs |
 //! | `guests` | spinlocks in guest kernels |
@@ -43,6 +44,7 @@ pub mod contention;
 mod distance;
 mod document;
 pub mod exec;
+pub mod export;
 pub mod first;
 pub mod guests;
 mod html;

@@ -38,6 +38,9 @@ pub struct Output {
     /// Write a report that any browser shows, in one file
     pub html: Option<PathBuf>,
 
+    /// Write the results to FILE as CSV or Markdown, as its name ends
+    pub export: Option<PathBuf>,
+
     /// Write every figure as SVG and PNG into DIR
     pub plots: Option<PathBuf>,
 }

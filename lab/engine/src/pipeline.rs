@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::session::{self, Session};
 use super::sink::{self, Sink};
 use super::workload::Workload;
-use super::{html, plot, prose, table};
+use super::{export, html, plot, prose, table};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::output;
@@ -21,25 +21,42 @@ pub fn run(mut workload: impl Workload, plan: &Plan, output: &Output) -> Result<
     let prefix = Prefix::find()?;
     workload.prepare(&prefix)?;
     let results = Results::open(output, &workload)?;
-    let (mut document, interrupted) =
-        measure(&workload, plan, &prefix, &|document| results.keep(document))?;
+    let following = Following {
+        keep: &|document| results.keep(document),
+        enough: &|_| false,
+        budget: None,
+    };
+    let (mut document, interrupted) = measure(&workload, plan, &prefix, &following)?;
     results.write(&mut document)?;
     tell_failures(&document);
     Ok(status(&document, interrupted))
 }
 
-/// Runs a workload that is prepared; Some: the signal that interrupted it. `keep` is called after every run.
+/// What follows a measurement.
+pub struct Following<'a> {
+    /// Called after every run.
+    pub keep: &'a dyn Fn(&Document) -> Result<()>,
+    /// Called before every round: none is needed any more.
+    pub enough: &'a dyn Fn(&Document) -> bool,
+    /// The rounds of the plan are a limit: this is how many seconds they may take, which is what the progress shows.
+    pub budget: Option<f64>,
+}
+
+/// Runs a workload that is prepared; Some: the signal that interrupted it.
 pub fn measure(
     workload: &dyn Workload,
     plan: &Plan,
     prefix: &Prefix,
-    keep: &dyn Fn(&Document) -> Result<()>,
+    following: &Following,
 ) -> Result<(Document, Option<i32>)> {
     signals::hold()?;
     let monitor = session::monitor(workload)?;
     let mut document = session::begin(workload, plan, prefix, &monitor);
     let steps = Session::steps(workload, plan);
-    let progress = Progress::new(steps.len(), steps.iter().map(|s| s.1).sum());
+    let progress = match following.budget {
+        Some(budget) => Progress::within(budget),
+        None => Progress::new(steps.len(), steps.iter().map(|s| s.1).sum()),
+    };
     let session = Session {
         workload,
         plan,
@@ -47,7 +64,8 @@ pub fn measure(
         progress: &progress,
         handover: prefix.handover(),
         origin: session::origin(prefix),
-        keep,
+        keep: following.keep,
+        enough: following.enough,
     };
     let interrupted = session.run(&mut document)?;
     drop(progress);
@@ -103,6 +121,7 @@ struct Results {
     columns: Vec<String>,
     file: Option<Sink>,
     html: Option<Sink>,
+    export: Option<(export::Format, Sink)>,
     plots: Option<PathBuf>,
 }
 
@@ -116,6 +135,7 @@ impl Results {
             columns: columns(&output.columns, workload)?,
             file: output.output.as_deref().map(Sink::open).transpose()?,
             html: output.html.as_deref().map(Sink::open).transpose()?,
+            export: output.export.as_deref().map(exported).transpose()?,
             plots: output.plots.clone(),
         })
     }
@@ -137,6 +157,9 @@ impl Results {
         if let Some(html) = &self.html {
             html.write(&html::page(&[document], &[], None)?)?;
         }
+        if let Some((format, file)) = &self.export {
+            file.write(&format.write(document))?;
+        }
         if let Some(dir) = &self.plots {
             write_plots(document, dir, "")?;
         }
@@ -146,6 +169,10 @@ impl Results {
             output::print(&show(document))
         }
     }
+}
+
+pub fn exported(path: &Path) -> Result<(export::Format, Sink)> {
+    Ok((export::Format::of(path)?, Sink::open(path)?))
 }
 
 /// Every figure as SVG and PNG; their names begin with `prefix`.

@@ -15,9 +15,12 @@ pub struct Progress {
     run: Cell<usize>,
     /// A run has ended: until then the remaining time is unknown.
     measured: Cell<bool>,
+    /// The number of runs is not known, only the longest time that they take.
+    open: bool,
 }
 
 const AT_FIRST: &str = "{prefix} {wide_msg}";
+const WITHIN: &str = "{prefix} {wide_msg} {elapsed} of at most";
 const THEN: &str = "{prefix} {wide_msg} {bar:16} {eta_precise} left";
 
 impl Progress {
@@ -27,9 +30,19 @@ impl Progress {
             runs: Cell::new(runs),
             run: Cell::new(0),
             measured: Cell::new(false),
+            open: false,
         };
         progress.look(AT_FIRST);
         progress.bar.enable_steady_tick(Duration::from_secs(1));
+        progress
+    }
+
+    /// So many runs as fit into so many seconds, or fewer.
+    pub fn within(seconds: f64) -> Self {
+        let mut progress = Self::new(0, seconds);
+        progress.open = true;
+        progress.measured.set(true);
+        progress.look(&format!("{WITHIN} {seconds:.0}s"));
         progress
     }
 
@@ -42,8 +55,10 @@ impl Progress {
 
     pub fn start(&self, what: &str) {
         self.run.set(self.run.get() + 1);
-        self.bar
-            .set_prefix(format!("[{}/{}]", self.run.get(), self.runs.get()));
+        self.bar.set_prefix(match self.open {
+            true => format!("[run {}]", self.run.get()),
+            false => format!("[{}/{}]", self.run.get(), self.runs.get()),
+        });
         self.bar.set_message(what.to_owned());
     }
 

@@ -117,6 +117,8 @@ pub struct Session<'a> {
     pub origin: Origin,
     /// Called after every run that added something.
     pub keep: &'a dyn Fn(&Document) -> Result<()>,
+    /// Called before every round: none is needed any more.
+    pub enough: &'a dyn Fn(&Document) -> bool,
 }
 
 /// Fewer rounds have no interval of 95 %.
@@ -143,7 +145,9 @@ impl Session<'_> {
         let steps = Self::steps(self.workload, self.plan);
         for group in steps.chunk_by(|a, b| (a.0.round, a.0.point) == (b.0.round, b.0.point)) {
             let (round, point) = (group[0].0.round, &points[group[0].0.point]);
-            if self.plan.tell.is_some_and(|share| document.is_told(share)) {
+            if self.plan.tell.is_some_and(|share| document.is_told(share))
+                || (self.enough)(document)
+            {
                 group.iter().for_each(|step| self.progress.skip(step.1));
                 continue;
             }

@@ -291,6 +291,7 @@ fn one(
         handover: prefix.handover(),
         origin: session::origin(prefix),
         keep: &|document| sink.keep(&document.to_line()?),
+        enough: &|_| false,
     }
     .run(&mut document)?;
     document.load.end();

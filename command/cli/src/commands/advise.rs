@@ -18,9 +18,9 @@ use crate::profile::reasons;
 
 /// Say whether FlexGuard helps a program, and with which lock
 ///
-/// Runs the program in turn under glibc's locks, twice, and under each candidate. A lock is recommended only if it is
-/// better than glibc's locks in both of their runs. Then the program runs once more under the profiler, for the reasons.
-/// Its output is shown only if it fails.
+/// Runs the program in turn under glibc's locks, twice, and under each candidate, until the answer is known or the budget
+/// is spent. A lock is recommended only if it is better than glibc's locks in both of their runs. Then the program runs
+/// once more under the profiler, for the reasons. Its output is shown only if it fails.
 #[derive(Debug, Args)]
 #[command(override_usage = "flexguard advise [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 pub struct Advise {
@@ -30,13 +30,17 @@ pub struct Advise {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "flexguard,flexguard-sosp25,futex,tatas"
+        default_value = "flexguard,flexguard-sosp25"
     )]
     locks: Vec<String>,
 
-    /// How often each lock is measured; to tell a difference takes six or more
-    #[arg(short, long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
+    /// Measure until the answer is known, and at most so long; no round begins that would end later
+    #[arg(short, long, value_name = "SECONDS", default_value = "600", value_parser = |s: &str| seconds(s, 0.001, 1e7))]
+    budget: f64,
+
+    /// Measure each lock so often instead; to tell a difference takes eight or more
+    #[arg(short, long, value_name = "N", conflicts_with = "budget", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
 
     /// Compare what this regular expression finds in the output (its first group, a number, more is better), not the time
     #[arg(long, value_name = "REGEX")]
@@ -61,10 +65,28 @@ pub struct Advise {
 impl Subcommand for Advise {
     const MANUAL: &'static [Section] = &[
         Section {
+            title: "THE ANSWER",
+            items: &[
+                (
+                    "helps",
+                    "One of FlexGuard's locks is better in the whole 99 % interval, and by 5 % or more.",
+                ),
+                (
+                    "does not help",
+                    "None is better, and the first of FlexGuard's locks that was named is worse in the same way.",
+                ),
+                ("makes no difference", "The whole interval is within 10 %."),
+                (
+                    "cannot tell",
+                    "The budget is spent before. It says how long it would probably take.",
+                ),
+            ],
+        },
+        Section {
             title: "JSON",
             items: &[(
                 "schema",
-                "flexguard-advice/1; docs/design/schemas/advise.json of the source tree describes it.",
+                "flexguard-advice/2; docs/design/schemas/advise.json of the source tree describes it.",
             )],
         },
         Section {
@@ -96,7 +118,11 @@ impl Subcommand for Advise {
             items: &[
                 (
                     "flexguard advise -- ./job",
-                    "Five locks, 7 rounds, compared by wall time.",
+                    "glibc's locks and two of FlexGuard's, compared by wall time, for 10 minutes at most.",
+                ),
+                (
+                    "flexguard advise --budget 60 --locks flexguard -- ./job",
+                    "An answer in a minute, if that is possible: fewer locks, more rounds.",
                 ),
                 (
                     "flexguard advise --score 'number of events: *([0-9]+)' -- sysbench threads run",
@@ -112,12 +138,16 @@ impl Subcommand for Advise {
         exec.timeout = self.timeout;
         exec.monitor = self.monitor.mode();
         let limit = Duration::from_secs_f64(self.timeout);
+        let extent = match self.rounds {
+            Some(rounds) => advise::Extent::Rounds(rounds),
+            None => advise::Extent::Seconds(self.budget),
+        };
         advise::run(
             exec,
-            self.rounds,
+            extent,
             self.json,
-            |program| match profile::quietly(program, limit) {
-                Ok(Ok(profile)) => (reasons(&profile), None),
+            |program, outcome| match profile::quietly(program, limit) {
+                Ok(Ok(profile)) => (reasons(&profile, outcome), None),
                 Ok(Err(Some(signal))) => (vec![], Some(signal)),
                 Ok(Err(None)) => (vec!["A run with the profiler took too long.".into()], None),
                 Err(why) => (vec![format!("It could not be profiled: {why:#}.")], None),

@@ -290,7 +290,11 @@ fn line(args: &Monitor, state: &str, socket: &SocketName, stats: Option<Stats>) 
     }
     let fields = value.as_object().into_iter().flatten();
     let mut text = format!("flexguard monitor: {state} on {socket}\n");
-    for (name, value) in fields.filter(|(name, _)| !matches!(name.as_str(), "state" | "socket")) {
+    // Histograms and counts by reason are for programs (--json).
+    let is_shown = |(name, value): &(&String, &serde_json::Value)| {
+        !matches!(name.as_str(), "state" | "socket") && !value.is_array() && !value.is_object()
+    };
+    for (name, value) in fields.filter(is_shown) {
         text.push_str(&format!("{}: {value}\n", name.replace('_', "-")));
     }
     Ok(text)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard profile`: which locks of a program cost time, and where it takes them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueHint};
 use flexguard_launch::attach::Attachment;
 use flexguard_launch::child::{self, Child, End, Interruption, Status};
-use flexguard_launch::failure::{Context, Result};
+use flexguard_launch::failure::{Context, Failure, NOT_EXECUTABLE, Result};
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::{Preload, locks, musl, output, signals};
 use tempfile::TempDir;
@@ -29,10 +29,11 @@ const DIRECTORY_ENV: &str = match flexguard_abi::profile::FG_PROFILE_ENV.to_str(
     Err(_) => panic!("the name is ASCII"),
 };
 
-/// Show which mutexes of a program cost time: contended share, waits, holds, call sites
+/// Show which locks of a program cost time: contended share, waits, holds, call sites
 ///
-/// The program keeps its input, output, exit status and signals. The profile is written to stderr when it has ended,
-/// by whatever cause. Read-write locks, C11's mtx_ functions and semaphores are not seen.
+/// Mutexes, read-write locks, condition variables, semaphores and barriers are seen; C11's mtx_ functions are not. The
+/// program keeps its input, output, exit status and signals. The profile is written to stderr when it has ended, by
+/// whatever cause.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard profile --pid N [OPTIONS]"
@@ -50,18 +51,19 @@ pub struct Profile {
     /// It needs root, and a process that the machine's monitor watches (flexguard status). It ends with the process, by
     /// SIGINT, SIGTERM or SIGHUP, or after --seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
-          conflicts_with_all = ["program", "lock", "monitor", "output"])]
+          conflicts_with_all = ["program", "lock", "monitor"])]
     pid: Option<u32>,
 
     /// With --pid: end after so many seconds
     #[arg(long, value_name = "SECONDS", requires = "pid", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 
-    /// Write profile.json, flame graphs (wait.svg, hold.svg) and index.html to DIR
+    /// Write profile.json, flame graphs (wait.svg, hold.svg) and index.html to DIR; with --pid profile.json and
+    /// preempted.svg
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output: Option<PathBuf>,
 
-    /// Show so many mutexes of each process
+    /// Show so many locks of each process
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 
@@ -80,12 +82,18 @@ impl Subcommand for Profile {
             title: "WHAT IT SHOWS",
             items: &[
                 (
+                    "lock",
+                    "The variable, by the file's symbols, and with debug information the member in it; the address of what is in \
+                     allocated memory.",
+                ),
+                (
                     "acquired",
-                    "Acquisitions, all of them counted. Those at the end of a wait on a condition variable are counted apart.",
+                    "Acquisitions, all of them counted, of barriers and condition variables all waits. Those of a mutex at the \
+                     end of a wait on a condition variable are counted apart.",
                 ),
                 (
                     "contended",
-                    "The share of the acquisitions that found the mutex held. The profiler tries before it locks.",
+                    "The share of the acquisitions that found the lock held. The profiler tries before it locks.",
                 ),
                 (
                     "waited, held",
@@ -183,13 +191,21 @@ impl Subcommand for Profile {
     fn run(self) -> Result<Status> {
         if let Some(pid) = self.pid {
             let time = self.seconds.map(Duration::from_secs);
-            return attached::run(&monitor::socket(None)?, pid, time, self.top, self.json);
+            let watch = attached::Watch {
+                pid,
+                time,
+                most: self.top,
+                json: self.json,
+                output: self.output.as_deref(),
+            };
+            return watch.run(&monitor::socket(None)?);
         }
         let prefix = Prefix::find()?;
         let preload = Preload::of(&prefix, &self.lock)?;
         let replaces = preload.replaces();
         let preload = preload.behind(&prefix.profiler())?;
         musl::refuse(&self.program[0])?;
+        refuse_static(&self.program[0])?;
         let report = self.output.as_deref().map(Report::open).transpose()?;
         let files = directory()?;
         let mut command = child::command(&self.program);
@@ -225,6 +241,19 @@ impl Subcommand for Profile {
         });
         Ok(end.status)
     }
+}
+
+/// Nothing would be counted, and the program would run for that.
+fn refuse_static(program: &OsStr) -> Result<()> {
+    if !profile::is_static(program) {
+        return Ok(());
+    }
+    Err(Failure::new(format_args!(
+        "{} is linked statically, and the profiler is preloaded",
+        program.display()
+    ))
+    .code(NOT_EXECUTABLE)
+    .advice("link it dynamically"))
 }
 
 /// Runs the program under glibc's locks, without input and output, for at most `limit`. Err(Some): a signal has ended it;

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum, ValueHint};
-use flexguard_launch::attach::{Attachment, SOCKET_ENV};
+use flexguard_launch::attach::{Attachment, Loading, MonitorMode, SOCKET_ENV, may_load};
 use flexguard_launch::child::{self, Child, Status};
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
@@ -101,6 +101,10 @@ impl Subcommand for Run {
                 (
                     "refused-clients",
                     "Only where the monitor has refused clients: how many, for which reasons.",
+                ),
+                (
+                    "watched-after-seconds",
+                    "Only where a monitor was loaded for this run: how long after the begin of the run it watched.",
                 ),
                 (
                     "elapsed-seconds, user-seconds, system-seconds",
@@ -194,22 +198,61 @@ impl Subcommand for Run {
         preload.apply(&mut command);
 
         let Some(summary) = SummarySink::open(&self)? else {
-            return run_quietly(&self, command);
+            return run_quietly(&self, command, preload.replaces());
         };
         signals::hold()?;
-        let monitor = Attachment::find(self.monitor.mode())?;
-        monitor.tell(&mut command);
-        let before = monitor.stats();
-        let start = Instant::now();
-        let end = Child::spawn(&mut command)?.stand_in()?;
-        let elapsed = start.elapsed();
-        let counted = before
-            .zip(monitor.stats())
-            .and_then(|(before, after)| after.since(&before));
-        let told = Summary::new(&self.lock, &monitor, counted, &end, elapsed);
+        let (told, end) = match start_of_monitor(&self, &preload)? {
+            Start::Found(monitor) => {
+                monitor.tell(&mut command);
+                let before = monitor.stats();
+                let start = Instant::now();
+                let end = Child::spawn(&mut command)?.stand_in()?;
+                let elapsed = start.elapsed();
+                let counted = before
+                    .zip(monitor.stats())
+                    .and_then(|(before, after)| after.since(&before));
+                (
+                    Summary::new(&self.lock, &monitor, counted, &end, elapsed),
+                    end,
+                )
+            }
+            Start::Loading(loading) => {
+                loading.tell(&mut command);
+                let start = Instant::now();
+                let end = Child::spawn(&mut command)?.stand_in()?;
+                let elapsed = start.elapsed();
+                let (monitor, watched_after) = loading.end();
+                let told = Summary::new(&self.lock, &monitor, monitor.stats(), &end, elapsed);
+                (told.with_watched_after(watched_after), end)
+            }
+        };
         summary.write(&told.with_what_glibc_keeps(left_to_glibc(&prefix, &preload)))?;
         Ok(end.status)
     }
+}
+
+/// How a run with a summary gets its monitor.
+enum Start {
+    Found(Attachment),
+    Loading(Loading),
+}
+
+/// A monitor is loaded while the program runs already, unless the run shall fail without one.
+fn start_of_monitor(args: &Run, preload: &Preload) -> Result<Start> {
+    if !preload.replaces() {
+        return Ok(Start::Found(unwatched()));
+    }
+    let mode = args.monitor.mode();
+    Ok(match Attachment::find_without_loading(mode)? {
+        Some(found) => Start::Found(found),
+        None if mode == MonitorMode::Auto && may_load() => Start::Loading(Loading::begin()?),
+        None => Start::Found(Attachment::find(mode)?),
+    })
+}
+
+/// The monitor of a program that keeps glibc's locks.
+fn unwatched() -> Attachment {
+    Attachment::none("glibc's locks do not publish their holders")
 }
 
 /// The objects of this glibc that the interposers do not know.
@@ -221,28 +264,49 @@ fn left_to_glibc(prefix: &Prefix, preload: &Preload) -> Option<String> {
 }
 
 /// Without a summary the command stays only if the program's monitor depends on it.
-fn run_quietly(args: &Run, mut command: Command) -> Result<Status> {
-    if let Some(monitor) = Attachment::find_without_loading(args.monitor.mode())? {
+fn run_quietly(args: &Run, mut command: Command, replaces: bool) -> Result<Status> {
+    if !replaces {
+        return Err(become_program(command, &unwatched()));
+    }
+    let mode = args.monitor.mode();
+    if let Some(monitor) = Attachment::find_without_loading(mode)? {
         return Err(become_program(command, &monitor));
     }
     signals::hold()?;
-    if let Some(lease) = Lease::take() {
+    if mode == MonitorMode::Auto
+        && may_load()
+        && let Some(lease) = Lease::take()
+    {
         command.env(SOCKET_ENV, lease.socket());
-        lease.hold()?;
+        let quiet = args.quiet;
+        lease.hold(move |_| tell_why_not_loaded(quiet))?;
         return Ok(Child::spawn(&mut command)?.stand_in()?.status);
     }
-    let monitor = Attachment::find(args.monitor.mode())?;
+    let monitor = Attachment::find(mode)?;
     if !monitor.is_active() {
-        if !args.quiet {
-            output::note(&format!(
-                "flexguard: the monitor of this run is {} (-q: do not say so)\n",
-                monitor.describe()
-            ));
-        }
+        tell_absent(args.quiet, &monitor);
         return Err(become_program(command, &monitor));
     }
     monitor.tell(&mut command);
     Ok(Child::spawn(&mut command)?.stand_in()?.status)
+}
+
+fn tell_absent(quiet: bool, monitor: &Attachment) {
+    if !quiet {
+        output::note(&format!(
+            "flexguard: no monitor: {} (-q: do not say so)\n",
+            monitor.why_absent()
+        ));
+    }
+}
+
+/// The program runs already. A second attempt says why the first one failed.
+fn tell_why_not_loaded(quiet: bool) {
+    if let Ok(monitor) = Attachment::find(MonitorMode::Auto)
+        && !monitor.is_active()
+    {
+        tell_absent(quiet, &monitor);
+    }
 }
 
 /// Returns only if that fails.

@@ -13,7 +13,9 @@ use serde::Serialize;
 
 use super::{Subcommand, monitor};
 use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
-use crate::programs::{PREEMPTED_HEADINGS, Preempted, Program, duration, shown};
+use crate::programs::{
+    PREEMPTED_HEADINGS, Preempted, Program, Unwatched, duration, shown, unwatched,
+};
 
 /// The monitor's rates are those of so long a time.
 const SAMPLE: Duration = Duration::from_millis(500);
@@ -59,6 +61,11 @@ impl Subcommand for Status {
                     "The processes that have registered, or inherited a registration by fork. The lock is known where \
                      the program's memory map may be read. The domain is whose counter its locks go by (flexguard monitor \
                      --domains), with that counter now: they block while it is above 0.",
+                ),
+                (
+                    "not watched",
+                    "Processes that have loaded a lock of FlexGuard's, or its library, and are not registered with this \
+                     monitor: they began without one, or were refused. Of other users' processes root alone sees them.",
                 ),
                 (
                     "preempted now",
@@ -131,6 +138,8 @@ struct Report {
     rates_per_second: Rates,
     totals: Stats,
     programs: Vec<Program>,
+    /// Those that run without it.
+    unwatched_programs: Vec<Unwatched>,
     preempted_now: Vec<Preempted>,
 }
 
@@ -154,6 +163,7 @@ impl Report {
         // A monitor that was restarted in between has counted less than its predecessor.
         let counted = totals.since(&before).unwrap_or_default();
         let rate = |count: u64| count as f64 / seconds;
+        let programs: Vec<Program> = listing.processes.iter().map(Program::of).collect();
         let mut preempted_now: Vec<_> = listing.counted.iter().map(Preempted::of).collect();
         preempted_now.sort_by(|a, b| b.for_ms.total_cmp(&a.for_ms));
         Ok(Report {
@@ -174,7 +184,8 @@ impl Report {
                 blocking: (counted.blocking_ns as f64 / 1e9 / seconds).min(1.0),
             },
             totals,
-            programs: listing.processes.iter().map(Program::of).collect(),
+            unwatched_programs: unwatched(&programs),
+            programs,
             preempted_now,
         })
     }
@@ -226,6 +237,19 @@ impl Report {
                 self.programs.iter().map(program_row).collect(),
                 0..2,
             );
+        }
+        if !self.unwatched_programs.is_empty() {
+            text += &format!("not watched: {}\n", self.unwatched_programs.len());
+            let row = |p: &Unwatched| {
+                vec![
+                    p.pid.to_string(),
+                    shown(&p.user),
+                    p.lock.clone(),
+                    shown(&p.command),
+                ]
+            };
+            let rows = self.unwatched_programs.iter().map(row).collect();
+            text += &output::table(&["pid", "user", "lock", "command"], rows, 0..1);
         }
         if !self.preempted_now.is_empty() {
             text += "preempted now:\n";

@@ -2,6 +2,8 @@
 //! `flexguard profile --pid`: what the monitor sees of a program from outside.
 
 use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,7 @@ use flexguard_launch::{output, signals};
 use flexguard_monitor::{Event, Listing, SocketName, Tracer};
 use serde::Serialize;
 
+use super::flame::flame_graph_of;
 use super::{duration, preempted::refuse_other_namespaces};
 use crate::symbols::{Frame, Symbols};
 
@@ -58,14 +61,50 @@ struct Site {
     stack: Vec<Frame>,
 }
 
-/// Watches the process until it ends, a signal comes, or the time is over.
-pub fn run(
-    socket: &SocketName,
-    pid: u32,
-    time: Option<Duration>,
-    most: usize,
-    json: bool,
-) -> Result<Status> {
+/// How a running process is watched.
+pub struct Watch<'a> {
+    pub pid: u32,
+    pub time: Option<Duration>,
+    /// Locks that are shown.
+    pub most: usize,
+    pub json: bool,
+    /// Where the files go.
+    pub output: Option<&'a Path>,
+}
+
+impl Watch<'_> {
+    /// Until the process ends, a signal comes, or the time is over.
+    pub fn run(self, socket: &SocketName) -> Result<Status> {
+        let file = self.output.map(open).transpose()?;
+        let attached = watch(socket, self.pid, self.time)?;
+        if let (Some(directory), Some(mut file)) = (self.output, file) {
+            let doing = format!("cannot write the profile to {}", directory.display());
+            let json = output::to_json(&attached)?;
+            file.write_all(json.as_bytes()).context(&doing)?;
+            let graph = directory.join("preempted.svg");
+            let _ = fs::remove_file(&graph); // that of an earlier run
+            if let Some(svg) = flame_graph_of(attached.lines(), TITLE)? {
+                fs::write(graph, svg).context(&doing)?;
+            }
+        }
+        match self.json {
+            true => output::print_json(&attached)?,
+            false => output::print(&attached.text(self.most))?,
+        }
+        Ok(Status::Exited(0))
+    }
+}
+
+const TITLE: &str = "Time that preempted threads were off CPU in critical sections";
+
+/// Before it watches: better not to begin than to lose what was seen.
+fn open(directory: &Path) -> Result<File> {
+    let doing = || format!("cannot write the profile to {}", directory.display());
+    fs::create_dir_all(directory).context(doing())?;
+    File::create(directory.join("profile.json")).context(doing())
+}
+
+fn watch(socket: &SocketName, pid: u32, time: Option<Duration>) -> Result<Attached> {
     refuse_other_namespaces()?;
     let proc = format!("/proc/{pid}");
     if !Path::new(&proc).exists() {
@@ -92,19 +131,14 @@ pub fn run(
             break;
         }
     }
-    let attached = Attached {
+    Ok(Attached {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         pid,
         elapsed_seconds: begin.elapsed().as_secs_f64(),
         lost: tracer.lost().context("cannot read what was lost")?,
         locks: seen.locks(),
-    };
-    match json {
-        true => output::print_json(&attached)?,
-        false => output::print(&attached.text(most))?,
-    }
-    Ok(Status::Exited(0))
+    })
 }
 
 const LISTS: &str = "`flexguard status` lists the programs that the monitor watches";
@@ -182,6 +216,24 @@ impl Lock {
 }
 
 impl Attached {
+    /// `lock;outermost;...;innermost nanoseconds`.
+    fn lines(&self) -> Vec<String> {
+        let line = |lock: &Lock, site: &Site| {
+            let mut words = vec![format!("lock {}", lock.name())];
+            words.extend(site.stack.iter().rev().map(|frame| {
+                let name = frame.symbol.as_ref().unwrap_or(&frame.address);
+                name.replace(';', ":")
+            }));
+            let ns = (site.preempted.seconds * 1e9).round() as u64;
+            format!("{} {ns}", words.join(";"))
+        };
+        let mut lines: Vec<String> = (self.locks.iter())
+            .flat_map(|lock| lock.sites.iter().map(move |site| line(lock, site)))
+            .collect();
+        lines.sort();
+        lines
+    }
+
     fn text(&self, most: usize) -> String {
         let mut text = format!(
             "process {}: {:.1} s, {} locks with preempted threads, {} preemptions lost\n",

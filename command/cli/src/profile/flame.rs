@@ -40,12 +40,16 @@ impl Measure {
 
 /// An SVG with the process at the bottom and the locks at the top. None: there is no such time.
 pub fn flame_graph(profile: &Profile, measure: Measure) -> Result<Option<String>> {
-    let lines = lines(profile, measure);
+    flame_graph_of(lines(profile, measure), measure.title())
+}
+
+/// The same of folded stacks, whose numbers are nanoseconds.
+pub fn flame_graph_of(lines: Vec<String>, title: &str) -> Result<Option<String>> {
     if lines.is_empty() {
         return Ok(None);
     }
     let mut options = Options::default();
-    options.title = measure.title().into();
+    options.title = title.into();
     options.count_name = "ns".into();
     options.deterministic = true;
     let mut svg = Vec::new();
@@ -54,7 +58,7 @@ pub fn flame_graph(profile: &Profile, measure: Measure) -> Result<Option<String>
     Ok(Some(String::from_utf8_lossy(&svg).into_owned()))
 }
 
-/// `process;outermost;...;innermost;lock nanoseconds`, sorted.
+/// `process;outermost;...;innermost;kind lock nanoseconds`, sorted.
 fn lines(profile: &Profile, measure: Measure) -> Vec<String> {
     let mut lines = Vec::new();
     for process in &profile.processes {
@@ -66,7 +70,8 @@ fn lines(profile: &Profile, measure: Measure) -> Vec<String> {
                     line += &word(&place.name());
                     line.push(';');
                 }
-                lines.push(format!("{line}lock {:#x} {ns}", lock.address));
+                let (kind, name) = (lock.kind.text(), word(&lock.label()));
+                lines.push(format!("{line}{kind} {name} {ns}"));
             }
         }
     }

@@ -3,6 +3,7 @@
 
 pub mod attached;
 mod flame;
+mod objects;
 mod page;
 mod preempted;
 mod read;
@@ -10,6 +11,7 @@ mod reasons;
 mod table;
 
 pub use flame::{Measure, flame_graph};
+pub use objects::is_static;
 pub use page::page;
 pub use preempted::{Seen, Watch};
 pub use read::read;
@@ -32,7 +34,7 @@ pub struct Profile {
     pub elapsed_seconds: f64,
     /// Why nothing is known of preempted holders; None: it is known.
     pub preemptions_unknown: Option<String>,
-    /// Those that took a mutex.
+    /// Those that used a lock.
     pub processes: Vec<Process>,
 }
 
@@ -57,6 +59,9 @@ pub struct Lost {
 pub struct Lock {
     #[serde(serialize_with = "hexadecimal")]
     pub address: u64,
+    pub kind: Kind,
+    /// The variable that it is, or is in; None: it is in allocated memory, or its file has no symbols.
+    pub name: Option<String>,
     pub acquisitions: u64,
     pub contended: u64,
     pub contended_share: f64,
@@ -68,6 +73,46 @@ pub struct Lock {
     pub preempted: Option<Preempted>,
     /// The one with the longest waits comes first; where no thread waited, the one with the most acquisitions.
     pub sites: Vec<Site>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Mutex,
+    RwLock,
+    ConditionVariable,
+    Semaphore,
+    Barrier,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 5] = [
+        Kind::Mutex,
+        Kind::RwLock,
+        Kind::ConditionVariable,
+        Kind::Semaphore,
+        Kind::Barrier,
+    ];
+
+    pub fn text(self) -> &'static str {
+        match self {
+            Kind::Mutex => "mutex",
+            Kind::RwLock => "read-write lock",
+            Kind::ConditionVariable => "condition variable",
+            Kind::Semaphore => "semaphore",
+            Kind::Barrier => "barrier",
+        }
+    }
+
+    pub fn plural(self) -> &'static str {
+        match self {
+            Kind::Mutex => "mutexes",
+            Kind::RwLock => "read-write locks",
+            Kind::ConditionVariable => "condition variables",
+            Kind::Semaphore => "semaphores",
+            Kind::Barrier => "barriers",
+        }
+    }
 }
 
 /// Estimates: some acquisitions are timed, and each stands for several.
@@ -135,6 +180,12 @@ impl Place {
 }
 
 impl Lock {
+    /// The variable, or the address.
+    fn label(&self) -> String {
+        let address = || format!("{:#x}", self.address);
+        self.name.clone().unwrap_or_else(address)
+    }
+
     fn waited(&self) -> f64 {
         self.wait.as_ref().map_or(0.0, |wait| wait.total_seconds)
     }

@@ -7,6 +7,15 @@ use maud::{DOCTYPE, Markup, html};
 use super::table::times;
 use super::{Lock, Measure, Process, Profile, duration};
 
+/// The table has many columns, and none is cut at 800 pixels.
+const STYLE: &str = "iframe { width: 100%; border: 0; background: #fff; } body { max-width: 84rem; } \
+    .locks th, .locks td { padding: .3rem .4rem; } .locks .name { overflow-wrap: anywhere; } .locks .name, \
+    .locks .kind { white-space: normal; text-align: left; } .locks th:nth-child(-n + 2) { text-align: left; } \
+    @media (max-width: 75rem) { .locks table { font-size: .72rem; } .locks th, .locks td { padding: .25rem .2rem; } }";
+
+/// In the frame the image has no width of its own.
+const FRAME: &str = "<style>body { margin: 0; } svg { width: 100%; }</style>";
+
 /// Locks of a process and call sites of a lock that are shown; profile.json has more.
 const LOCKS: usize = 100;
 const SITES: usize = 10;
@@ -17,7 +26,7 @@ pub fn page(profile: &Profile, graphs: &[(Measure, String)]) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            (page_head(&format!("{command} - FlexGuard profile"), "iframe { width: 100%; border: 0; background: #fff; }"))
+            (page_head(&format!("{command} - FlexGuard profile"), STYLE))
             body {
                 a.skip href="#main" { "Skip to the locks" }
                 header {
@@ -26,7 +35,7 @@ pub fn page(profile: &Profile, graphs: &[(Measure, String)]) -> String {
                     p.facts { "lock " (profile.lock) " · " (format!("{:.2}", profile.elapsed_seconds)) " s" }
                 }
                 main #main {
-                    @if profile.processes.is_empty() { p.note { "No mutex was locked." } }
+                    @if profile.processes.is_empty() { p.note { "No lock was used." } }
                     @for (measure, svg) in graphs { (graph(*measure, svg)) }
                     @for process in &profile.processes { (of_process(process)) }
                     (method(profile))
@@ -43,7 +52,7 @@ fn graph(measure: Measure, svg: &str) -> Markup {
     let height = between(svg, "height=\"", "\"").unwrap_or("600");
     html! {
         h2 { (measure.title()) }
-        iframe title=(measure.title()) height=(height) srcdoc=(svg) {}
+        iframe title=(measure.title()) height=(height) srcdoc={ (FRAME) (svg) } {}
     }
 }
 
@@ -57,25 +66,25 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
 fn of_process(process: &Process) -> Markup {
     let lost = &process.lost;
     html! {
-        h2 { (process.name) " [" (process.pid) "]" }
+        h2 { (process.name) " [" (process.pid) "]: " (super::table::kinds(process)) }
         @if lost.acquisitions + lost.call_sites + lost.holds > 0 {
             p.note {
                 "Lost, because tables were full: " (lost.acquisitions) " acquisitions, " (lost.call_sites)
                 " call sites, " (lost.holds) " timed holds."
             }
         }
-        div.scroll tabindex="0" role="region" aria-label={ "The mutexes of " (process.name) } {
+        div.scroll.locks tabindex="0" role="region" aria-label={ "The locks of " (process.name) } {
             table {
                 thead { tr {
-                    @for title in ["mutex", "acquired", "contended", "failed", "condition waits", "waited", "p50", "p90",
-                        "p99", "max", "held", "p50", "p90", "p99", "max", "preempted", "for"] {
+                    @for title in ["lock", "kind", "acquired", "contended", "waited", "p50", "p99", "max", "held", "p50",
+                        "p99", "max", "preempted", "for"] {
                         th scope="col" { (title) }
                     }
                 } }
                 tbody { @for lock in process.locks.iter().take(LOCKS) { (row(lock)) } }
             }
         }
-        @if process.locks.len() > LOCKS { p { (process.locks.len() - LOCKS) " mutexes more are in profile.json." } }
+        @if process.locks.len() > LOCKS { p { (process.locks.len() - LOCKS) " locks more are in profile.json." } }
         @for lock in process.locks.iter().take(LOCKS) { (sites(lock)) }
     }
 }
@@ -86,16 +95,20 @@ fn row(lock: &Lock) -> Markup {
     });
     html! {
         tr {
-            th.name scope="row" { (format!("{:#x}", lock.address)) }
+            th.name scope="row" title=(format!("{:#x}", lock.address)) { (lock.label()) }
+            td.kind { (lock.kind.text()) }
             td { (lock.acquisitions) }
             td { (format!("{:.1} %", lock.contended_share * 100.0)) }
-            td { (lock.failed) }
-            td { (lock.cond_waits) }
-            @for time in times(lock.wait.as_ref()) { td { (time) } }
-            @for time in times(lock.hold.as_ref()) { td { (time) } }
+            @for time in some_of(times(lock.wait.as_ref())) { td { (time) } }
+            @for time in some_of(times(lock.hold.as_ref())) { td { (time) } }
             @for value in preempted { td { (value) } }
         }
     }
+}
+
+/// profile.json has p90, too.
+fn some_of([total, p50, _, p99, max]: [String; 5]) -> [String; 4] {
+    [total, p50, p99, max]
 }
 
 fn sites(lock: &Lock) -> Markup {
@@ -106,7 +119,7 @@ fn sites(lock: &Lock) -> Markup {
     };
     html! {
         details {
-            summary { "Who acquired " (format!("{:#x}", lock.address)) }
+            summary { "Who uses " (lock.label()) }
             ol {
                 @for (site, share) in lock.sites.iter().zip(lock.shares()).take(SITES) {
                     li { (format!("{:.0} % of the {of}: ", share * 100.0)) code { (site.text()) } }

@@ -113,6 +113,8 @@ mod tests {
     fn lock(address: u64) -> Lock {
         Lock {
             address,
+            kind: crate::profile::Kind::Mutex,
+            name: None,
             acquisitions: 1,
             contended: 0,
             contended_share: 0.0,

@@ -10,7 +10,8 @@ use flexguard_abi::profile as abi;
 use flexguard_launch::failure::{Context, Failure, Result};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{Lock, Lost, Place, Process, Site, Times};
+use super::objects::Objects;
+use super::{Kind, Lock, Lost, Place, Process, Site, Times};
 use crate::symbols::Symbols;
 
 /// Of a lock, in the result. The flame graphs show them all.
@@ -38,7 +39,9 @@ pub fn read(path: &Path, symbols: &Symbols) -> Result<Option<Process>> {
 
 impl Process {
     fn of(raw: &abi::fg_profile, symbols: &Symbols) -> Process {
-        let mut sites = sites(raw, symbols);
+        let mut places = Places::of(raw, symbols);
+        let mut sites = sites(raw, &mut places);
+        let objects = Objects::default();
         let mut counts: HashMap<u32, Counts> = HashMap::new();
         for (index, lock) in raw.locks.iter().enumerate().filter(|(_, l)| l.mutex != 0) {
             let own = [
@@ -58,7 +61,9 @@ impl Process {
         let mut locks: Vec<Lock> = (counts.into_iter())
             .filter_map(|(index, counts)| {
                 let sites = sites.remove(&index).unwrap_or_default();
-                Some(Lock::of(known(index)?, counts, sites))
+                let raw = known(index)?;
+                let name = places.variable(raw.mutex, &objects);
+                Some(Lock::of(raw, name, counts, sites))
             })
             .filter(|lock| lock.acquisitions + lock.failed + lock.cond_waits > 0)
             .collect();
@@ -93,7 +98,12 @@ impl Counts {
 }
 
 impl Lock {
-    fn of(raw: &abi::fg_profile_lock, counts: Counts, mut sites: Vec<Site>) -> Lock {
+    fn of(
+        raw: &abi::fg_profile_lock,
+        name: Option<String>,
+        counts: Counts,
+        mut sites: Vec<Site>,
+    ) -> Lock {
         let Counts([acquisitions, contended, failed, cond_waits]) = counts;
         let wait = Times::of(&raw.wait);
         let order = |site: &Site| match wait {
@@ -103,6 +113,8 @@ impl Lock {
         sites.sort_by(|a, b| order(b).total_cmp(&order(a)));
         Lock {
             address: raw.mutex,
+            kind: Kind::of(raw.kind),
+            name,
             acquisitions,
             contended,
             contended_share: contended as f64 / (acquisitions.max(1)) as f64,
@@ -159,7 +171,7 @@ fn middle_ns(bucket: usize) -> f64 {
 }
 
 /// The call sites of each lock. Two entries with the same stack are one: two threads have stored it at once.
-fn sites(raw: &abi::fg_profile, symbols: &Symbols) -> HashMap<u32, Vec<Site>> {
+fn sites(raw: &abi::fg_profile, places: &mut Places<'_>) -> HashMap<u32, Vec<Site>> {
     let ready = |site: &&abi::fg_profile_site| site.state == abi::FG_PROFILE_READY;
     let mut sums: HashMap<(u32, &[u64]), [u64; 3]> = HashMap::new();
     for site in raw.sites.iter().filter(ready) {
@@ -168,14 +180,16 @@ fn sites(raw: &abi::fg_profile, symbols: &Symbols) -> HashMap<u32, Vec<Site>> {
         let own = [site.acquisitions, site.wait_ns, site.hold_ns];
         sum.iter_mut().zip(own).for_each(|(sum, n)| *sum += n);
     }
-    let mut places = Places::of(raw, symbols);
     let mut sites: HashMap<u32, Vec<Site>> = HashMap::new();
     for ((lock, stack), [acquisitions, wait_ns, hold_ns]) in sums {
         sites.entry(lock).or_default().push(Site {
             acquisitions,
             wait_seconds: wait_ns as f64 / 1e9,
             hold_seconds: hold_ns as f64 / 1e9,
-            stack: stack.iter().map(|&address| places.at(address)).collect(),
+            stack: stack
+                .iter()
+                .flat_map(|&address| places.at(address))
+                .collect(),
         });
     }
     sites
@@ -185,7 +199,7 @@ fn sites(raw: &abi::fg_profile, symbols: &Symbols) -> HashMap<u32, Vec<Site>> {
 struct Places<'a> {
     modules: Vec<(&'a abi::fg_profile_module, String)>,
     symbols: &'a Symbols,
-    known: HashMap<u64, Place>,
+    known: HashMap<u64, Vec<Place>>,
 }
 
 impl<'a> Places<'a> {
@@ -199,22 +213,48 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn at(&mut self, address: u64) -> Place {
-        if let Some(place) = self.known.get(&address) {
-            return place.clone();
-        }
+    /// The file that the address is in, with the address as the file counts.
+    fn module(&self, address: u64) -> Option<(&str, u64)> {
         let mut modules = self.modules.iter();
         let module = modules.find(|(module, _)| (module.start..module.end).contains(&address));
-        let module = module.filter(|(_, path)| !path.is_empty());
-        let in_module = module.map_or(0, |(module, _)| address.wrapping_sub(module.base));
-        let path = module.map(|(_, path)| path.as_str());
-        let place = Place {
-            frame: self.symbols.of_file(path, in_module, address),
+        let (module, path) = module.filter(|(_, path)| !path.is_empty())?;
+        Some((path, address.wrapping_sub(module.base)))
+    }
+
+    /// The variable at the address.
+    fn variable(&self, address: u64, objects: &Objects) -> Option<String> {
+        let (path, in_module) = self.module(address)?;
+        objects.name(path, in_module)
+    }
+
+    /// Several places, where calls were inlined.
+    fn at(&mut self, address: u64) -> Vec<Place> {
+        if let Some(places) = self.known.get(&address) {
+            return places.clone();
+        }
+        let module = self.module(address);
+        let (path, in_module) = (module.map(|m| m.0), module.map_or(0, |m| m.1));
+        let frames = self.symbols.of_file(path, in_module, address);
+        let place = |frame| Place {
+            frame,
             module: path.map(str::to_owned),
             in_module,
         };
-        self.known.insert(address, place.clone());
-        place
+        let places: Vec<Place> = frames.into_iter().map(place).collect();
+        self.known.insert(address, places.clone());
+        places
+    }
+}
+
+impl Kind {
+    fn of(raw: u32) -> Kind {
+        match raw {
+            abi::FG_PROFILE_RWLOCK => Kind::RwLock,
+            abi::FG_PROFILE_COND => Kind::ConditionVariable,
+            abi::FG_PROFILE_SEMAPHORE => Kind::Semaphore,
+            abi::FG_PROFILE_BARRIER => Kind::Barrier,
+            _ => Kind::Mutex,
+        }
     }
 }
 

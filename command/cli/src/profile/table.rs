@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use flexguard_launch::output;
 
-use super::{Lock, Process, Profile, Times, duration};
+use super::{Kind, Lock, Process, Profile, Times, duration};
 
 /// Call sites of a lock that are shown.
 const SITES: usize = 3;
@@ -14,8 +14,8 @@ const SITES: usize = 3;
 pub fn table(profile: &Profile, most: usize) -> String {
     let mut text = String::new();
     if profile.processes.is_empty() {
-        text += "flexguard: no mutex was locked: the program is statically linked, is setuid, clears its environment, \
-                 or never used a mutex\n";
+        text += "flexguard: no lock was used: the program is statically linked, is setuid, clears its environment, or \
+                 uses none\n";
     }
     for process in &profile.processes {
         of_process(process, most, &mut text);
@@ -30,9 +30,10 @@ pub fn table(profile: &Profile, most: usize) -> String {
 
 fn of_process(process: &Process, most: usize, text: &mut String) {
     let (pid, name, all) = (process.pid, &process.name, process.locks.len());
-    let _ = writeln!(text, "{name} [{pid}]: {all} mutexes");
+    let _ = writeln!(text, "{name} [{pid}]: {}", kinds(process));
     let titles = [
-        "mutex",
+        "lock",
+        "kind",
         "acquired",
         "contended",
         "waited",
@@ -48,9 +49,13 @@ fn of_process(process: &Process, most: usize, text: &mut String) {
         "preempted",
     ];
     let locks = &process.locks[..all.min(most)];
-    *text += &output::table(&titles, locks.iter().map(row).collect(), 1..titles.len());
+    *text += &output::table(&titles, locks.iter().map(row).collect(), 2..titles.len());
     for lock in locks {
-        let _ = writeln!(text, "{:#x} was acquired by", lock.address);
+        let used = match lock.kind {
+            Kind::Mutex | Kind::RwLock => "acquired",
+            _ => "waited for",
+        };
+        let _ = writeln!(text, "{} was {used} by", lock.label());
         for (site, share) in lock.sites.iter().zip(lock.shares()).take(SITES) {
             let of = if lock.wait.is_some() {
                 "waiting"
@@ -61,7 +66,7 @@ fn of_process(process: &Process, most: usize, text: &mut String) {
         }
     }
     if all > most {
-        let _ = writeln!(text, "{} mutexes more (--top)", all - most);
+        let _ = writeln!(text, "{} locks more (--top)", all - most);
     }
     let lost = &process.lost;
     if lost.acquisitions + lost.call_sites + lost.holds > 0 {
@@ -73,9 +78,21 @@ fn of_process(process: &Process, most: usize, text: &mut String) {
     }
 }
 
+/// `3 mutexes, 1 barrier`.
+pub fn kinds(process: &Process) -> String {
+    let of = |kind: Kind| match process.locks.iter().filter(|l| l.kind == kind).count() {
+        0 => None,
+        1 => Some(format!("1 {}", kind.text())),
+        n => Some(format!("{n} {}", kind.plural())),
+    };
+    let kinds: Vec<String> = Kind::ALL.into_iter().filter_map(of).collect();
+    kinds.join(", ")
+}
+
 fn row(lock: &Lock) -> Vec<String> {
     let mut row = vec![
-        format!("{:#x}", lock.address),
+        lock.label(),
+        lock.kind.text().into(),
         lock.acquisitions.to_string(),
         format!("{:.1} %", lock.contended_share * 100.0),
     ];

@@ -66,6 +66,13 @@ fn title_line<'a>(state: &State, socket: &str) -> Line<'a> {
 
 fn numbers_of<'a>(state: &State) -> Paragraph<'a> {
     let sample = &state.sample;
+    if state.trouble.is_some() {
+        let unknown = [
+            "preempted now -   blocking -   mode transitions/s -",
+            "preempted/s -   programs -   refused -",
+        ];
+        return Paragraph::new(unknown.map(Line::from).to_vec());
+    }
     let mut lines = vec![
         Line::from(format!(
             "preempted now {}   blocking {:.1} % of the time   mode transitions/s {:.0}",

@@ -122,7 +122,7 @@ fn summary(documents: &[&Document]) -> Markup {
             section #verdicts aria-labelledby="verdicts-title" {
                 h2 #verdicts-title { "Verdicts" }
                 p.lead {
-                    "A winner is named only where the intervals do not overlap and the difference exceeds the noise."
+                    "A winner is named only where it is better than each other one in the same rounds: the interval of every ratio excludes 1."
                 }
                 @for (i, document) in judged {
                     @if documents.len() > 1 { h3 { a href={ "#part-" (i + 1) } { (document.title) } } }

@@ -6,4 +6,4 @@ mod paired;
 mod verdict;
 
 pub use estimate::Estimate;
-pub use verdict::{Better, Difference, Leader, Noise, Rounds, against, differ, lead};
+pub use verdict::{Better, Difference, Leader, Noise, Rounds, against, against_at, differ, lead};

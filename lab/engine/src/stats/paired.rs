@@ -22,6 +22,11 @@ const MANY: usize = 60;
 
 /// The ratio of two things from their ratios in each round. None without any.
 pub fn ratio(ratios: impl IntoIterator<Item = (u32, f64)>) -> Option<Estimate> {
+    ratio_at(ratios, CONFIDENCE)
+}
+
+/// The same, with the interval that has this confidence, or, of too few rounds, that of all.
+pub fn ratio_at(ratios: impl IntoIterator<Item = (u32, f64)>, confidence: f64) -> Option<Estimate> {
     let ratios: Vec<(u32, f64)> = ratios.into_iter().filter(|r| !r.1.is_nan()).collect();
     let logs: Vec<f64> = ratios.iter().map(|r| r.1.ln().clamp(-MOST, MOST)).collect();
     let mut means = Vec::with_capacity(logs.len() * (logs.len() + 1) / 2);
@@ -31,7 +36,7 @@ pub fn ratio(ratios: impl IntoIterator<Item = (u32, f64)>) -> Option<Estimate> {
     means.sort_by(f64::total_cmp);
     let mut sorted = ratios.clone();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let (rank, confidence) = interval(logs.len());
+    let (rank, confidence) = interval(logs.len(), confidence);
     Some(Estimate {
         n: logs.len(),
         min: sorted.first()?.1,
@@ -45,12 +50,12 @@ pub fn ratio(ratios: impl IntoIterator<Item = (u32, f64)>) -> Option<Estimate> {
 }
 
 /// The rank (from 0) of the interval's lower end among the means of pairs, and its confidence: the narrowest that reaches
-/// CONFIDENCE, or, of too few rounds, everything.
-fn interval(n: usize) -> (usize, f64) {
+/// `wanted`, or, of too few rounds, everything.
+fn interval(n: usize, wanted: f64) -> (usize, f64) {
     if n >= MANY {
-        let (n, z) = (n as f64, 1.96);
+        let (n, z) = (n as f64, normal_quantile(wanted));
         let sum = n * (n + 1.0) / 4.0 - z * (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
-        return (sum.floor() as usize, CONFIDENCE);
+        return (sum.floor() as usize, wanted);
     }
     // Every rank is positive or negative with one half: so many of the 2^n ways have this sum of the positive ones.
     let most = n * (n + 1) / 2;
@@ -66,12 +71,21 @@ fn interval(n: usize) -> (usize, f64) {
     let mut best = (0, (1.0 - 2.0 * below).max(0.0));
     for (sum, ways) in ways.iter().enumerate().take(most / 2).skip(1) {
         below += ways / all;
-        if 1.0 - 2.0 * below < CONFIDENCE {
+        if 1.0 - 2.0 * below < wanted {
             break;
         }
         best = (sum, 1.0 - 2.0 * below);
     }
     best
+}
+
+/// How many standard deviations around the middle hold this share of normal values, within 0.0005 (Abramowitz and Stegun,
+/// 26.2.23).
+fn normal_quantile(share: f64) -> f64 {
+    let t = (-2.0 * ((1.0 - share) / 2.0).ln()).sqrt();
+    let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
+    let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
+    t - above / below
 }
 
 #[cfg(test)]
@@ -97,13 +111,19 @@ mod tests {
             (20, 52),
             (25, 89),
         ] {
-            assert_eq!(interval(n).0, sum, "n = {n}");
-            assert!(interval(n).1 >= CONFIDENCE);
+            assert_eq!(interval(n, CONFIDENCE).0, sum, "n = {n}");
+            assert!(interval(n, CONFIDENCE).1 >= CONFIDENCE);
         }
-        assert!(interval(5).1 < CONFIDENCE);
+        assert!(interval(5, CONFIDENCE).1 < CONFIDENCE);
+        // At 1 %.
+        for (n, sum) in [(8, 0), (9, 1), (10, 3), (15, 15), (20, 37)] {
+            assert_eq!(interval(n, 0.99).0, sum, "n = {n}");
+        }
+        assert!((normal_quantile(0.95) - 1.96).abs() < 1e-3);
+        assert!((normal_quantile(0.99) - 2.576).abs() < 1e-3);
         // The approximation agrees where it takes over.
-        let exact = interval(MANY - 1).0 as f64;
-        assert!((interval(MANY).0 as f64 / exact - 1.0).abs() < 0.06);
+        let exact = interval(MANY - 1, CONFIDENCE).0 as f64;
+        assert!((interval(MANY, CONFIDENCE).0 as f64 / exact - 1.0).abs() < 0.06);
     }
 
     #[test]

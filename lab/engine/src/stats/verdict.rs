@@ -97,10 +97,17 @@ pub type Rounds = BTreeMap<u32, f64>;
 
 /// How many times as good `a` is as `b`, in the rounds that both have.
 pub fn against(better: Better, a: &Rounds, b: &Rounds) -> Option<Estimate> {
-    let pairs = a
-        .iter()
-        .filter_map(|(round, a)| Some((*round, better.ratio(*a, *b.get(round)?))));
-    paired::ratio(pairs)
+    paired::ratio(pairs(better, a, b))
+}
+
+/// The same, with an interval of this confidence.
+pub fn against_at(better: Better, a: &Rounds, b: &Rounds, confidence: f64) -> Option<Estimate> {
+    paired::ratio_at(pairs(better, a, b), confidence)
+}
+
+fn pairs(better: Better, a: &Rounds, b: &Rounds) -> impl Iterator<Item = (u32, f64)> {
+    a.iter()
+        .filter_map(move |(round, a)| Some((*round, better.ratio(*a, *b.get(round)?))))
 }
 
 /// None unless two or more were measured in the same rounds.

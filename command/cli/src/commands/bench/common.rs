@@ -69,6 +69,10 @@ pub struct Output {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 
+    /// Write the results to FILE: every value as CSV (.csv), or the table as Markdown (.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub export: Option<PathBuf>,
+
     /// Write every figure as SVG and PNG into DIR
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub plots: Option<PathBuf>,
@@ -81,6 +85,7 @@ impl From<Output> for options::Output {
             output,
             columns,
             html,
+            export,
             plots,
         } = args;
         Self {
@@ -88,6 +93,7 @@ impl From<Output> for options::Output {
             output,
             columns,
             html,
+            export,
             plots,
         }
     }

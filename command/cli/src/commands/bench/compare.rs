@@ -50,7 +50,7 @@ impl Subcommand for Compare {
                 ),
                 (
                     "noise",
-                    "The larger of the two results' noise at that point; 0 if it was not measured.",
+                    "The larger of the two results' noise at that point; -: neither was measured with --noise.",
                 ),
                 (
                     "verdict",

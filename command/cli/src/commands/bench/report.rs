@@ -19,8 +19,12 @@ pub struct Report {
     results: Vec<PathBuf>,
 
     /// The HTML page to write
-    #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "plots")]
+    #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present_any = ["plots", "export"])]
     html: Option<PathBuf>,
+
+    /// Write the results to FILE: every value as CSV (.csv), or the tables as Markdown (.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    export: Option<PathBuf>,
 
     /// Write every figure as SVG and PNG into DIR
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -46,6 +50,7 @@ impl Subcommand for Report {
         report::run(report::Report {
             results: self.results,
             html: self.html,
+            export: self.export,
             plots: self.plots,
         })
     }

@@ -68,6 +68,13 @@ impl Summary {
         self
     }
 
+    /// The monitor was loaded while the program ran already.
+    pub fn with_watched_after(mut self, time: Option<Duration>) -> Self {
+        let line = |time: Duration| ("watched-after-seconds", time.as_secs_f64().into());
+        self.0.extend(time.map(line));
+        self
+    }
+
     pub fn render(&self, format: StatsFormat) -> Result<String> {
         match format {
             StatsFormat::Json => output::to_json(self),

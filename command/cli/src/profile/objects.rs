@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT
+//! The names of locks in static memory: the variable, by the file's symbols, and the member in it, where the file has debug
+//! information.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, Operation, Unit,
+    UnitOffset,
+};
+
+use crate::symbols::demangled;
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+
+/// A member of a member, and so on: deeper is nothing that a reader wants.
+const DEEPEST: usize = 12;
+
+/// Remembers the files that it has read.
+#[derive(Default)]
+pub struct Objects(RefCell<HashMap<String, Option<File>>>);
+
+struct File {
+    bytes: Vec<u8>,
+    /// Sorted by address.
+    variables: Vec<Variable>,
+}
+
+struct Variable {
+    address: u64,
+    size: u64,
+    name: String,
+}
+
+impl Objects {
+    /// What is at `address` of the file, as the file counts addresses: `name`, `name.member`, `name+0x8`.
+    pub fn name(&self, path: &str, address: u64) -> Option<String> {
+        let mut files = self.0.borrow_mut();
+        let file = files
+            .entry(path.to_owned())
+            .or_insert_with(|| File::read(path));
+        file.as_ref()?.name(address)
+    }
+}
+
+impl File {
+    fn read(path: &str) -> Option<File> {
+        let bytes = fs::read(path).ok()?;
+        let variables = variables(&bytes)?;
+        Some(File { bytes, variables })
+    }
+
+    fn name(&self, address: u64) -> Option<String> {
+        let behind = self.variables.partition_point(|v| v.address <= address);
+        let found = self.variables[..behind].last()?;
+        let offset = address - found.address;
+        if offset >= found.size {
+            return None;
+        }
+        let name = demangled(&found.name);
+        let member = member(&self.bytes, found.address, offset);
+        Some(match member {
+            Some(member) => name + &member,
+            None if offset == 0 => name,
+            None => format!("{name}+{offset:#x}"),
+        })
+    }
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let mut number = [0; 8];
+    number[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
+    Some(u64::from_le_bytes(number))
+}
+
+/// A section of a 64-bit little-endian ELF file.
+struct Section<'a> {
+    name: &'a [u8],
+    kind: u64,
+    flags: u64,
+    link: u64,
+    bytes: &'a [u8],
+}
+
+const SYMTAB: u64 = 2;
+const NOBITS: u64 = 8;
+const DYNSYM: u64 = 11;
+const COMPRESSED: u64 = 0x800;
+/// STT_OBJECT.
+const OBJECT: u8 = 1;
+const SYMBOL: usize = 24;
+
+fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
+    if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let table = number::<8>(bytes, 0x28)? as usize;
+    let [size, count, names] = [0x3a, 0x3c, 0x3e].map(|at| number::<2>(bytes, at));
+    let header = |i: usize| table.checked_add(i.checked_mul(size? as usize)?);
+    let part = |at: usize| {
+        let (from, size) = (
+            number::<8>(bytes, at + 0x18)?,
+            number::<8>(bytes, at + 0x20)?,
+        );
+        match number::<4>(bytes, at + 4)? {
+            NOBITS => Some(&[][..]),
+            _ => bytes.get(from as usize..from.checked_add(size)? as usize),
+        }
+    };
+    let names = part(header(names? as usize)?)?;
+    let section = |i: usize| {
+        let at = header(i)?;
+        Some(Section {
+            name: until_zero(names.get(number::<4>(bytes, at)? as usize..)?),
+            kind: number::<4>(bytes, at + 4)?,
+            flags: number::<8>(bytes, at + 8)?,
+            link: number::<4>(bytes, at + 0x28)?,
+            bytes: part(at).unwrap_or_default(),
+        })
+    };
+    (0..count? as usize).map(section).collect()
+}
+
+/// Whether no loader takes libraries into the program that `name` finds in PATH: there is nothing to preload into.
+pub fn is_static(name: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let file = match name.as_bytes().contains(&b'/') {
+        true => Some(PathBuf::from(name)),
+        false => std::env::split_paths(&path)
+            .map(|directory| directory.join(name))
+            .find(|file| file.is_file()),
+    };
+    let bytes = file
+        .and_then(|file| fs::read(file).ok())
+        .unwrap_or_default();
+    has_loader(&bytes) == Some(false)
+}
+
+/// Of a 64-bit little-endian ELF file.
+fn has_loader(bytes: &[u8]) -> Option<bool> {
+    const PT_INTERP: u64 = 3;
+    if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let table = number::<8>(bytes, 0x20)? as usize;
+    let [size, count] = [0x36, 0x38].map(|at| number::<2>(bytes, at));
+    let (size, count) = (size? as usize, count? as usize);
+    let kind = |i: usize| number::<4>(bytes, table.checked_add(i * size)?);
+    Some((0..count).any(|i| kind(i) == Some(PT_INTERP)))
+}
+
+fn until_zero(bytes: &[u8]) -> &[u8] {
+    bytes.split(|b| *b == 0).next().unwrap_or_default()
+}
+
+fn variables(bytes: &[u8]) -> Option<Vec<Variable>> {
+    let sections = sections(bytes)?;
+    let mut variables = Vec::new();
+    for table in sections
+        .iter()
+        .filter(|s| [SYMTAB, DYNSYM].contains(&s.kind))
+    {
+        let names = sections.get(table.link as usize)?.bytes;
+        for symbol in table.bytes.chunks_exact(SYMBOL) {
+            let variable = Variable {
+                address: number::<8>(symbol, 8)?,
+                size: number::<8>(symbol, 16)?,
+                name: String::new(),
+            };
+            if symbol[4] & 15 != OBJECT || variable.size == 0 {
+                continue;
+            }
+            let name = names
+                .get(number::<4>(symbol, 0)? as usize..)
+                .unwrap_or_default();
+            let name = String::from_utf8_lossy(until_zero(name)).into_owned();
+            variables.push(Variable { name, ..variable });
+        }
+    }
+    variables.sort_by_key(|v| v.address);
+    Some(variables)
+}
+
+/// `.member[3].lock`: what is at `offset` in the variable at `address`. None: the file does not say.
+fn member(bytes: &[u8], address: u64, offset: u64) -> Option<String> {
+    let sections = sections(bytes)?;
+    let dwarf = Dwarf::load(|id| {
+        let found = sections.iter().find(|s| s.name == id.name().as_bytes());
+        let usable = found.filter(|s| s.flags & COMPRESSED == 0);
+        Ok::<_, gimli::Error>(Slice::new(usable.map_or(&[], |s| s.bytes), LittleEndian))
+    });
+    let dwarf = dwarf.ok()?;
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let Ok(unit) = dwarf.unit(header) else {
+            continue;
+        };
+        if let Some(of) = type_of_variable(&dwarf, &unit, address) {
+            return path(&dwarf, &unit, of, offset).filter(|path| !path.is_empty());
+        }
+    }
+    None
+}
+
+fn type_of_variable(dwarf: &Dwarf<Slice>, unit: &Unit<Slice>, address: u64) -> Option<UnitOffset> {
+    let mut entries = unit.entries();
+    while let Ok(Some(entry)) = entries.next_dfs() {
+        if entry.tag() == gimli::DW_TAG_variable && place(dwarf, unit, entry) == Some(address) {
+            return type_of(unit, entry);
+        }
+    }
+    None
+}
+
+fn place(dwarf: &Dwarf<Slice>, unit: &Unit<Slice>, entry: &Entry) -> Option<u64> {
+    let AttributeValue::Exprloc(expression) = entry.attr_value(gimli::DW_AT_location)? else {
+        return None;
+    };
+    match expression.operations(unit.encoding()).next().ok()?? {
+        Operation::Address { address } => Some(address),
+        Operation::AddressIndex { index } => dwarf.address(unit, index).ok(),
+        _ => None,
+    }
+}
+
+/// Also of a definition whose declaration says it.
+fn type_of(unit: &Unit<Slice>, entry: &Entry) -> Option<UnitOffset> {
+    let reference = |name| match entry.attr_value(name) {
+        Some(AttributeValue::UnitRef(offset)) => Some(offset),
+        _ => None,
+    };
+    reference(gimli::DW_AT_type).or_else(|| {
+        let declaration = reference(gimli::DW_AT_specification)?;
+        type_of(unit, &unit.entry(declaration).ok()?)
+    })
+}
+
+fn name_of(dwarf: &Dwarf<Slice>, unit: &Unit<Slice>, entry: &Entry) -> Option<String> {
+    let name = entry.attr_value(gimli::DW_AT_name)?;
+    let name = dwarf.attr_string(unit, name).ok()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+fn path(
+    dwarf: &Dwarf<Slice>,
+    unit: &Unit<Slice>,
+    mut of: UnitOffset,
+    mut offset: u64,
+) -> Option<String> {
+    let mut path = String::new();
+    for _ in 0..DEEPEST {
+        let entry = unit.entry(of).ok()?;
+        let name = name_of(dwarf, unit, &entry).unwrap_or_default();
+        if offset == 0 && is_lock(&name) {
+            return Some(path);
+        }
+        of = match entry.tag() {
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
+                let (member, at, of) = member_at(dwarf, unit, of, offset)?;
+                offset -= at;
+                if let Some(member) = member {
+                    path += ".";
+                    path += &member;
+                }
+                of
+            }
+            gimli::DW_TAG_array_type => {
+                let of = type_of(unit, &entry)?;
+                let size = size_of(unit, of)?;
+                path += &format!("[{}]", offset.checked_div(size)?);
+                offset %= size;
+                of
+            }
+            _ => type_of(unit, &entry)?,
+        };
+    }
+    None
+}
+
+/// The types in which nothing is named any more.
+fn is_lock(name: &str) -> bool {
+    let standard = [
+        "sem_t",
+        "mutex",
+        "recursive_mutex",
+        "timed_mutex",
+        "recursive_timed_mutex",
+        "shared_mutex",
+        "shared_timed_mutex",
+        "condition_variable",
+        "condition_variable_any",
+    ];
+    name.starts_with("pthread_") || standard.contains(&name)
+}
+
+/// The member, or the base, that holds the offset: its name, where it begins, its type.
+fn member_at(
+    dwarf: &Dwarf<Slice>,
+    unit: &Unit<Slice>,
+    of: UnitOffset,
+    offset: u64,
+) -> Option<(Option<String>, u64, UnitOffset)> {
+    let mut tree = unit.entries_tree(Some(of)).ok()?;
+    let mut children = tree.root().ok()?.children();
+    let mut found: Option<(Option<String>, u64, UnitOffset)> = None;
+    while let Ok(Some(child)) = children.next() {
+        let entry = child.entry();
+        let is_base = entry.tag() == gimli::DW_TAG_inheritance;
+        if entry.tag() != gimli::DW_TAG_member && !is_base {
+            continue;
+        }
+        let at = entry.attr_value(gimli::DW_AT_data_member_location);
+        let at = at.and_then(|at| at.udata_value()).unwrap_or(0);
+        let Some(of) = type_of(unit, entry) else {
+            continue;
+        };
+        if at <= offset && found.as_ref().is_none_or(|f| f.1 < at) {
+            let name = name_of(dwarf, unit, entry).filter(|_| !is_base);
+            found = Some((name, at, of));
+        }
+    }
+    found
+}
+
+fn size_of(unit: &Unit<Slice>, of: UnitOffset) -> Option<u64> {
+    let entry = unit.entry(of).ok()?;
+    let size = entry.attr_value(gimli::DW_AT_byte_size);
+    match size.and_then(|size| size.udata_value()) {
+        Some(size) => Some(size),
+        None => size_of(unit, type_of(unit, &entry)?),
+    }
+}
