@@ -51,8 +51,14 @@ typedef struct {
 	unsigned int val;
 } kuid_t;
 
+struct user_namespace {
+	struct user_namespace *parent; /* null: the initial one */
+	kuid_t owner;                  /* who made it */
+};
+
 struct cred {
 	kuid_t uid;
+	struct user_namespace *user_ns;
 };
 
 struct kernfs_node {

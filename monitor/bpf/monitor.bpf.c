@@ -410,7 +410,7 @@ int fg_adopt(struct bpf_iter__task *ctx)
 	process = task->pid == task->tgid ? bpf_task_storage_get(&processes, task, 0, 0) : 0;
 	if (process) {
 		renew_process_record(process, task);
-		if (!process->domain)
+		if (!process->n_images && (!process->domain || fg_is_shared_domain(process->domain)))
 			process->domain = find_domain(task, all);
 		mark_domain(all, process->domain);
 	}

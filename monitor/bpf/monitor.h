@@ -7,7 +7,7 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 8u
+#define FG_RECORDS_VERSION 9u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
@@ -19,6 +19,21 @@ enum fg_kind {
 
 /* Longer than any time slice, and than the 100 ms period of cpu.max. */
 #define FG_AGED_NS 1000000000ull
+
+/* Whose the domains are (find_domain): those below FG_COMMON_DOMAINS anybody's; then, for each class of users, so many
+ * of a key each, and as many that its further keys share. */
+#define FG_COMMON_DOMAINS 64u
+#define FG_CLASS_DOMAINS 8u
+#define FG_CLASSES 4u
+/* The key of a domain that several share, with its number. */
+#define FG_SHARED_KEY (4ull << 56)
+
+FG_ABI_ASSERT(FG_COMMON_DOMAINS + FG_CLASSES * 2 * FG_CLASS_DOMAINS == FG_DOMAINS);
+
+static inline int fg_is_shared_domain(fg_u64 domain)
+{
+	return domain >= FG_COMMON_DOMAINS && (domain & FG_CLASS_DOMAINS) != 0;
+}
 
 #define FG_PROCESS_LINES 8u
 

@@ -25,7 +25,7 @@ use crate::error::os;
 use crate::keep::{Keeper, Kept};
 use crate::message::Registration;
 use crate::records::{fg_beat_args, fg_cpu_counts, fg_listed, fg_process_record};
-use crate::{DomainKind, Error, peer, probe};
+use crate::{Domain, DomainKind, Error, peer, probe};
 
 mod page;
 mod users;
@@ -75,7 +75,7 @@ pub struct Registered {
     /// It is the first image of its process.
     pub first: bool,
     pub domain: u32,
-    /// It is in the machine's domain because no other one was free.
+    /// It shares a domain with others of its class of users because no other one was free.
     pub without_domain: bool,
 }
 
@@ -247,13 +247,13 @@ impl Kernel {
         let mut leader = libbpf_sys::bpf_iter_link_info::default();
         leader.task.tid = peer::pid_of(pidfd)? as u32;
         self.iterate("fg_adopt", leader)?;
-        let has = |record: &fg_process_record| record.has(image) && !self.is_without_domain(record);
-        let record = self.record(pidfd)?.filter(has);
+        let record = self.record(pidfd)?.filter(|record| record.has(image));
         Ok(record.map(|record| self.outcome(&record, false)))
     }
 
     fn is_without_domain(&self, record: &fg_process_record) -> bool {
-        record.domain == 0 && self.domains != DomainKind::Machine
+        let none = record.domain == 0 && self.domains != DomainKind::Machine;
+        none || Domain::is_shared(record.domain.into())
     }
 
     fn outcome(&self, record: &fg_process_record, first: bool) -> Registered {

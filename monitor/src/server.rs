@@ -48,7 +48,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub struct Tally {
     pub registered: AtomicU64,
     pub refusals: Refusals,
-    /// Processes for which no domain was free.
+    /// Processes for which no domain of their own was free.
     pub without_domain: AtomicU64,
     /// Clients that were refused what makes a program watched.
     pub unmonitored: AtomicU64,

@@ -79,7 +79,7 @@ pub struct Stats {
     pub processes_map: u64,
     /// Threads that were off CPU for a second and more, and that `num_preempted_cs` has forgotten for that.
     pub aged: u64,
-    /// Processes that found no domain free, and so poll the counter of the whole machine.
+    /// Processes that found no domain free, and so share one with others of their class of users.
     pub without_domain: u64,
     /// [`DomainKind`], as a number.
     #[serde(serialize_with = "DomainKind::write")]

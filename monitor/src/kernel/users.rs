@@ -5,10 +5,11 @@ use super::*;
 use crate::records::{fg_counted_process, fg_full_users, fg_rest_args, fg_search_args};
 
 impl Kernel {
-    /// fg_adopt gives the process a domain. If none was free, those that no process is in are freed, and it tries again.
+    /// fg_adopt gives the process a domain. If it has to share one, those that no process is in are freed, and it tries again.
     pub(super) fn need_domain(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
         let record = self.record(pidfd)?;
-        let without = record.is_some_and(|record| self.is_without_domain(&record));
+        let without =
+            record.is_some_and(|record| record.n_images == 0 && self.is_without_domain(&record));
         if !without || !self.free_domains()? {
             return Ok(());
         }

@@ -123,7 +123,8 @@ fn play(role: &str) {
             stay_on(cpu.parse().unwrap());
             play(role);
         }
-        ("crowd-of-users", number) => domains::play_crowd(&socket, number.parse().unwrap()),
+        ("crowd-of-users", number) => domains::play_crowd(&socket, number),
+        ("namespace", which) => domains::play_namespace(&socket, which),
         ("wait", role) => {
             say("waiting");
             wait_for_go();

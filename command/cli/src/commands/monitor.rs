@@ -37,7 +37,7 @@ pub struct Monitor {
     ///
     /// Those of the programs of the same user, of the same control group, or with the same allowed CPUs (cpuset); or
     /// those of the whole machine, as in the paper. A program keeps what it had when it registered. There are 127
-    /// domains at a time; programs for which none is free go by the whole machine.
+    /// domains at a time; programs for which none is free share one with others of their class of users.
     #[arg(
         long,
         value_name = "KIND",

@@ -24,7 +24,9 @@ pub const ORACLE: &str = "oracle";
 const OWN_USER: &str = "domains::a_holder_raises_the_counter_of_its_user_and_no_others";
 const OWN_NAMES: &str = "domains::who_sleeps_with_a_lock_is_named_to_its_own_user_alone";
 const OWN_CPUS: &str = "domains::programs_share_a_counter_if_they_may_use_the_same_cpus";
-const CROWD: &str = "domains::where_all_domains_are_taken_the_machines_counter_serves";
+const CROWD: &str = "domains::where_all_domains_are_taken_those_without_one_share_some";
+const MANY_IDS: &str = "domains::who_has_many_ids_slows_none_that_come_later";
+const RANGES: &str = "domains::subordinate_ids_are_held_against_the_user_who_has_them";
 const STAYS: &str = "stays::the_page_tells_how_long_the_process_before_had_the_cpu";
 const FULL: &str =
     "census::a_user_has_so_many_watched_programs_and_other_users_have_theirs";
@@ -206,13 +208,16 @@ pub const MUTANTS: &[Mutant] = &[
     // domains
     mutant("joins-no-domain", OWN_USER, "adjust_domain(all, joined, 1);", ";"),
     mutant("joins-domain-zero", OWN_USER, "thread->domain = process->domain;", "thread->domain = 0;"),
-    mutant("everyone-in-one-domain", OWN_USER, "BPF_CORE_READ(task, real_cred, uid.val)", "7"),
+    mutant("everyone-in-one-domain", OWN_USER, "return BPF_CORE_READ(task, real_cred, uid.val)", "return 7"),
     mutant("everyone-on-the-same-cpus", OWN_CPUS, "id = cpus_of(task, cpus);", "id = 1;"),
     mutant("stays-in-its-domain", "domains::holders_of_two_users_take_turns", "\t\tadjust_domain(all, left, -1);\n\t\tadjust_domain(all, left_too", "\t\tadjust_domain(all, left_too"),
     mutant("aged-stay-in-their-domain", "domains::who_gets_no_cpu_leaves_its_users_counter_after_a_second", "adjust_domain(all, thread->domain, -1);", ";"),
     mutant("names-on-the-page", OWN_NAMES, "if (domain == 0 || domain >= FG_DOMAINS)\n\t\treturn &all->page", "if (1)\n\t\treturn &all->page"),
     mutant("names-of-all-domains", OWN_NAMES, "return &all->off_cpu[domain % FG_DOMAINS]", "return &all->off_cpu[1]"),
     mutant("name-forgotten-on-the-page", OWN_NAMES, "*place = place_of(name, thread->domain, all)", "*place = place_of(name, 0, all)"),
+    mutant("one-shared-domain", CROWD, "hash_of_key(key) % FG_CLASS_DOMAINS", "0"),
+    mutant("no-class", MANY_IDS, "class_of(task) * 2", "0 * 2"),
+    mutant("owners-ignored", RANGES, "\t\t\tif (owner)\n\t\t\t\treturn owner;", ""),
     mutant("no-domain-is-freed", CROWD, "all->domains[i].key = 0;", ";"),
     mutant("used-domains-are-freed", CROWD, "all->domains[i].searched != all->page.domain_search &&", ""),
     mutant("aged-uncounted-twice", AGED, "if (!(was & FG_AGED))", "if (1)"),
