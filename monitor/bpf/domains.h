@@ -126,6 +126,18 @@ static __always_inline __u32 owner_of(struct task_struct *task, bool *container)
 	return BPF_CORE_READ(task, real_cred, uid.val);
 }
 
+/* Against whom the process's share of the records is held: its control group, where that makes the domains, and for
+ * root, which every container has; else the user. */
+static __always_inline __u64 account_of(struct task_struct *task, __u64 kind)
+{
+	bool container;
+	__u64 owner = owner_of(task, &container);
+
+	if (kind != FG_DOMAIN_CGROUP && owner)
+		return (__u64)FG_DOMAIN_USER << 56 | owner;
+	return (__u64)FG_DOMAIN_CGROUP << 56 | BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+}
+
 /* What the processes of one domain have in common. */
 static __always_inline __u64 domain_key(struct task_struct *task, __u64 kind, __u32 cpus)
 {

@@ -79,6 +79,10 @@ struct cpumask {
 
 struct bpf_local_storage;
 
+struct signal_struct {
+	int nr_threads;
+};
+
 struct upid {
 	int nr;
 };
@@ -103,6 +107,7 @@ struct task_struct {
 	struct thread_struct thread;
 	struct bpf_local_storage *bpf_storage; /* null: it has no storage in any map */
 	const struct cred *real_cred;
+	struct signal_struct *signal;
 	struct css_set *cgroups;
 	struct cpumask cpus_mask; /* that it may use */
 	__u64 self_exec_id;       /* grows with each exec, inherited by threads and children */

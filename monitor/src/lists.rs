@@ -21,6 +21,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 pub const LIFETIME: Duration = Duration::from_secs(30);
 const MOST_OF_ONE_USER: usize = 8;
 const MOST: usize = 128;
+/// Of all lists together, but the last.
+const MOST_BYTES: usize = 16 << 20;
 
 #[derive(Debug)]
 pub struct Lists {
@@ -33,6 +35,7 @@ pub struct Lists {
 struct List {
     uid: u32,
     made: Instant,
+    bytes: usize,
     file: File,
 }
 
@@ -63,6 +66,10 @@ impl Lists {
         } else if self.lists.len() >= MOST {
             drop(self.lists.pop_front());
         }
+        let taken = |lists: &VecDeque<List>| lists.iter().map(|list| list.bytes).sum::<usize>();
+        while !self.lists.is_empty() && taken(&self.lists) + bytes.len() > MOST_BYTES {
+            drop(self.lists.pop_front());
+        }
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let mut file = File::from(memfd_create(c"flexguard-list", flags)?);
         file.write_all(bytes).map_err(error)?;
@@ -72,6 +79,7 @@ impl Lists {
         self.lists.push_back(List {
             uid,
             made: Instant::now(),
+            bytes: bytes.len(),
             file,
         });
         Ok(self.lists.back().expect("it is there").file.as_fd())
@@ -135,6 +143,18 @@ mod tests {
             made(&mut lists, uid);
         }
         assert_eq!((lists.lists.len(), left(&first).len()), (MOST, 0));
+    }
+
+    #[test]
+    fn all_lists_together_take_so_much_memory() {
+        let mut lists = Lists::that_live(LIFETIME);
+        let large = vec![b'x'; MOST_BYTES / 4];
+        for uid in 0..10 {
+            lists.make(uid, &large).unwrap();
+        }
+        assert_eq!(lists.lists.len(), 4);
+        lists.make(0, &vec![b'x'; 2 * MOST_BYTES]).unwrap();
+        assert_eq!(lists.lists.len(), 1, "the last one is made in any case");
     }
 
     #[test]

@@ -60,8 +60,10 @@ pub struct Server<'a> {
     pub kernel: &'a Kernel,
     pub listener: &'a Listener,
     pub tally: &'a Tally,
-    /// Registered processes.
-    pub most_of_one_user: u32,
+    /// Registered processes of an account.
+    pub most_programs: u32,
+    /// Of all records.
+    pub record_bytes: i64,
     /// For a client's message.
     pub client_time: Duration,
     /// For what reads a list.
@@ -82,7 +84,7 @@ impl Server<'_> {
             rates: Rates::default(),
             unread: Unread::default(),
             lists: Lists::that_live(self.list_time),
-            census: Census::new(self.kernel, self.most_of_one_user)
+            census: Census::new(self.kernel, self.most_programs, self.record_bytes)
                 .map_err(os("counting the registered programs"))?,
         };
         let mut recess_until = None;
@@ -236,15 +238,17 @@ impl Server<'_> {
         let registered = match self.kernel.registered(pidfd, image)? {
             Some(registered) => check().map(|_| registered)?,
             None => {
-                if self.kernel.record(pidfd)?.is_none_or(|r| r.n_images == 0) {
-                    self.admit(client.uid, users)?;
-                }
                 users.pay(client.uid, f64::from(threads) / THREADS_OF_A_CONNECTION)?;
-                self.kernel.register(pidfd, image, || check().map(drop))?
+                self.kernel.register(pidfd, image, |record| {
+                    if record.n_images == 0 {
+                        self.admit(client.uid, record.account, users)?;
+                    }
+                    check().map(drop)
+                })?
             }
         };
         if registered.first {
-            users.census.add(client.uid, self.kernel)?;
+            users.census.add(registered.account, threads, self.kernel)?;
         }
         self.note(client, image, registered);
         reply(
@@ -255,13 +259,13 @@ impl Server<'_> {
         )
     }
 
-    /// One more program of this user is to be registered. A user who has too many pays for the look whether some of them
-    /// have ended.
-    fn admit(&self, uid: u32, users: &mut Users) -> Result<(), Errno> {
-        if users.census.is_full(uid) && users.pay(uid, LOOK_PRICE).is_ok() {
+    /// One more program of this account is to be registered. If there is no room for it, its user pays for the look
+    /// whether others have ended.
+    fn admit(&self, uid: u32, account: u64, users: &mut Users) -> Result<(), Errno> {
+        if users.census.has_no_room(account, self.kernel)? && users.pay(uid, LOOK_PRICE).is_ok() {
             users.census.look(self.kernel)?;
         }
-        match users.census.is_full(uid) {
+        match users.census.has_no_room(account, self.kernel)? {
             true => Err(Errno::EDQUOT),
             false => Ok(()),
         }
@@ -432,7 +436,8 @@ mod tests {
                 kernel: &kernel,
                 listener: &listener,
                 tally: &Tally::default(),
-                most_of_one_user: 1,
+                most_programs: 1,
+                record_bytes: 1 << 20,
                 client_time: TIME,
                 list_time: TIME,
                 stats: &stats,

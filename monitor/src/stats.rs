@@ -91,6 +91,9 @@ pub struct Stats {
     /// [`Version`] of the monitor, as a number; 0: it does not tell.
     #[serde(skip)]
     pub version: u64,
+    /// The kernel's number of the map with the windows of their images: for the tracer, too.
+    #[serde(skip)]
+    pub tables_map: u64,
 }
 
 impl Stats {
@@ -146,6 +149,7 @@ impl Stats {
         Some(Stats {
             domain_kind: self.domain_kind,
             version: self.version,
+            tables_map: self.tables_map,
             ..counted
         })
     }

@@ -177,6 +177,7 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("crowd", _) => hostile::play_crowd(socket),
         ("successor", _) => census::play_successor(socket),
         ("member", _) => census::play_member(socket),
+        ("brood", number) => census::play_brood(socket, number.parse().unwrap()),
         ("wanting", _) => census::play_wanting(socket),
         ("flood", _) => fair::play_flood(socket),
         ("burst", _) => fair::play_burst(socket),
