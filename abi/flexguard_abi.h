@@ -163,7 +163,7 @@ enum fg_status_what {
 #define FG_COUNT_LINES 16u /* cache lines of preemptions */
 
 struct fg_shared {
-	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, of the machine: statistics, and domain 0 */
+	fg_u32 num_preempted_cs; /* runnable critical threads that are off CPU, of the machine: statistics, domain 0 */
 	fg_u32 pad0[15];
 
 	fg_u32 magic; /* with each beat, the first before any client is served; like version, always the same */

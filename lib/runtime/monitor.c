@@ -360,9 +360,9 @@ static bool signal_waits(const sigset_t *blocked)
 	return false;
 }
 
-static void keep_dialogue(int fd, uint64_t now_ns, uint64_t patience_ns);
+static void keep_dialogue(int fd, uint64_t now_ns, uint64_t at_most_ns);
 
-/* Waits in steps of FGI_REGISTER_TIMEOUT_MS, of which a signal ends the next. An answer that is late is left to a waiter
+/* Waits in steps of FGI_REGISTER_TIMEOUT_MS, of which a signal ends the next. A late answer is left to a waiter
  * (fgi_monitor_alive). */
 static void register_image(const sigset_t *blocked)
 {
@@ -444,7 +444,7 @@ static uint64_t next_attempt(uint64_t now_ns)
 											  : FGI_RECONNECT_DOUBLINGS));
 }
 
-static void keep_dialogue(int fd, uint64_t now_ns, uint64_t patience_ns)
+static void keep_dialogue(int fd, uint64_t now_ns, uint64_t at_most_ns)
 {
 	struct stat s = {0};
 
@@ -452,7 +452,7 @@ static void keep_dialogue(int fd, uint64_t now_ns, uint64_t patience_ns)
 	dialogue.fd = fd;
 	dialogue.inode = s.st_ino;
 	dialogue.open = true;
-	dialogue.give_up_ns = now_ns + patience_ns;
+	dialogue.give_up_ns = now_ns + at_most_ns;
 }
 
 /* Returns when to go on. */

@@ -94,9 +94,9 @@ void fgi_monitor_after_fork(void); /* in the child */
 #define FGI_REQUIRED_TIMEOUT_MS 10000
 #define FGI_UNMAPPED_UID 65534 /* the kernel's default for users that a user namespace does not know */
 #define FGI_RECONNECT_ENV "FLEXGUARD_RECONNECT"
-#define FGI_RECONNECT_NS 1000000000ull /* between attempts; twice as long after each refusal */
-#define FGI_RECONNECT_DOUBLINGS 6      /* and no longer */
-#define FGI_REPLY_LOOK_NS 1000000ull   /* between looks for the answer to one */
+#define FGI_RECONNECT_NS 1000000000ull    /* between attempts; twice as long after each refusal */
+#define FGI_RECONNECT_DOUBLINGS 6         /* and no longer */
+#define FGI_REPLY_LOOK_NS 1000000ull      /* between looks for the answer to one */
 #define FGI_LATE_ANSWER_NS 60000000000ull /* a first registration is given up after that */
 
 /* For tests: stands in for a monitor. */

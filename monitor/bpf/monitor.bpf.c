@@ -44,8 +44,8 @@
  * counter, which has the threads of that domain alone (struct fg_domain), and looks for names in the domain's own
  * `off_cpu`. A thread leaves the counter and the table that it joined, since its record says which.
  *
- * The state that outlives a monitor is in the maps `shared`, `processes`, `tables`, `threads` and `counts`: a monitor that is
- * started again takes them over (rust/monitor/src/keep.rs), and attaches its programs before it detaches its
+ * The state that outlives a monitor is in the maps `shared`, `processes`, `tables`, `threads` and `counts`: a monitor
+ * that is started again takes them over (rust/monitor/src/keep.rs), and attaches its programs before it detaches its
  * predecessor's. While both are attached each switch is judged twice, which changes no count: the second uncounts first
  * what the first has counted.
  *
@@ -68,6 +68,7 @@
 #include "kernel_types.h"
 #include "monitor.h"
 #include "names.h"
+#include "recount.h"
 #include "slice.h"
 
 char dual_license[] SEC("license") = "Dual MIT/GPL";

@@ -173,6 +173,18 @@ struct fg_rest_args {
 	fg_u32 slices; /* some process wants the slice forecasts */
 };
 
+/* Argument of fg_settle. */
+struct fg_settle_args {
+	fg_u32 quiet;
+	fg_u32 dead; /* out: so many threads that had died were taken out of the counter */
+};
+
+/* What the last recounts found in a domain. */
+struct fg_recounted {
+	fg_u32 threads; /* that are counted */
+	fg_u32 surplus; /* of the counter, the time before */
+};
+
 /* Argument of fg_search_domains. */
 struct fg_search_args {
 	fg_u32 ends; /* 0: the search begins */

@@ -27,8 +27,8 @@ const MANY_FORKS: u64 = 1024;
 const SHARE_OF_ONE: i64 = 4;
 /// Where less than this part of the budget is left, it looks more often, too.
 const LITTLE: i64 = 4;
-/// What a process has room for that registers: as many threads as one may have.
-const ROOM: i64 = 4096 * FG_THREAD_BYTES as i64;
+/// What is left for a process that registers: as many threads as one may have.
+const MARGIN: i64 = 4096 * FG_THREAD_BYTES as i64;
 
 /// What an account has.
 #[derive(Debug, Clone, Copy, Default)]
@@ -110,10 +110,10 @@ impl Census {
         })
     }
 
-    /// Is there no room for another process of that account, or of any?
-    pub fn has_no_room(&self, account: u64, kernel: &Kernel) -> Result<bool, Errno> {
+    /// Is nothing left for another process of that account, or of any?
+    pub fn has_no_share(&self, account: u64, kernel: &Kernel) -> Result<bool, Errno> {
         Ok(self.is_full(account)
-            || kernel.budget_left()? < ROOM.min(self.most_bytes / SHARE_OF_ONE))
+            || kernel.budget_left()? < MARGIN.min(self.most_bytes / SHARE_OF_ONE))
     }
 
     /// Walks all threads of the machine.

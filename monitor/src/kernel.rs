@@ -30,6 +30,7 @@ use crate::records::{
 use crate::{Domain, DomainKind, Error, peer, probe};
 
 mod page;
+mod recount;
 mod tables;
 mod users;
 
@@ -219,6 +220,10 @@ impl Kernel {
     /// The descriptor that clients map. Its map is frozen: no holder of the descriptor can write through it.
     pub fn shared_fd(&self) -> BorrowedFd<'_> {
         self.shared.as_fd()
+    }
+
+    pub fn domains(&self) -> DomainKind {
+        self.domains
     }
 
     /// Renews the heartbeat on the shared page, or marks the page as ended. Only BPF programs write the page.

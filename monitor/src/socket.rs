@@ -269,15 +269,19 @@ fn lock_beside(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes the socket's directory if it is not there, passable for every user whatever the umask.
+/// Makes the socket's directory if it is not there, passable for every user whatever the umask. The one above it must be
+/// there: a path that is mistyped would make directories where no client looks.
 fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.exists() {
         return Ok(());
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(directory)?;
+    let above = directory.parent().filter(|above| !above.exists());
+    if let Some(above) = above {
+        let why = format!("there is no directory {}", above.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, why));
+    }
+    DirBuilder::new().mode(0o755).create(directory)?;
+    tracing::info!(directory = %directory.display(), "made the socket's directory");
     fs::set_permissions(directory, Permissions::from_mode(0o755))
 }
 
@@ -287,6 +291,19 @@ mod tests {
 
     fn parse(name: &str) -> Result<SocketName, Error> {
         SocketName::parse(OsStr::new(name))
+    }
+
+    #[test]
+    fn a_path_without_a_directory_is_an_error_and_one_directory_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let listen = |path: &str| parse(folder.path().join(path).to_str().unwrap())?.listen();
+        let error = listen("a/b/socket").unwrap_err();
+        let Error::Socket { source, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+        assert!(!folder.path().join("a").exists());
+        listen("a/socket").unwrap();
     }
 
     #[test]

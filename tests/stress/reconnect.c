@@ -384,8 +384,8 @@ static void refused(void)
 /* Runs this program again, which registers in its constructor, and is answered by a child with that status; 0: not. */
 static void run_again(char **again, const char *mode, const char *reconnect, uint32_t status)
 {
-	const struct answer no = {{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .status = status},
-				  sizeof(struct fg_reply), 0};
+	const struct answer no = {
+		{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .status = status}, sizeof(struct fg_reply), 0};
 	int ended;
 	pid_t child;
 

@@ -287,6 +287,7 @@ fn a_process_takes_no_more_of_the_monitors_memory_than_is_reckoned() {
     let brood = bred(CHILDREN);
     let taken = group.usage().saturating_sub(before);
     let of_each = taken / u64::from(CHILDREN);
+    eprintln!("{of_each} bytes a process");
     assert!(of_each <= OF_A_PROCESS.into(), "{of_each} bytes");
     assert!(of_each >= 128, "{of_each} bytes: nothing is measured");
     drop((first, brood));

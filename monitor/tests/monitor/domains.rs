@@ -519,11 +519,15 @@ fn programs_share_a_counter_if_they_may_use_the_same_cpus() {
 }
 
 /// A control group of version 2 that goes with this.
-struct Group(PathBuf);
+pub struct Group(PathBuf);
 
 impl Group {
-    fn new() -> Option<Group> {
-        let name = format!("flexguard-test-{}", process::id());
+    pub fn new() -> Option<Group> {
+        let name = format!(
+            "flexguard-test-{}-{:?}",
+            process::id(),
+            thread::current().id()
+        );
         let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
         let mount = mounts
             .into_iter()
@@ -532,7 +536,7 @@ impl Group {
         fs::create_dir(&path).ok().map(|()| Group(path))
     }
 
-    fn take(&self, pid: i32) {
+    pub fn take(&self, pid: i32) {
         fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
     }
 }

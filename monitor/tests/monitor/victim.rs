@@ -179,6 +179,8 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("member", _) => census::play_member(socket),
         ("brood", number) => census::play_brood(socket, number.parse().unwrap()),
         ("wanting", _) => census::play_wanting(socket),
+        ("spend", _) => fair::play_spend(socket),
+        ("hammer", _) => fair::play_hammer(socket),
         ("flood", _) => fair::play_flood(socket),
         ("burst", _) => fair::play_burst(socket),
         ("serve-late", files) => fair::play_serve_late(files.parse().unwrap()),

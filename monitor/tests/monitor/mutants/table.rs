@@ -30,6 +30,7 @@ const RANGES: &str = "domains::subordinate_ids_are_held_against_the_user_who_has
 const STAYS: &str = "stays::the_page_tells_how_long_the_process_before_had_the_cpu";
 const FULL: &str =
     "census::a_user_has_so_many_watched_programs_and_other_users_have_theirs";
+const BUDGET: &str = "census::the_records_of_all_users_take_so_much_memory_and_no_more";
 const RESTS: &str = "census::where_no_program_is_left_the_kernel_half_rests";
 const AGED: &str = "counting::who_gets_no_cpu_is_forgotten_after_a_second";
 
@@ -174,6 +175,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("old-thread-without-record", "counting::threads", "\tmake_thread_record(task, count);", ""),
     mutant("full-users-fork", FULL, "if (i < full->number && full->account[i] == account)", "if (0)"),
     mutant("none-may-fork", FULL, "if (i < full->number && full->account[i] == account)", "if (i < full->number)"),
+    mutant("records-without-end", BUDGET, "if (__sync_fetch_and_add(left, -bytes) >= bytes)", "if (1)"),
     mutant("watches-for-ever", RESTS, "page->any_process = 0;", ";"),
     mutant("slices-for-ever", RESTS, "if (!args->slices)", "if (0)"),
     mutant("rests-too-early", RESTS, "if (!args->any &&", "if ("),
