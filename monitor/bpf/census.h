@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* What is registered, and what the records of it take (rust/monitor/src/census.rs). */
+/* What is registered, and what the records of it take (monitor/src/census.rs). */
 #ifndef FLEXGUARD_CENSUS_H
 #define FLEXGUARD_CENSUS_H
 

@@ -45,7 +45,7 @@
  * `off_cpu`. A thread leaves the counter and the table that it joined, since its record says which.
  *
  * The state that outlives a monitor is in the maps `shared`, `processes`, `tables`, `threads` and `counts`: a monitor
- * that is started again takes them over (rust/monitor/src/keep.rs), and attaches its programs before it detaches its
+ * that is started again takes them over (monitor/src/keep.rs), and attaches its programs before it detaches its
  * predecessor's. While both are attached each switch is judged twice, which changes no count: the second uncounts first
  * what the first has counted.
  *

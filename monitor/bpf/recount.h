@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* The threads that are counted, counted again: a thread that has died, and of which neither the last switch-in nor the
- * switch-out after it was seen, would stay in the counters for ever (rust/monitor/src/heart.rs). */
+ * switch-out after it was seen, would stay in the counters for ever (monitor/src/heart.rs). */
 #ifndef FLEXGUARD_RECOUNT_H
 #define FLEXGUARD_RECOUNT_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /* The tracer of `flexguard trace`: who lost its CPU in a critical section, to whom, for how long, and where it was.
  *
- * A program of its own, attached while a tracer runs: the monitor pays nothing for it otherwise. It shares two maps with
- * the monitor, `processes` and `tables`, and its judgement (judge.h), so it does not depend on which of the two programs
- * a switch reaches first. An event is complete, and is written to the ring, when its thread gets a CPU again.
+ * A program of its own, attached while a tracer runs: the monitor pays nothing for it otherwise. It shares two maps
+ * with the monitor, `processes` and `tables`, and its judgement (judge.h), so it does not depend on which of the two
+ * programs a switch reaches first. An event is complete, and is written to the ring, when its thread gets a CPU again.
  *
  * The reader looks by itself ten times a second: a wake-up in sched_switch would cost what is measured here.
  */
