@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flexguard_abi::{FG_SOCKET_DEFAULT, FG_SOCKET_ENV};
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::geteuid;
 use nix::{setsockopt_impl, sockopt_impl};
 
@@ -128,7 +128,7 @@ impl SocketName {
         };
         let listener = listener.map_err(failed)?;
         listener.socket.set_nonblocking(true).map_err(failed)?;
-        refuse_descriptors(&listener.socket);
+        prepare(&listener.socket);
         Ok(listener)
     }
 
@@ -206,7 +206,7 @@ impl Listener {
                 socket: name.clone(),
                 source,
             })?;
-        refuse_descriptors(&socket);
+        prepare(&socket);
         Ok((Listener { socket, file: None }, name))
     }
 }
@@ -234,6 +234,19 @@ impl Drop for Listener {
 fn refuse_descriptors(socket: &UnixListener) {
     if let Err(errno) = socket::setsockopt(socket, PassRights, &false) {
         tracing::debug!(%errno, "clients may send descriptors");
+    }
+}
+
+/// All users' clients wait in one queue. So it is short: then a flood's are not before the others', but wait to connect, as
+/// they do, one for each of its processes.
+const BACKLOG: i32 = 512;
+
+/// A socket that listens is made fit for clients.
+fn prepare(socket: &UnixListener) {
+    refuse_descriptors(socket);
+    let backlog = Backlog::new(BACKLOG);
+    if let Err(errno) = backlog.and_then(|backlog| socket::listen(socket, backlog)) {
+        tracing::debug!(%errno, "the queue of clients stays as long as it is");
     }
 }
 
