@@ -163,7 +163,7 @@ enum fg_status_what {
 #define FG_COUNT_LINES 16u /* cache lines of preemptions */
 
 struct fg_shared {
-	fg_u32 num_preempted_cs; /* critical threads that are runnable but off CPU, system-wide: domain 0 polls it */
+	fg_u32 num_preempted_cs; /* runnable critical threads that are off CPU, of the machine: statistics, domain 0 */
 	fg_u32 pad0[15];
 
 	fg_u32 magic; /* with each beat, the first before any client is served; like version, always the same */
@@ -232,11 +232,11 @@ static inline fg_u32 fg_off_cpu_place(fg_u32 self)
  * A program that never gets a CPU in its critical section keeps the counter above 0, and threads that sleep in theirs
  * take places in `off_cpu`. So that they harm their own user (or control group, or the programs on the same CPUs) only,
  * each domain has a counter and a table besides, and a process polls those of its domain. A process is in the domain
- * that it had when it registered; its children are in it, too. Domain 0 has the counter of the whole machine, and the
- * table of those in no other. */
+ * that it had when it registered; its children are in it, too. Domain 0 has the counter of the whole machine,
+ * which is for statistics: a process is in it if all are. */
 enum fg_domain_kind {
 	FG_DOMAIN_MACHINE = 0, /* all processes are in domain 0 */
-	FG_DOMAIN_USER = 1,    /* by real user id */
+	FG_DOMAIN_USER = 1,    /* by real user id, or by the user who made the user namespace, if that is not root */
 	FG_DOMAIN_CGROUP = 2,  /* by control group (of version 2) */
 	FG_DOMAIN_CPUSET = 3,  /* by the set of CPUs that it may use, as the kernel says */
 };
@@ -246,7 +246,7 @@ enum fg_domain_kind {
 struct fg_domain {
 	fg_u32 num_preempted_cs; /* as that of the page, of this domain alone */
 	fg_u32 searched;         /* the latest search that found a process in it */
-	fg_u64 key;              /* kind << 56 | user id or control group's id; 0: free */
+	fg_u64 key;              /* kind << 56 | id of user or control group; of several: 4 << 56 | number; 0: free */
 	fg_u64 mode_transitions; /* num_preempted_cs went 0 -> 1 */
 	fg_u64 pad[5];
 };

@@ -62,7 +62,14 @@ fn kernel_half(root: &str) -> String {
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
     };
     let mut source = read("monitor.bpf.c");
-    for header in ["census.h", "judge.h", "domains.h", "cpus.h", "names.h"] {
+    for header in [
+        "recount.h",
+        "census.h",
+        "judge.h",
+        "domains.h",
+        "cpus.h",
+        "names.h",
+    ] {
         source = source.replace(&format!("#include \"{header}\"\n"), &read(header));
     }
     source

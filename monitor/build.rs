@@ -11,7 +11,7 @@ include!("bpf_flags.rs");
 
 /// The monitor's kernel half, and the tracer.
 const SOURCES: [&str; 2] = ["monitor", "trace"];
-const HEADERS: [&str; 10] = [
+const HEADERS: [&str; 11] = [
     "bpf/census.h",
     "bpf/cpus.h",
     "bpf/domains.h",
@@ -19,6 +19,7 @@ const HEADERS: [&str; 10] = [
     "bpf/kernel_types.h",
     "bpf/monitor.h",
     "bpf/names.h",
+    "bpf/recount.h",
     "bpf/slice.h",
     "bpf/trace.h",
     "../abi/flexguard_abi.h",

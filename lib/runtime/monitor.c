@@ -97,18 +97,19 @@ static struct {
 	struct sockaddr_un addr;
 	socklen_t length; /* 0: nowhere */
 	int why_nowhere;
-	bool again;       /* FLEXGUARD_RECONNECT */
+	bool again;       /* FLEXGUARD_RECONNECT is 1 */
+	bool once;        /* it is 0 */
 	uint32_t wait_ms; /* for the answer */
 } target = {.why_nowhere = ECANCELED};
 
-/* target.again, once the first registration is over. */
+/* Once the first registration is over: target.again, or the monitor was too busy for it. */
 static uint32_t may_reconnect;
 
-static bool is_asked_for(const char *variable)
+static bool is_set_to(const char *variable, const char *wanted)
 {
 	const char *value = secure_getenv(variable);
 
-	return value && strcmp(value, "1") == 0;
+	return value && strcmp(value, wanted) == 0;
 }
 
 static void find_target(void)
@@ -116,7 +117,7 @@ static void find_target(void)
 	const char *name = secure_getenv(FG_SOCKET_ENV);
 	size_t n;
 
-	target.wait_ms = is_asked_for(FGI_REQUIRE_ENV) ? FGI_REQUIRED_TIMEOUT_MS : FGI_REGISTER_TIMEOUT_MS;
+	target.wait_ms = is_set_to(FGI_REQUIRE_ENV, "1") ? FGI_REQUIRED_TIMEOUT_MS : FGI_REGISTER_TIMEOUT_MS;
 	if (!name)
 		name = FG_SOCKET_DEFAULT;
 	n = strlen(name);
@@ -133,7 +134,8 @@ static void find_target(void)
 		target.addr.sun_path[0] = '\0'; /* the abstract namespace: no terminator, no file */
 	else
 		target.length++;
-	target.again = is_asked_for(FGI_RECONNECT_ENV);
+	target.again = is_set_to(FGI_RECONNECT_ENV, "1");
+	target.once = is_set_to(FGI_RECONNECT_ENV, "0");
 }
 
 /* A monitor is run by root or by this process's own user. In a user namespace root may have no number, and is seen as
@@ -361,7 +363,10 @@ static bool signal_waits(const sigset_t *blocked)
 	return false;
 }
 
-/* Waits in steps of FGI_REGISTER_TIMEOUT_MS, of which a signal ends the next. */
+static void keep_dialogue(int fd, uint64_t now_ns, uint64_t at_most_ns);
+
+/* Waits in steps of FGI_REGISTER_TIMEOUT_MS, of which a signal ends the next. A late answer is left to a waiter
+ * (fgi_monitor_alive). */
 static void register_image(const sigset_t *blocked)
 {
 	uint64_t deadline_ns = fgi_now_ns(CLOCK_MONOTONIC) + target.wait_ms * 1000000ull;
@@ -381,7 +386,10 @@ static void register_image(const sigset_t *blocked)
 		take_reply(readable.fd, fgi_now_ns(CLOCK_MONOTONIC));
 	else
 		fg_store_release(&refusal, ETIMEDOUT);
-	close(readable.fd);
+	if (ready == 1 || target.once)
+		close(readable.fd);
+	else
+		keep_dialogue(readable.fd, fgi_now_ns(CLOCK_MONOTONIC), FGI_LATE_ANSWER_NS);
 }
 
 uint32_t fgi_monitor_refusal(void)
@@ -424,6 +432,14 @@ static bool is_refused(void)
 	return why != 0 && why != EPROTO && why != ECONNRESET;
 }
 
+/* The monitor was too busy: for its answer to come in time, or for this user. */
+static bool is_postponed(void)
+{
+	uint32_t why = fg_load_relaxed(&refusal);
+
+	return why == ETIMEDOUT || why == EAGAIN || why == EBUSY;
+}
+
 /* A monitor that refuses is asked half as often after each refusal: it has its reasons, and other clients. */
 static uint64_t next_attempt(uint64_t now_ns)
 {
@@ -431,19 +447,25 @@ static uint64_t next_attempt(uint64_t now_ns)
 											  : FGI_RECONNECT_DOUBLINGS));
 }
 
-/* Returns when to go on. */
-static uint64_t begin_dialogue(uint64_t now_ns)
+static void keep_dialogue(int fd, uint64_t now_ns, uint64_t at_most_ns)
 {
-	struct stat s;
-	int fd = request(WAIT_NEVER);
+	struct stat s = {0};
 
-	if (fd < 0)
-		return next_attempt(now_ns);
 	fstat(fd, &s);
 	dialogue.fd = fd;
 	dialogue.inode = s.st_ino;
 	dialogue.open = true;
-	dialogue.give_up_ns = now_ns + FGI_REGISTER_TIMEOUT_MS * 1000000ull;
+	dialogue.give_up_ns = now_ns + at_most_ns;
+}
+
+/* Returns when to go on. */
+static uint64_t begin_dialogue(uint64_t now_ns)
+{
+	int fd = request(WAIT_NEVER);
+
+	if (fd < 0)
+		return next_attempt(now_ns);
+	keep_dialogue(fd, now_ns, FGI_REGISTER_TIMEOUT_MS * 1000000ull);
 	return now_ns + FGI_REPLY_LOOK_NS;
 }
 
@@ -474,6 +496,8 @@ __attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)
 		fg_store_relaxed(&dialogue.due_ns,
 				 dialogue.open ? go_on_with_dialogue(now_ns) : begin_dialogue(now_ns));
 		pthread_setcancelstate(cancel, NULL);
+		if (!target.again && !dialogue.open && !is_postponed())
+			fg_store_relaxed(&may_reconnect, 0); /* it is registered, or has another reason not to be */
 	}
 	fg_store_release(&dialogue.busy, 0); /* pairs with the exchange above, by the next thread */
 	errno = saved;
@@ -516,7 +540,9 @@ void fgi_process_init(void)
 	sigdelset(&all, SIGSYS); /* a sandbox may answer system calls by it; if it is blocked, it kills */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	register_image(&before);
-	fg_store_release(&may_reconnect, target.again); /* pairs with the acquire in fgi_monitor_alive */
+	dialogue.due_ns = fgi_now_ns(CLOCK_MONOTONIC) + (dialogue.open ? FGI_REPLY_LOOK_NS : FGI_RECONNECT_NS);
+	/* release: pairs with the acquire in fgi_monitor_alive */
+	fg_store_release(&may_reconnect, target.again || (is_postponed() && !target.once));
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;

@@ -81,10 +81,11 @@ uint32_t fgi_monitor_refusal(void);
  * or attaches again to one that was only late. `now` is CLOCK_MONOTONIC. Returns whether the monitor lives. For waiters
  * that park or have spun for long; costs one load.
  *
- * If no monitor lives and FLEXGUARD_RECONNECT is 1, it also takes the next step of a new registration, if one is due: a
- * few system calls that never wait. Async-signal-safe, keeps errno. Reconnecting is off by default: a program that has
- * put itself into a sandbox since its first registration may be killed for a system call that it does not make
- * itself. */
+ * If no monitor lives it also takes the next step of a registration, if one is due: a few system calls that never wait.
+ * Async-signal-safe, keeps errno. There is one to make if the monitor was too busy for the first (until that is
+ * answered), or if FLEXGUARD_RECONNECT is 1. More is off by default: a program that has put itself into a sandbox since
+ * its first registration may be killed for a system call that it does not make itself. FLEXGUARD_RECONNECT=0 leaves it
+ * at the first. */
 bool fgi_monitor_alive(uint64_t now_ns);
 
 void fgi_monitor_after_fork(void); /* in the child */
@@ -94,9 +95,10 @@ void fgi_monitor_after_fork(void); /* in the child */
 #define FGI_REQUIRED_TIMEOUT_MS 10000
 #define FGI_UNMAPPED_UID 65534 /* the kernel's default for users that a user namespace does not know */
 #define FGI_RECONNECT_ENV "FLEXGUARD_RECONNECT"
-#define FGI_RECONNECT_NS 1000000000ull /* between attempts; twice as long after each refusal */
-#define FGI_RECONNECT_DOUBLINGS 6      /* and no longer */
-#define FGI_REPLY_LOOK_NS 1000000ull   /* between looks for the answer to one */
+#define FGI_RECONNECT_NS 1000000000ull    /* between attempts; twice as long after each refusal */
+#define FGI_RECONNECT_DOUBLINGS 6         /* and no longer */
+#define FGI_REPLY_LOOK_NS 1000000ull      /* between looks for the answer to one */
+#define FGI_LATE_ANSWER_NS 60000000000ull /* a first registration is given up after that */
 
 /* For tests: stands in for a monitor. */
 void fgi_monitor_attach(const struct fg_shared *page);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* How many processes of a user are registered, and whether any are (monitor/src/census.rs). */
+/* What is registered, and what the records of it take (monitor/src/census.rs). */
 #ifndef FLEXGUARD_CENSUS_H
 #define FLEXGUARD_CENSUS_H
 
@@ -15,42 +15,81 @@
 #include "kernel_types.h"
 #include "monitor.h"
 
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fg_thread_record);
+} threads SEC(".maps");
+
 /* Written by the user half. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct fg_full_users);
-} full_users SEC(".maps");
+	__type(value, struct fg_full_accounts);
+} full_accounts SEC(".maps");
 
-/* Forks that inherited no registration, for that. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, FG_BUDGET_ENTRIES);
 	__type(key, __u32);
-	__type(value, __u64);
-} barren_forks SEC(".maps");
+	__type(value, __s64);
+} budget SEC(".maps");
 
-/* Has its user as many registered processes as one may have? Then the fork is counted as one without. */
-static __always_inline bool is_barren(struct task_struct *child)
+static __always_inline __s64 *budget_of(__u32 entry)
 {
-	__u32 zero = 0, uid, i;
-	struct fg_full_users *full = bpf_map_lookup_elem(&full_users, &zero);
-	__u64 *barren = bpf_map_lookup_elem(&barren_forks, &zero);
+	return bpf_map_lookup_elem(&budget, &entry);
+}
 
-	if (!full || !barren || !READ_ONCE(full->number))
+static __always_inline void add_to_budget(__u32 entry, __s64 number)
+{
+	__s64 *of = budget_of(entry);
+
+	if (of)
+		__sync_fetch_and_add(of, number);
+}
+
+/* For records of so many bytes; false: all records together take as much as they may. */
+static __always_inline bool spend(__s64 bytes)
+{
+	__s64 *left = budget_of(FG_BUDGET_LEFT);
+
+	if (!left)
 		return false;
-	uid = BPF_CORE_READ(child, real_cred, uid.val);
-	for (i = 0; i < FG_FULL_USERS; i++) {
-		if (i < full->number && full->uid[i] == uid) {
-			__sync_fetch_and_add(barren, 1);
+	if (__sync_fetch_and_add(left, -bytes) >= bytes)
+		return true;
+	__sync_fetch_and_add(left, bytes);
+	return false;
+}
+
+/* Has that account as much as one may have? */
+static __always_inline bool is_full(__u64 account)
+{
+	__u32 zero = 0, i;
+	struct fg_full_accounts *full = bpf_map_lookup_elem(&full_accounts, &zero);
+
+	if (!full || !READ_ONCE(full->number))
+		return false;
+	for (i = 0; i < FG_FULL_ACCOUNTS; i++) {
+		if (i < full->number && full->account[i] == account)
 			return true;
-		}
 	}
 	return false;
 }
 
-/* Run by the user half over all threads of the machine: whose processes are registered, and what they want. */
+/* May a child, or a thread, of that process have records of so many bytes? A child that may not is counted. */
+static __always_inline bool may_have(const struct fg_process_record *parent, bool child, __s64 bytes)
+{
+	if (!is_full(parent->account) && spend(bytes))
+		return true;
+	if (child)
+		add_to_budget(FG_BUDGET_BARREN, 1);
+	return false;
+}
+
+/* Run by the user half over all threads of the machine: whose processes are registered, what they want, and what the
+ * records take. */
 SEC("iter/task")
 int fg_census(struct bpf_iter__task *ctx)
 {
@@ -58,12 +97,20 @@ int fg_census(struct bpf_iter__task *ctx)
 	struct fg_counted_process counted = {};
 	struct fg_process_record *process;
 
-	if (!task || (task->flags & PF_KTHREAD) || task->pid != task->tgid)
+	if (!task || (task->flags & PF_KTHREAD))
+		return 0;
+	if (bpf_task_storage_get(&threads, task, 0, 0))
+		add_to_budget(FG_BUDGET_FOUND, FG_THREAD_BYTES);
+	if (task->pid != task->tgid)
 		return 0;
 	process = bpf_task_storage_get(&processes, task, 0, 0);
-	if (!process || !process->n_images || process->exec_id != task->self_exec_id)
+	if (!process)
 		return 0;
-	counted.uid = BPF_CORE_READ(task, real_cred, uid.val);
+	add_to_budget(FG_BUDGET_FOUND, FG_PROCESS_BYTES);
+	if (!process->n_images || process->exec_id != task->self_exec_id)
+		return 0;
+	counted.account = process->account;
+	counted.threads = BPF_CORE_READ(task, signal, nr_threads);
 	counted.wants = process->flags;
 	bpf_seq_write(ctx->meta->seq, &counted, sizeof(counted));
 	return 0;

@@ -3,6 +3,8 @@
 #ifndef FLEXGUARD_DOMAINS_H
 #define FLEXGUARD_DOMAINS_H
 
+#include <stdbool.h>
+
 #include <linux/bpf.h>
 
 #include <bpf/bpf_core_read.h>
@@ -96,13 +98,54 @@ static __always_inline __u64 cpus_of(struct task_struct *task, __u32 cpus)
 	return cpus > 56 ? number * 0x9e3779b97f4a7c15 >> 8 : number;
 }
 
+#define DEEPEST_USER_NAMESPACE 33 /* the kernel makes none below */
+
+/* Returns whom the process is to be held against: its real user; but in a user namespace that an unprivileged user has
+ * made, that user, since the ids in it are a range of subordinate ones, of which it may have any. `container`: it
+ * is in a user namespace that root has made. */
+static __always_inline __u32 owner_of(struct task_struct *task, bool *container)
+{
+	const struct user_namespace *ns = BPF_CORE_READ(task, real_cred, user_ns), *above, *top;
+	__u32 i, owner;
+
+	*container = false;
+	for (i = 0; i < DEEPEST_USER_NAMESPACE; i++) {
+		above = BPF_CORE_READ(ns, parent);
+		if (!above)
+			break;
+		top = BPF_CORE_READ(above, parent);
+		if (!top) {
+			owner = BPF_CORE_READ(ns, owner.val);
+			if (owner)
+				return owner;
+			*container = true;
+			break;
+		}
+		ns = above;
+	}
+	return BPF_CORE_READ(task, real_cred, uid.val);
+}
+
+/* Against whom the process's share of the records is held: its control group, where that makes the domains, and for
+ * root, which every container has; else the user. */
+static __always_inline __u64 account_of(struct task_struct *task, __u64 kind)
+{
+	bool container;
+	__u64 owner = owner_of(task, &container);
+
+	if (kind != FG_DOMAIN_CGROUP && owner)
+		return (__u64)FG_DOMAIN_USER << 56 | owner;
+	return (__u64)FG_DOMAIN_CGROUP << 56 | BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+}
+
 /* What the processes of one domain have in common. */
 static __always_inline __u64 domain_key(struct task_struct *task, __u64 kind, __u32 cpus)
 {
+	bool container;
 	__u64 id;
 
 	if (kind == FG_DOMAIN_USER)
-		id = BPF_CORE_READ(task, real_cred, uid.val);
+		id = owner_of(task, &container);
 	else if (kind == FG_DOMAIN_CGROUP)
 		id = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	else
@@ -110,39 +153,88 @@ static __always_inline __u64 domain_key(struct task_struct *task, __u64 kind, __
 	return kind << 56 | (id & ((1ull << 56) - 1));
 }
 
-/* Returns the first domain with that key; 0: there is none. Not static, so that the verifier looks at it by itself. */
-__noinline __u32 domain_with(__u64 key)
+/* Returns the first domain with that key of `number` domains from `first` on; 0: there is none. Not static, so that the
+ * verifier looks at it by itself. */
+__noinline __u32 domain_with(__u64 key, __u32 first, __u32 number)
 {
 	struct fg_published *all = published();
 	__u32 i;
 
 	for (i = 1; all && i < FG_DOMAINS; i++) {
-		if (all->domains[i].key == key)
+		if (i - first < number && all->domains[i].key == key)
 			return i;
 	}
 	return 0;
 }
 
-/* Returns the domain of a process that registers; 0 also if all others are in use. One process registers at a time. */
-static __always_inline __u32 find_domain(struct task_struct *task, struct fg_published *all)
-{
-	__u64 kind = all->page.domain_kind, key;
-	struct fg_domain *its;
-	__u32 domain;
+/* Whose processes a process may share a domain with if there are too many keys: the more anybody can become another
+ * one, the later. */
+enum fg_class {
+	CLASS_SYSTEM,    /* services */
+	CLASS_PERSON,    /* whoever has an id of this machine's own */
+	CLASS_DIRECTORY, /* an id above, as directories and ranges of subordinate ids have them */
+	CLASS_CONTAINER, /* an id of a user namespace that root has made: its root has all of them */
+};
 
-	if (kind == FG_DOMAIN_MACHINE)
-		return 0;
-	key = domain_key(task, kind, all->page.cpus);
-	domain = domain_with(key);
-	if (domain)
-		return domain;
-	domain = domain_with(0);
-	its = domain_at(all, domain);
+#define FIRST_PERSON 1000u
+#define FIRST_OF_DIRECTORIES 65536u
+
+static __always_inline enum fg_class class_of(struct task_struct *task)
+{
+	bool container;
+	__u32 owner = owner_of(task, &container);
+
+	if (container)
+		return CLASS_CONTAINER;
+	if (owner >= FIRST_OF_DIRECTORIES)
+		return CLASS_DIRECTORY;
+	return owner >= FIRST_PERSON ? CLASS_PERSON : CLASS_SYSTEM;
+}
+
+static __always_inline __u32 hash_of_key(__u64 key)
+{
+	return (key * 0x9e3779b97f4a7c15) >> 40;
+}
+
+/* A domain for a key that has none yet; 0: none of these is free. */
+static __always_inline __u32 take_domain(struct fg_published *all, __u64 key, __u32 first, __u32 number)
+{
+	__u32 domain = domain_with(0, first, number);
+	struct fg_domain *its = domain_at(all, domain);
+
 	if (its) {
 		its->key = key;
 		its->mode_transitions = 0;
 	}
 	return domain;
+}
+
+/* Returns the domain of a process that registers. One process registers at a time. The first domains are anybody's, one
+ * a key. If all are taken, each class has some more, and then some that its further keys share: never one of those that
+ * another class is in. Whoever can take any number of ids takes domains of its own class alone, so that nobody polls a
+ * counter of the machine. */
+static __always_inline __u32 find_domain(struct task_struct *task, struct fg_published *all)
+{
+	__u64 kind = all->page.domain_kind, key;
+	__u32 domain, reserved, shared_one;
+	struct fg_domain *its;
+
+	if (kind == FG_DOMAIN_MACHINE)
+		return 0;
+	key = domain_key(task, kind, all->page.cpus);
+	reserved = FG_COMMON_DOMAINS + class_of(task) * 2 * FG_CLASS_DOMAINS;
+	domain = domain_with(key, 1, FG_DOMAINS);
+	if (!domain)
+		domain = take_domain(all, key, 1, FG_COMMON_DOMAINS - 1);
+	if (!domain)
+		domain = take_domain(all, key, reserved, FG_CLASS_DOMAINS);
+	if (domain)
+		return domain;
+	shared_one = reserved + FG_CLASS_DOMAINS + hash_of_key(key) % FG_CLASS_DOMAINS;
+	its = domain_at(all, shared_one);
+	if (its)
+		its->key = FG_SHARED_KEY | shared_one;
+	return shared_one;
 }
 
 #endif

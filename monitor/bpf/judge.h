@@ -21,6 +21,13 @@ struct {
 	__type(value, struct fg_process_record);
 } processes SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FG_TABLES);
+	__type(key, __u32);
+	__type(value, struct fg_table);
+} tables SEC(".maps");
+
 /* Kernels before 6.16 report a stale nonzero prev_state when a signal turned the sleep into a no-op. The run queue
  * knows better: on it and not merely waiting to be dequeued means runnable. */
 static __always_inline bool still_runnable(struct task_struct *prev, bool preempt, unsigned int prev_state)
@@ -80,44 +87,62 @@ static __always_inline bool window_holds(const struct fg_window *window, const s
 
 /* Not static: the verifier follows a static function on each path that calls it, which takes it 80 ms of a loop of
  * FG_MAX_WINDOWS. */
-__noinline bool fg_search_windows(const struct fg_process_record *process, const struct fg_user_registers *at)
+__noinline bool fg_search_windows(const struct fg_table *table, const struct fg_user_registers *at, __u64 base)
 {
+	__u64 ip;
 	__u32 i;
 
-	if (!process || !at)
+	if (!table || !at)
 		return false;
+	ip = at->ip - base;
 	for (i = 0; i < FG_MAX_WINDOWS; i++) {
-		const struct fg_window *window = &process->windows[i];
+		const struct fg_window *window = &table->windows[i];
 
-		if (i >= process->n_windows)
+		if (i >= table->n_windows)
 			break;
-		if (at->ip > window->begin && at->ip <= window->end && window_holds(window, at))
+		if (ip > window->begin && ip <= window->end && window_holds(window, at))
 			return true;
 	}
 	return false;
 }
 
+static __always_inline void read_registers(const struct pt_regs *regs, struct fg_user_registers *at)
+{
+	at->value[FG_REG_NONE] = 0;
+	at->value[FG_REG_AX] = regs->ax;
+	at->value[FG_REG_BX] = regs->bx;
+	at->value[FG_REG_CX] = regs->cx;
+	at->value[FG_REG_DX] = regs->dx;
+	at->value[FG_REG_SI] = regs->si;
+	at->value[FG_REG_DI] = regs->di;
+	at->value[FG_REG_FLAGS] = regs->flags;
+}
+
 /* If prev was in the kernel, the registers are still the ones it entered with. */
 static __always_inline bool in_window(struct task_struct *task, const struct fg_process_record *process)
 {
+	const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
 	struct fg_user_registers at;
-	const struct pt_regs *regs;
+	__u32 i;
 
-	if (!process->n_windows)
-		return false;
-	regs = (const struct pt_regs *)bpf_task_pt_regs(task);
 	at.ip = regs->ip;
-	if (at.ip <= process->lo || at.ip > process->hi)
-		return false;
-	at.value[FG_REG_NONE] = 0;
-	at.value[FG_REG_AX] = regs->ax;
-	at.value[FG_REG_BX] = regs->bx;
-	at.value[FG_REG_CX] = regs->cx;
-	at.value[FG_REG_DX] = regs->dx;
-	at.value[FG_REG_SI] = regs->si;
-	at.value[FG_REG_DI] = regs->di;
-	at.value[FG_REG_FLAGS] = regs->flags;
-	return fg_search_windows(process, &at);
+	for (i = 0; i < FG_MAX_IMAGES; i++) {
+		const struct fg_image *image = &process->images[i];
+		const struct fg_table *table;
+		__u32 number = image->table;
+
+		if (i >= process->n_images)
+			break;
+		if (!number)
+			continue;
+		table = bpf_map_lookup_elem(&tables, &number);
+		if (!table || at.ip <= image->base || at.ip - image->base > table->span)
+			continue;
+		read_registers(regs, &at);
+		if (fg_search_windows(table, &at, image->base))
+			return true;
+	}
+	return false;
 }
 
 static __always_inline enum fg_kind judge(struct task_struct *task, const struct fg_process_record *process,
@@ -132,7 +157,7 @@ static __always_inline enum fg_kind judge(struct task_struct *task, const struct
 
 		if (i >= process->n_images)
 			break;
-		seen = judge_block(tp + process->block_offset[i], count, name);
+		seen = judge_block(tp + process->images[i].block_offset, count, name);
 		if (seen == FG_KIND_HOLDER)
 			return seen;
 		if (seen != FG_KIND_NONE)

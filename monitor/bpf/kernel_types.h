@@ -51,8 +51,14 @@ typedef struct {
 	unsigned int val;
 } kuid_t;
 
+struct user_namespace {
+	struct user_namespace *parent; /* null: the initial one */
+	kuid_t owner;                  /* who made it */
+};
+
 struct cred {
 	kuid_t uid;
+	struct user_namespace *user_ns;
 };
 
 struct kernfs_node {
@@ -72,6 +78,10 @@ struct cpumask {
 };
 
 struct bpf_local_storage;
+
+struct signal_struct {
+	int nr_threads;
+};
 
 struct upid {
 	int nr;
@@ -97,6 +107,7 @@ struct task_struct {
 	struct thread_struct thread;
 	struct bpf_local_storage *bpf_storage; /* null: it has no storage in any map */
 	const struct cred *real_cred;
+	struct signal_struct *signal;
 	struct css_set *cgroups;
 	struct cpumask cpus_mask; /* that it may use */
 	__u64 self_exec_id;       /* grows with each exec, inherited by threads and children */

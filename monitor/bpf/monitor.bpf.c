@@ -44,8 +44,8 @@
  * counter, which has the threads of that domain alone (struct fg_domain), and looks for names in the domain's own
  * `off_cpu`. A thread leaves the counter and the table that it joined, since its record says which.
  *
- * The state that outlives a monitor is in the maps `shared`, `processes`, `threads` and `counts`: a monitor that is
- * started again takes them over (monitor/src/keep.rs), and attaches its programs before it detaches its
+ * The state that outlives a monitor is in the maps `shared`, `processes`, `tables`, `threads` and `counts`: a monitor
+ * that is started again takes them over (monitor/src/keep.rs), and attaches its programs before it detaches its
  * predecessor's. While both are attached each switch is judged twice, which changes no count: the second uncounts first
  * what the first has counted.
  *
@@ -68,16 +68,10 @@
 #include "kernel_types.h"
 #include "monitor.h"
 #include "names.h"
+#include "recount.h"
 #include "slice.h"
 
 char dual_license[] SEC("license") = "Dual MIT/GPL";
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct fg_thread_record);
-} threads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -129,11 +123,6 @@ static __always_inline struct fg_process_record *process_of(struct task_struct *
 	return at->process;
 }
 
-static __always_inline struct fg_process_counts *counts_of(struct fg_process_record *process, const struct moment *at)
-{
-	return &process->counts[at->cpu % FG_PROCESS_LINES];
-}
-
 /* Null: the thread is neither counted nor named. While no thread is, none is looked up; `named` has the aged ones. */
 static __always_inline struct fg_thread_record *tracked(struct task_struct *task, struct fg_shared *page)
 {
@@ -157,7 +146,7 @@ static __always_inline void note_duration(struct task_struct *task, const struct
 		at->count->durations[i]++;
 	at->count->preempted_ns += ns;
 	if (process)
-		__sync_fetch_and_add(&counts_of(process, at)->preempted_ns, ns);
+		__sync_fetch_and_add(&process->counts.preempted_ns, ns);
 }
 
 /* Returns the domain whose counter has the thread; it no longer is counted, nor is its name published. */
@@ -191,10 +180,10 @@ static __always_inline __u32 count_as(struct fg_thread_record *thread, struct ta
 	}
 	if (kind == FG_KIND_HOLDER) {
 		__sync_fetch_and_add(&page->preemptions[at->cpu % FG_COUNT_LINES].holders, 1);
-		__sync_fetch_and_add(&counts_of(process, at)->preempted_holders, 1);
+		__sync_fetch_and_add(&process->counts.preempted_holders, 1);
 	} else {
 		__sync_fetch_and_add(&page->preemptions[at->cpu % FG_COUNT_LINES].next_waiters, 1);
-		__sync_fetch_and_add(&counts_of(process, at)->preempted_next_waiters, 1);
+		__sync_fetch_and_add(&process->counts.preempted_next_waiters, 1);
 	}
 	if (name)
 		publish_name(thread, name | FG_RUNNABLE, at->all);
@@ -321,12 +310,23 @@ static __always_inline void make_thread_record(struct task_struct *task, struct 
 
 static __always_inline void forget_counts(struct fg_process_record *process)
 {
-	__u32 i;
+	process->counts.preempted_holders = 0;
+	process->counts.preempted_next_waiters = 0;
+	process->counts.preempted_ns = 0;
+}
 
-	for (i = 0; i < FG_PROCESS_LINES; i++) {
-		process->counts[i].preempted_holders = 0;
-		process->counts[i].preempted_next_waiters = 0;
-		process->counts[i].preempted_ns = 0;
+/* No search that is under way may find that no process is in its domain, or has its windows. */
+static __always_inline void mark(const struct fg_process_record *process, struct fg_published *all)
+{
+	struct fg_table *table;
+	__u32 i, number;
+
+	mark_domain(all, process->domain);
+	for (i = 0; i < FG_MAX_IMAGES; i++) {
+		number = process->images[i].table;
+		table = i < process->n_images && number ? bpf_map_lookup_elem(&tables, &number) : 0;
+		if (table)
+			table->searched = READ_ONCE(all->page.domain_search);
 	}
 }
 
@@ -339,7 +339,7 @@ static __always_inline void inherit(struct task_struct *child, struct fg_process
 	if (process) {
 		count->inherited_processes++;
 		forget_counts(process);
-		mark_domain(all, process->domain);
+		mark(process, all);
 	} else {
 		count->lost_records++;
 	}
@@ -360,9 +360,12 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 	if (!process)
 		return 0;
 	if (child->pid == child->tgid) {
-		if (is_barren(child))
+		if (!may_have(process, true, FG_PROCESS_BYTES + FG_THREAD_BYTES))
 			return 0;
 		inherit(child, process, all, count);
+	} else if (!may_have(process, false, FG_THREAD_BYTES)) {
+		count->lost_records++;
+		return 0;
 	}
 	make_thread_record(child, count);
 	return 0;
@@ -381,16 +384,18 @@ int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm
 }
 
 /* The record belongs to the program that the process runs now. What an earlier one has left in it goes. */
-static __always_inline void renew_process_record(struct fg_process_record *process, struct task_struct *leader)
+static __always_inline void renew_process_record(struct fg_process_record *process, struct task_struct *leader,
+						 __u64 kind)
 {
 	if (process->exec_id == leader->self_exec_id)
 		return;
 	process->n_images = 0;
-	process->n_windows = 0;
 	process->flags = 0;
 	process->domain = 0;
+	process->account = account_of(leader, kind);
 	forget_counts(process);
 	process->exec_id = leader->self_exec_id;
+	add_to_budget(FG_BUDGET_LEFT, -(__s64)FG_PROCESS_BYTES);
 }
 
 /* Run by the user half over the threads of a process that registers, when the process has a record, if only an empty
@@ -409,12 +414,17 @@ int fg_adopt(struct bpf_iter__task *ctx)
 	all->page.any_process = 1;
 	process = task->pid == task->tgid ? bpf_task_storage_get(&processes, task, 0, 0) : 0;
 	if (process) {
-		renew_process_record(process, task);
-		if (!process->domain)
+		renew_process_record(process, task, all->page.domain_kind);
+		if (!process->n_images && (!process->domain || fg_is_shared_domain(process->domain)))
 			process->domain = find_domain(task, all);
-		mark_domain(all, process->domain);
+		mark(process, all);
 	}
-	make_thread_record(task, count);
+	if (bpf_task_storage_get(&threads, task, 0, 0))
+		return 0;
+	if (spend(FG_THREAD_BYTES))
+		make_thread_record(task, count);
+	else
+		count->lost_records++;
 	return 0;
 }
 
@@ -450,7 +460,7 @@ int fg_mark_domains(struct bpf_iter__task *ctx)
 		return 0;
 	process = bpf_task_storage_get(&processes, task, 0, 0);
 	if (process)
-		mark_domain(all, process->domain);
+		mark(process, all);
 	return 0;
 }
 
@@ -464,7 +474,6 @@ int fg_list(struct bpf_iter__task *ctx)
 	struct fg_published *all = published();
 	struct fg_listed listed = {};
 	struct fg_domain *domain;
-	__u32 i;
 
 	if (!all || !task || (task->flags & PF_KTHREAD))
 		return 0;
@@ -483,11 +492,9 @@ int fg_list(struct bpf_iter__task *ctx)
 	}
 	if (process && listed.registered) {
 		listed.domain = process->domain;
-		for (i = 0; i < FG_PROCESS_LINES; i++) {
-			listed.preempted_holders += process->counts[i].preempted_holders;
-			listed.preempted_next_waiters += process->counts[i].preempted_next_waiters;
-			listed.preempted_ns += process->counts[i].preempted_ns;
-		}
+		listed.preempted_holders = process->counts.preempted_holders;
+		listed.preempted_next_waiters = process->counts.preempted_next_waiters;
+		listed.preempted_ns = process->counts.preempted_ns;
 	}
 	listed.domain_counter = all->page.num_preempted_cs;
 	domain = domain_at(all, listed.domain);

@@ -7,7 +7,7 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 8u
+#define FG_RECORDS_VERSION 9u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
@@ -20,32 +20,69 @@ enum fg_kind {
 /* Longer than any time slice, and than the 100 ms period of cpu.max. */
 #define FG_AGED_NS 1000000000ull
 
-#define FG_PROCESS_LINES 8u
+/* Whose the domains are (find_domain): those below FG_COMMON_DOMAINS anybody's; then, for each class of users, so many
+ * of a key each, and as many that its further keys share. */
+#define FG_COMMON_DOMAINS 64u
+#define FG_CLASS_DOMAINS 8u
+#define FG_CLASSES 4u
+/* The key of a domain that several share, with its number. */
+#define FG_SHARED_KEY (4ull << 56)
 
-/* One a process, in the storage of its thread-group leader: all its images together.
+FG_ABI_ASSERT(FG_COMMON_DOMAINS + FG_CLASSES * 2 * FG_CLASS_DOMAINS == FG_DOMAINS);
+
+static inline int fg_is_shared_domain(fg_u64 domain)
+{
+	return domain >= FG_COMMON_DOMAINS && (domain & FG_CLASS_DOMAINS) != 0;
+}
+
+/* The windows of an image, relative to where the first begins. Images of one file have one table, wherever they are
+ * loaded, and a fork has its parent's. Writer: the user half, before a record names it. */
+#define FG_TABLES 1024u /* the first is not used: an image without windows has number 0 */
+
+struct fg_table {
+	fg_u32 n_windows; /* 0: free */
+	fg_u32 searched;  /* as in struct fg_domain: the latest search that found a process with it */
+	fg_u64 span;      /* the last window ends there */
+	fg_u64 account;   /* whose registration it came with */
+
+	struct fg_window windows[FG_MAX_WINDOWS];
+};
+
+struct fg_image {
+	fg_u64 base;         /* where its first window begins */
+	fg_s32 block_offset; /* of its thread block from the thread pointer */
+	fg_u32 table;        /* of its windows; 0: it has none */
+};
+
+/* One a process, in the storage of its thread-group leader: all its images together. The kernel charges it to the
+ * monitor, so it is small.
  * Writer: the user half on registration, the fork hook for a child. Replaced as a whole; only fg_adopt edits it in
  * place, while no thread is judged by it. */
 struct fg_process_record {
-	fg_u64 exec_id;  /* of the program that registered: a record that outlives its program judges nobody */
-	fg_u32 n_images; /* used entries of block_offset */
-	fg_u32 n_windows;
-	fg_s64 block_offset[FG_MAX_IMAGES]; /* of the image's thread block from the thread pointer */
-	fg_u64 lo;                          /* (lo, hi] covers every window: most instruction pointers lie outside */
-	fg_u64 hi;
-	fg_u64 flags;  /* FG_WANT_*, of all images together */
-	fg_u64 domain; /* given with its first image, and kept; a child has its parent's */
+	fg_u64 exec_id; /* of the program that registered: a record that outlives its program judges nobody */
+	fg_u64 account; /* whose share of the records it takes (account_of) */
+	fg_u32 n_images;
+	fg_u32 flags;  /* FG_WANT_*, of all images together */
+	fg_u32 domain; /* given with its first image, and kept; a child has its parent's */
+	fg_u32 pad;
 
-	struct fg_window windows[FG_MAX_WINDOWS];
+	struct fg_image images[FG_MAX_IMAGES];
 
-	/* Written by the sched_switch hook, for what shows the monitor's state; a registration may lose a few. CPU c
-	 * adds to [c % FG_PROCESS_LINES]: no two of them share a cache line, wherever the record begins. */
+	/* Written by the sched_switch hook, for what shows the monitor's state; a registration may lose a few. */
 	struct fg_process_counts {
 		fg_u64 preempted_holders;
 		fg_u64 preempted_next_waiters;
 		fg_u64 preempted_ns; /* time that its threads were off CPU while they were counted */
-		fg_u64 pad[13];
-	} counts[FG_PROCESS_LINES];
+	} counts;
 };
+
+FG_ABI_ASSERT(sizeof(struct fg_process_record) <= 128);
+
+/* What the kernel charges to the monitor for a process, and for each of its threads: the records, with what the kernel
+ * keeps beside them (docs/guide/monitor.md). All records together may take FG_RECORD_BYTES. */
+#define FG_PROCESS_BYTES 256u
+#define FG_THREAD_BYTES 512u
+#define FG_RECORD_BYTES (32u << 20)
 
 /* One a thread of a registered process. Writer: the sched_switch hook, on the CPU that switches the thread, so that the
  * run-queue lock orders all accesses; fg_age adds FG_AGED, by compare-and-swap. User space cannot reach it, so no
@@ -79,16 +116,26 @@ struct fg_listed {
 
 /* What fg_census says of a registered process. */
 struct fg_counted_process {
-	fg_u32 uid;   /* its real user */
+	fg_u64 account;
+	fg_u32 threads;
 	fg_u32 wants; /* FG_WANT_* */
 };
 
-/* Users who have as many registered processes as one may have: their forks inherit none. A few at a time. */
-#define FG_FULL_USERS 32u
+/* The accounts that have as many registered processes, or as much of the records, as one may have: their forks inherit
+ * none. A few at a time. */
+#define FG_FULL_ACCOUNTS 32u
 
-struct fg_full_users {
-	fg_u32 number;
-	fg_u32 uid[FG_FULL_USERS];
+struct fg_full_accounts {
+	fg_u64 number;
+	fg_u64 account[FG_FULL_ACCOUNTS];
+};
+
+/* What the map `budget` has. */
+enum fg_budget {
+	FG_BUDGET_LEFT = 0,   /* bytes that records may still take; the kernel half takes from it, a census sets it */
+	FG_BUDGET_FOUND = 1,  /* bytes of the records that the census under way has found */
+	FG_BUDGET_BARREN = 2, /* forks that inherited no registration: of a full account, or for lack of budget */
+	FG_BUDGET_ENTRIES = 3,
 };
 
 /* Entry i counts the critical sections that were preempted for FG_SHORTEST_NS * 2^i at most, and longer than the entry
@@ -124,6 +171,18 @@ struct fg_beat_args {
 struct fg_rest_args {
 	fg_u32 any;    /* some process is registered */
 	fg_u32 slices; /* some process wants the slice forecasts */
+};
+
+/* Argument of fg_settle. */
+struct fg_settle_args {
+	fg_u32 quiet;
+	fg_u32 dead; /* out: so many threads that had died were taken out of the counter */
+};
+
+/* What the last recounts found in a domain. */
+struct fg_recounted {
+	fg_u32 threads; /* that are counted */
+	fg_u32 surplus; /* of the counter, the time before */
 };
 
 /* Argument of fg_search_domains. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /* The tracer of `flexguard trace`: who lost its CPU in a critical section, to whom, for how long, and where it was.
  *
- * A program of its own, attached while a tracer runs: the monitor pays nothing for it otherwise. It shares one map with
- * the monitor, `processes`, and its judgement (judge.h), so it does not depend on which of the two programs a switch
- * reaches first. An event is complete, and is written to the ring, when its thread gets a CPU again.
+ * A program of its own, attached while a tracer runs: the monitor pays nothing for it otherwise. It shares two maps
+ * with the monitor, `processes` and `tables`, and its judgement (judge.h), so it does not depend on which of the two
+ * programs a switch reaches first. An event is complete, and is written to the ring, when its thread gets a CPU again.
  *
  * The reader looks by itself ten times a second: a wake-up in sched_switch would cost what is measured here.
  */
@@ -79,7 +79,7 @@ static __always_inline __u64 lock_of(struct task_struct *task, const struct fg_p
 		if (i >= process->n_images)
 			break;
 		if (bpf_probe_read_user(&block, sizeof(block),
-					(void *)(task->thread.fsbase + process->block_offset[i])))
+					(void *)(task->thread.fsbase + process->images[i].block_offset)))
 			continue;
 		if (block.pending && block.self && !bpf_probe_read_user(&word, sizeof(word), (void *)block.pending) &&
 		    (word & FG_OWNER_MASK) == block.self) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-//! How many processes of each user are registered, and whether any are.
+//! How many processes are registered, whose they are, and what the records of them take.
 //!
+//! The kernel charges the records to the monitor. So all of them together have a budget (FG_RECORD_BYTES), and an account
+//! (a user; of root, and with `--domains cgroup`, a control group) may have so many processes, and a part of the budget.
 //! Processes end, and inherit registrations, without a word to the server. So it looks at all of the machine now and
-//! then, and adds what it registers itself meanwhile. A user who has as many as one may have registers no more, and its
-//! forks inherit nothing (bpf/census.h; FG_FULL_USERS users at a time), until a later look finds fewer. Where no process
+//! then, and adds what it registers itself meanwhile. An account that has as much as one may have registers no more, and
+//! its forks inherit nothing (bpf/census.h; FG_FULL_ACCOUNTS at a time), until a later look finds less. Where no process
 //! is left that is registered, or that wants slice forecasts, the kernel half goes back to doing nothing for them.
 
 use std::collections::HashMap;
@@ -13,7 +15,7 @@ use flexguard_abi::FG_WANT_SLICE_FORECAST;
 use nix::errno::Errno;
 
 use crate::kernel::Kernel;
-use crate::records::{FG_FULL_USERS, fg_full_users};
+use crate::records::{FG_FULL_ACCOUNTS, FG_PROCESS_BYTES, FG_THREAD_BYTES, fg_full_accounts};
 
 /// Between looks, at least.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -21,12 +23,26 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const PAUSES: u32 = 1000;
 /// but for a look that so many forks make necessary, which have inherited a registration since the last one.
 const MANY_FORKS: u64 = 1024;
+/// Of the budget, that of one account.
+const SHARE_OF_ONE: i64 = 4;
+/// Where less than this part of the budget is left, it looks more often, too.
+const LITTLE: i64 = 4;
+/// What is left for a process that registers: as many threads as one may have.
+const MARGIN: i64 = 4096 * FG_THREAD_BYTES as i64;
+
+/// What an account has.
+#[derive(Debug, Clone, Copy, Default)]
+struct Share {
+    programs: u32,
+    bytes: i64,
+}
 
 #[derive(Debug)]
 pub struct Census {
-    /// How many each user has, at most: what the last look found, and the registrations since.
-    of_user: HashMap<u32, u32>,
-    most_of_one_user: u32,
+    /// What each account has, at most: what the last look found, and the registrations since.
+    shares: HashMap<u64, Share>,
+    most_programs: u32,
+    most_bytes: i64,
     ended: Instant,
     took: Duration,
     /// How many processes had ever inherited a registration, before the last look.
@@ -34,10 +50,11 @@ pub struct Census {
 }
 
 impl Census {
-    pub fn new(kernel: &Kernel, most_of_one_user: u32) -> Result<Census, Errno> {
+    pub fn new(kernel: &Kernel, most_programs: u32, most_bytes: i64) -> Result<Census, Errno> {
         let mut census = Census {
-            of_user: HashMap::new(),
-            most_of_one_user,
+            shares: HashMap::new(),
+            most_programs,
+            most_bytes,
             ended: Instant::now(),
             took: Duration::ZERO,
             inherited: 0,
@@ -46,23 +63,30 @@ impl Census {
         Ok(census)
     }
 
-    /// One more process of this user is registered.
-    pub fn add(&mut self, uid: u32, kernel: &Kernel) -> Result<(), Errno> {
-        self.count(uid);
-        match self.is_full(uid) {
-            true => kernel.set_full_users(&self.full_users()),
+    /// One more process of this account is registered.
+    pub fn add(&mut self, account: u64, threads: u32, kernel: &Kernel) -> Result<(), Errno> {
+        self.count(account, threads);
+        match self.is_full(account) {
+            true => kernel.set_full_accounts(&self.full_accounts()),
             false => Ok(()),
         }
     }
 
-    fn count(&mut self, uid: u32) {
-        *self.of_user.entry(uid).or_insert(0) += 1;
+    fn count(&mut self, account: u64, threads: u32) {
+        let share = self.shares.entry(account).or_default();
+        share.programs += 1;
+        share.bytes +=
+            i64::from(FG_PROCESS_BYTES) + i64::from(threads) * i64::from(FG_THREAD_BYTES);
     }
 
     /// To be called often.
     pub fn look_now_and_then(&mut self, kernel: &Kernel) -> Result<(), Errno> {
         let since = self.ended.elapsed();
-        if since < INTERVAL || (since < self.took * PAUSES && !self.are_many_forks(kernel)) {
+        if since < INTERVAL
+            || (since < self.took * PAUSES
+                && !self.are_many_forks(kernel)
+                && !self.is_little_left(kernel))
+        {
             return Ok(());
         }
         self.look(kernel)
@@ -73,10 +97,23 @@ impl Census {
         !kernel.inherited().is_ok_and(few)
     }
 
-    /// Has the user as many as one may have? Some may have ended since the last look.
-    pub fn is_full(&self, uid: u32) -> bool {
-        let number = self.of_user.get(&uid);
-        number.is_some_and(|&number| number >= self.most_of_one_user)
+    fn is_little_left(&self, kernel: &Kernel) -> bool {
+        let much = |left| left >= self.most_bytes / LITTLE;
+        !kernel.budget_left().is_ok_and(much)
+    }
+
+    /// Has the account as much as one may have? Some of its processes may have ended since the last look.
+    pub fn is_full(&self, account: u64) -> bool {
+        let share = self.shares.get(&account);
+        share.is_some_and(|share| {
+            share.programs >= self.most_programs || share.bytes >= self.most_bytes / SHARE_OF_ONE
+        })
+    }
+
+    /// Is nothing left for another process of that account, or of any?
+    pub fn has_no_share(&self, account: u64, kernel: &Kernel) -> Result<bool, Errno> {
+        Ok(self.is_full(account)
+            || kernel.budget_left()? < MARGIN.min(self.most_bytes / SHARE_OF_ONE))
     }
 
     /// Walks all threads of the machine.
@@ -92,29 +129,32 @@ impl Census {
     fn count_all(&mut self, kernel: &Kernel) -> Result<(), Errno> {
         self.inherited = kernel.inherited()?;
         if kernel.watches_any()? {
-            let processes = kernel.census()?;
-            self.of_user.clear();
-            processes.iter().for_each(|process| self.count(process.uid));
+            let processes = kernel.census(self.most_bytes)?;
+            self.shares.clear();
+            for process in &processes {
+                self.count(process.account, process.threads);
+            }
             let wants = |flag| processes.iter().any(|process| process.wants & flag != 0);
             // A process that was forked behind the iterator's back may be registered.
             if kernel.inherited()? == self.inherited {
                 kernel.rest(!processes.is_empty(), wants(FG_WANT_SLICE_FORECAST))?;
             }
-            kernel.set_full_users(&self.full_users())?;
+            kernel.set_full_accounts(&self.full_accounts())?;
         } else {
-            self.of_user.clear();
+            self.shares.clear();
+            kernel.set_budget(self.most_bytes)?;
         }
         Ok(())
     }
 
-    fn full_users(&self) -> fg_full_users {
-        let mut full = fg_full_users {
+    fn full_accounts(&self) -> fg_full_accounts {
+        let mut full = fg_full_accounts {
             number: 0,
-            uid: [0; FG_FULL_USERS as usize],
+            account: [0; FG_FULL_ACCOUNTS as usize],
         };
-        let users = self.of_user.keys().filter(|uid| self.is_full(**uid));
-        for (place, &uid) in full.uid.iter_mut().zip(users) {
-            *place = uid;
+        let accounts = self.shares.keys().filter(|account| self.is_full(**account));
+        for (place, &account) in full.account.iter_mut().zip(accounts) {
+            *place = account;
             full.number += 1;
         }
         full
@@ -154,8 +194,8 @@ mod tests {
             windows: vec![],
         };
         let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
-        kernel.register(this.as_fd(), &image, || Ok(())).unwrap();
-        let mut census = Census::new(&kernel, u32::MAX).unwrap();
+        kernel.register(this.as_fd(), &image, |_| Ok(())).unwrap();
+        let mut census = Census::new(&kernel, u32::MAX, i64::MAX).unwrap();
         census.took = Duration::from_secs(1);
         census.ended = Instant::now() - INTERVAL;
         assert!(!has_looked(&mut census, &kernel), "the next is in 1,000 s");

@@ -14,8 +14,8 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::message::MAX_BYTES;
-use crate::peer::Ticks;
-use crate::stream;
+use crate::peer::{self, Ticks};
+use crate::{DomainKind, stream};
 
 const MAX_CLIENTS: usize = 64;
 const MAX_OF_ONE_USER: usize = 16;
@@ -42,11 +42,13 @@ pub struct Client {
     /// The process and the user that connected, for the log and the limits. The number may be another process's by now.
     pub pid: i32,
     pub uid: u32,
+    /// Against whom what it takes of the server is held.
+    pub account: u64,
     pub received: Vec<u8>,
 }
 
 impl Client {
-    pub fn new(stream: UnixStream, time: Duration) -> io::Result<Client> {
+    pub fn new(stream: UnixStream, time: Duration, kind: DomainKind) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         let peer = getsockopt(&stream, sockopt::PeerCredentials)?;
         Ok(Client {
@@ -55,6 +57,7 @@ impl Client {
             deadline: Instant::now() + time,
             pid: peer.pid(),
             uid: peer.uid(),
+            account: peer::account(peer.pid(), peer.uid(), kind),
             received: Vec::new(),
         })
     }
@@ -83,42 +86,42 @@ pub struct Clients(pub VecDeque<Client>);
 impl Clients {
     /// Takes a client in; returns the one that has lost its place to it.
     pub fn admit(&mut self, client: Client) -> Option<Client> {
-        let displaced = self.displaced_by(client.uid);
-        let displaced = displaced.and_then(|uid| self.oldest_of(uid));
+        let displaced = self.displaced_by(client.account);
+        let displaced = displaced.and_then(|account| self.oldest_of(account));
         self.0.push_back(client);
         displaced
     }
 
-    /// The user whose oldest client goes when `uid` gets another place: of those who would have the most places, `uid`, or
+    /// The user whose oldest client goes when `account` gets another place: of those who would have the most places, `account`, or
     /// else the one who holds the oldest.
-    fn displaced_by(&self, uid: u32) -> Option<u32> {
-        let mut places = HashMap::from([(uid, 1)]);
+    fn displaced_by(&self, account: u64) -> Option<u64> {
+        let mut places = HashMap::from([(account, 1)]);
         for client in &self.0 {
-            *places.entry(client.uid).or_insert(0) += 1;
+            *places.entry(client.account).or_insert(0) += 1;
         }
-        if places[&uid] > MAX_OF_ONE_USER {
-            return Some(uid);
+        if places[&account] > MAX_OF_ONE_USER {
+            return Some(account);
         }
         if self.0.len() < MAX_CLIENTS {
             return None;
         }
         let most = places.values().copied().max()?;
-        let by_age = self.0.iter().map(|client| client.uid);
-        [uid]
+        let by_age = self.0.iter().map(|client| client.account);
+        [account]
             .into_iter()
             .chain(by_age)
             .find(|user| places[user] == most)
     }
 
-    fn oldest_of(&mut self, uid: u32) -> Option<Client> {
-        let index = self.0.iter().position(|client| client.uid == uid)?;
+    fn oldest_of(&mut self, account: u64) -> Option<Client> {
+        let index = self.0.iter().position(|client| client.account == account)?;
         self.0.remove(index)
     }
 }
 
 /// How many connections each user may make now: a token bucket for each.
 #[derive(Debug, Default)]
-pub struct Rates(HashMap<u32, Bucket>);
+pub struct Rates(HashMap<u64, Bucket>);
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
@@ -138,21 +141,29 @@ impl Bucket {
 
 impl Rates {
     /// How many more this user may make at once.
-    pub fn left(&self, uid: u32, now: Instant) -> f64 {
-        let bucket = self.0.get(&uid);
+    pub fn left(&self, account: u64, now: Instant) -> f64 {
+        let bucket = self.0.get(&account);
         bucket.map_or(BURST, |bucket| bucket.at(now).tokens)
     }
 
+    /// The same, also if it is too much: a debt, of a burst at most.
+    pub fn charge(&mut self, account: u64, price: f64, now: Instant) {
+        self.allow(account, 0.0, now);
+        if let Some(bucket) = self.0.get_mut(&account) {
+            bucket.tokens = (bucket.tokens - price).max(-BURST);
+        }
+    }
+
     /// Something of this user's that costs as much as so many connections; false if it is too much.
-    pub fn allow(&mut self, uid: u32, price: f64, now: Instant) -> bool {
-        if self.0.len() >= MAX_USERS && !self.0.contains_key(&uid) {
+    pub fn allow(&mut self, account: u64, price: f64, now: Instant) -> bool {
+        if self.0.len() >= MAX_USERS && !self.0.contains_key(&account) {
             self.0.retain(|_, bucket| bucket.at(now).tokens < BURST);
         }
         let full = Bucket {
             tokens: BURST,
             filled: now,
         };
-        let bucket = self.0.entry(uid).or_insert(full);
+        let bucket = self.0.entry(account).or_insert(full);
         *bucket = bucket.at(now);
         let allowed = bucket.tokens >= price;
         if allowed {
@@ -166,11 +177,11 @@ impl Rates {
 pub mod tests {
     use super::*;
 
-    pub fn client(uid: u32) -> Client {
+    pub fn client(account: u64) -> Client {
         let (ours, _) = UnixStream::pair().unwrap();
         Client {
-            uid,
-            ..Client::new(ours, CLIENT_TIME).unwrap()
+            account,
+            ..Client::new(ours, CLIENT_TIME, DomainKind::User).unwrap()
         }
     }
 
@@ -179,7 +190,7 @@ pub mod tests {
         let mut clients = Clients::default();
         assert!(clients.admit(client(1)).is_none());
         for n in 0..1000 {
-            let displaced = clients.admit(client(2)).map(|client| client.uid);
+            let displaced = clients.admit(client(2)).map(|client| client.account);
             assert_eq!(displaced, (n >= MAX_OF_ONE_USER).then_some(2));
         }
         assert_eq!(clients.0.len(), 1 + MAX_OF_ONE_USER);
@@ -188,10 +199,14 @@ pub mod tests {
     #[test]
     fn when_all_places_are_taken_the_user_with_the_most_loses_one() {
         let mut clients = Clients::default();
-        for uid in 0..MAX_CLIENTS as u32 / 4 {
+        for uid in 0..MAX_CLIENTS as u64 / 4 {
             assert!((0..4).all(|_| clients.admit(client(uid)).is_none()));
         }
-        let mut displaced_by = |uid| clients.admit(client(uid)).map(|displaced| displaced.uid);
+        let mut displaced_by = |uid| {
+            clients
+                .admit(client(uid))
+                .map(|displaced| displaced.account)
+        };
         assert_eq!(
             displaced_by(7),
             Some(7),
@@ -229,7 +244,7 @@ pub mod tests {
         let (mut rates, start) = (Rates::default(), Instant::now());
         while rates.allow(0, 1.0, start) {}
         for uid in 1..10_000 {
-            let now = start + Duration::from_micros(100) * uid;
+            let now = start + Duration::from_micros(100) * uid as u32;
             assert!(rates.allow(uid, 1.0, now));
             assert!(rates.0.len() <= MAX_USERS + 1, "at {uid}");
         }

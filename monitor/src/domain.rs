@@ -6,6 +6,8 @@ use std::fmt;
 use flexguard_abi::{FG_DOMAIN_CGROUP, FG_DOMAIN_CPUSET, FG_DOMAIN_MACHINE, FG_DOMAIN_USER};
 use serde::{Serialize, Serializer};
 
+use crate::records::{FG_CLASS_DOMAINS, FG_COMMON_DOMAINS, FG_SHARED_KEY};
+
 /// What the processes of a domain have in common.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -54,6 +56,8 @@ pub enum Domain {
     Cgroup(u64),
     /// The CPUs: bit c is CPU c, or a hash where there are more than 56 (bpf/domains.h).
     Cpuset(u64),
+    /// Of several that came when all others were taken; its number.
+    Shared(u64),
 }
 
 impl fmt::Display for Domain {
@@ -63,14 +67,23 @@ impl fmt::Display for Domain {
             Domain::User(uid) => write!(f, "user {uid}"),
             Domain::Cgroup(id) => write!(f, "cgroup {id}"),
             Domain::Cpuset(cpus) => write!(f, "cpuset {cpus:x}"),
+            Domain::Shared(number) => write!(f, "shared {number}"),
         }
     }
 }
 
 impl Domain {
+    /// As fg_is_shared_domain of bpf/monitor.h.
+    pub(crate) fn is_shared(number: u64) -> bool {
+        number >= FG_COMMON_DOMAINS.into() && number & u64::from(FG_CLASS_DOMAINS) != 0
+    }
+
     /// As the kernel half writes them.
     pub(crate) fn of_key(key: u64) -> Domain {
         let id = key & ((1 << 56) - 1);
+        if key >> 56 == FG_SHARED_KEY >> 56 {
+            return Domain::Shared(id);
+        }
         match DomainKind::of_number(key >> 56) {
             DomainKind::Machine => Domain::Machine,
             DomainKind::User => Domain::User(id as u32),
@@ -90,6 +103,7 @@ mod tests {
         assert_eq!(Domain::of_key((1 << 56) | 1000), Domain::User(1000));
         assert_eq!(Domain::of_key((2 << 56) | 77), Domain::Cgroup(77));
         assert_eq!(Domain::of_key(1 << 56), Domain::User(0));
+        assert_eq!(Domain::of_key((4 << 56) | 75), Domain::Shared(75));
         let cpus = Domain::of_key((3 << 56) | 0b1011);
         assert_eq!(cpus.to_string(), "cpuset b");
     }

@@ -53,6 +53,7 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
         kernel.beat(true)?;
         if aging.is_due(&kernel.shared_page()) {
             age(kernel);
+            bury(kernel);
         }
         let mut fds = stops.map(|stop| PollFd::new(stop.as_fd(), PollFlags::POLLIN));
         let has_slept = match poll(&mut fds, period) {
@@ -127,6 +128,18 @@ fn tell(aged: &[fg_listed]) {
     }
     if !others.is_empty() {
         tracing::warn!(others = others.len(), "and so it is with other threads");
+    }
+}
+
+/// Forgets the threads that died while they were counted, where the kernel half did not see it.
+fn bury(kernel: &Kernel) {
+    match kernel.recount() {
+        Ok(0) => {}
+        Ok(dead) => tracing::warn!(
+            dead,
+            "threads had died in the counter: they are no longer counted"
+        ),
+        Err(errno) => tracing::warn!(%errno, "cannot count the preempted threads again"),
     }
 }
 

@@ -195,14 +195,29 @@ impl Keeper {
     }
 }
 
-/// Or another user could leave maps there for this monitor to take over: a BPF file system may be open to all.
+/// Or another user could leave maps there for this monitor to take over, or put another directory in the place of this one
+/// or of one above it: a BPF file system may be open to all.
 fn check_owner(directory: &Path) -> io::Result<()> {
+    const STICKY: u32 = 0o1000; // nobody can put another one in the place of what is root's
+    check_one(directory, 0)?;
+    let whole = fs::canonicalize(directory)?;
+    let mut above = whole.ancestors().skip(1);
+    above.try_for_each(|above| check_one(above, STICKY))
+}
+
+/// Others may write it if it has one of these bits.
+fn check_one(directory: &Path, unless: u32) -> io::Result<()> {
     let metadata = fs::metadata(directory)?;
     let is_ours = [0, geteuid().as_raw()].contains(&metadata.uid());
-    if is_ours && metadata.mode() & 0o022 == 0 {
+    let is_safe = metadata.mode() & 0o022 == 0 || metadata.mode() & unless != 0;
+    if is_ours && is_safe {
         return Ok(());
     }
-    let why = "other users may write it, or own it";
+    let why = format!(
+        "other users may write {0}, or own it; so that nobody else makes directories there, mount the BPF file system with \
+         mount -t bpf -o mode=0700 bpf /sys/fs/bpf",
+        directory.display()
+    );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use flexguard_abi::{FG_WANT_SLICE_FORECAST, fg_shared};
+use flexguard_abi::{FG_MAX_WINDOWS, FG_WANT_SLICE_FORECAST, fg_shared, fg_window};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
     ProgramInput, ProgramMut,
@@ -24,13 +24,18 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 use crate::error::os;
 use crate::keep::{Keeper, Kept};
 use crate::message::Registration;
-use crate::records::{fg_beat_args, fg_cpu_counts, fg_listed, fg_process_record};
-use crate::{DomainKind, Error, peer, probe};
+use crate::records::{
+    FG_RECORD_BYTES, fg_beat_args, fg_cpu_counts, fg_image, fg_listed, fg_process_record,
+};
+use crate::{Domain, DomainKind, Error, peer, probe};
 
 mod page;
+mod recount;
+mod tables;
 mod users;
 
 use page::Page;
+use tables::Tables;
 
 /// The kernel half as this crate was built with it.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/monitor.bpf.o"));
@@ -43,7 +48,7 @@ const BTF_ENV: &str = "FLEXGUARD_BTF";
 
 const HOOKS: [&str; 3] = ["fg_fork", "fg_exec", "fg_sched_switch"];
 /// The maps with the state that outlives a monitor.
-const MAPS: [&str; 4] = ["shared", "processes", "threads", "counts"];
+const MAPS: [&str; 5] = ["shared", "processes", "tables", "threads", "counts"];
 const KEY_ZERO: [u8; 4] = [0; 4];
 /// A thread's first storage may be given to it by another monitor, or any BPF program, at the same moment: EAGAIN.
 const WRITE_TRIES: u32 = 8;
@@ -57,10 +62,12 @@ pub struct Kernel {
     shared: MapHandle,
     page: Page,
     processes: MapHandle,
+    table_map: MapHandle,
+    tables: Mutex<Tables>,
     threads: MapHandle,
     counts: MapHandle,
-    full_users: MapHandle,
-    barren_forks: MapHandle,
+    full_accounts: MapHandle,
+    budget: MapHandle,
     object: Object,
     tick_ns: u32,
     domains: DomainKind,
@@ -75,7 +82,9 @@ pub struct Registered {
     /// It is the first image of its process.
     pub first: bool,
     pub domain: u32,
-    /// It is in the machine's domain because no other one was free.
+    /// Whose share of the records it takes.
+    pub account: u64,
+    /// It shares a domain with others of its class of users because no other one was free.
     pub without_domain: bool,
 }
 
@@ -129,10 +138,12 @@ impl Kernel {
             page: Page::map(shared.as_fd()).map_err(os("mapping the shared page"))?,
             shared,
             processes: map(&object, "processes")?,
+            table_map: map(&object, "tables")?,
+            tables: Mutex::default(),
             threads: map(&object, "threads")?,
             counts: map(&object, "counts")?,
-            full_users: map(&object, "full_users")?,
-            barren_forks: map(&object, "barren_forks")?,
+            full_accounts: map(&object, "full_accounts")?,
+            budget: map(&object, "budget")?,
             object,
             tick_ns: tick_ns(),
             domains,
@@ -146,6 +157,10 @@ impl Kernel {
                 .freeze()
                 .map_err(bpf("freezing the shared page"))?;
         }
+        kernel.find_tables()?;
+        kernel
+            .set_budget(i64::from(FG_RECORD_BYTES))
+            .map_err(os("setting the budget of its records"))?;
         kernel.attach_hooks()?;
         tracing::info!(
             run_time = kernel.run_time.is_some(),
@@ -173,7 +188,13 @@ impl Kernel {
     }
 
     fn keep(&self, kept: Kept) -> Result<(), Error> {
-        let maps = [&self.shared, &self.processes, &self.threads, &self.counts];
+        let maps = [
+            &self.shared,
+            &self.processes,
+            &self.table_map,
+            &self.threads,
+            &self.counts,
+        ];
         let maps = MAPS.into_iter().zip(maps.map(|map| map.as_fd()));
         let mut links = Vec::new();
         for (hook, link) in HOOKS.into_iter().zip(&self.links) {
@@ -199,6 +220,10 @@ impl Kernel {
     /// The descriptor that clients map. Its map is frozen: no holder of the descriptor can write through it.
     pub fn shared_fd(&self) -> BorrowedFd<'_> {
         self.shared.as_fd()
+    }
+
+    pub fn domains(&self) -> DomainKind {
+        self.domains
     }
 
     /// Renews the heartbeat on the shared page, or marks the page as ended. Only BPF programs write the page.
@@ -247,32 +272,37 @@ impl Kernel {
         let mut leader = libbpf_sys::bpf_iter_link_info::default();
         leader.task.tid = peer::pid_of(pidfd)? as u32;
         self.iterate("fg_adopt", leader)?;
-        let has = |record: &fg_process_record| record.has(image) && !self.is_without_domain(record);
+        let known = self.known_image(image);
+        let has = |record: &fg_process_record| {
+            known.is_some_and(|known| record.has(known, image.flags as u32))
+        };
         let record = self.record(pidfd)?.filter(has);
         Ok(record.map(|record| self.outcome(&record, false)))
     }
 
     fn is_without_domain(&self, record: &fg_process_record) -> bool {
-        record.domain == 0 && self.domains != DomainKind::Machine
+        let none = record.domain == 0 && self.domains != DomainKind::Machine;
+        none || Domain::is_shared(record.domain.into())
     }
 
     fn outcome(&self, record: &fg_process_record, first: bool) -> Registered {
         Registered {
             first,
-            domain: record.domain as u32,
+            domain: record.domain,
+            account: record.account,
             without_domain: self.is_without_domain(record),
         }
     }
 
     /// Adds an image to the record of the process behind `pidfd`.
     ///
-    /// `check` is asked after the record was tied to the program that the process runs now, and before the image is in
-    /// it: if the process runs another program later, the record is void.
+    /// `check` is asked with the record after that was tied to the program that the process runs now, and before the image
+    /// is in it: if the process runs another program later, the record is void.
     pub fn register(
         &self,
         pidfd: BorrowedFd<'_>,
         image: &Registration,
-        check: impl FnOnce() -> Result<(), Errno>,
+        check: impl FnOnce(&fg_process_record) -> Result<(), Errno>,
     ) -> Result<Registered, Errno> {
         if self.record(pidfd)?.is_none() {
             // An empty record first: see fg_adopt.
@@ -282,7 +312,7 @@ impl Kernel {
         let added = self
             .adopt_threads(pidfd)
             .and_then(|()| self.need_domain(pidfd))
-            .and_then(|()| check())
+            .and_then(|()| check(&self.record(pidfd)?.ok_or(Errno::ECONNRESET)?))
             .and_then(|()| self.add_image(pidfd, image));
         if added.is_err() && self.record(pidfd)?.is_some_and(|r| r.n_images == 0) {
             self.forget(pidfd)?;
@@ -294,12 +324,15 @@ impl Kernel {
         // Gone: the process has called exec.
         let old = self.record(pidfd)?.ok_or(Errno::ECONNRESET)?;
         let mut record = old;
-        record.add(image)?;
+        record.add(self.make_image(image, old.account)?, image.flags as u32)?;
+        if self.windows_of(&record) > FG_MAX_WINDOWS as usize {
+            return Err(Errno::ENOSPC);
+        }
         let registered = self.outcome(&record, old.n_images == 0);
         if record == old {
             return Ok(registered);
         }
-        if record.flags & u64::from(FG_WANT_SLICE_FORECAST) != 0 {
+        if record.flags & FG_WANT_SLICE_FORECAST != 0 {
             self.want_slices()?;
         }
         match self.write_record(pidfd, &record, MapFlags::EXIST) {
@@ -397,10 +430,17 @@ impl Kernel {
         Ok(written)
     }
 
-    /// The kernel's number of the map with the processes' records.
-    pub fn processes_id(&self) -> Result<u32, Error> {
-        let info = self.processes.info().map_err(bpf("asking for its maps"))?;
-        Ok(info.info.id)
+    /// The kernel's numbers of the maps with the processes' records, and with their windows.
+    pub fn traced_maps(&self) -> Result<[u64; 2], Error> {
+        let id = |map: &MapHandle| {
+            Ok(map
+                .info()
+                .map_err(bpf("asking for its maps"))?
+                .info
+                .id
+                .into())
+        };
+        Ok([id(&self.processes)?, id(&self.table_map)?])
     }
 
     /// The shared page as it is now.

@@ -16,6 +16,7 @@
 mod census;
 mod clients;
 mod domain;
+mod door;
 mod error;
 mod heart;
 mod keep;

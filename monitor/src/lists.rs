@@ -21,6 +21,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 pub const LIFETIME: Duration = Duration::from_secs(30);
 const MOST_OF_ONE_USER: usize = 8;
 const MOST: usize = 128;
+/// Of all lists together, but the last.
+const MOST_BYTES: usize = 16 << 20;
 
 #[derive(Debug)]
 pub struct Lists {
@@ -31,8 +33,9 @@ pub struct Lists {
 
 #[derive(Debug)]
 struct List {
-    uid: u32,
+    account: u64,
     made: Instant,
+    bytes: usize,
     file: File,
 }
 
@@ -53,14 +56,18 @@ impl Lists {
     }
 
     /// A list for that user.
-    pub fn make(&mut self, uid: u32, bytes: &[u8]) -> Result<BorrowedFd<'_>, Errno> {
+    pub fn make(&mut self, account: u64, bytes: &[u8]) -> Result<BorrowedFd<'_>, Errno> {
         let error = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         self.withdraw_old();
-        let mut of_user = self.lists.iter().filter(|list| list.uid == uid);
+        let mut of_user = self.lists.iter().filter(|list| list.account == account);
         if of_user.nth(MOST_OF_ONE_USER - 1).is_some() {
-            let oldest = self.lists.iter().position(|list| list.uid == uid);
+            let oldest = self.lists.iter().position(|list| list.account == account);
             drop(oldest.and_then(|index| self.lists.remove(index)));
         } else if self.lists.len() >= MOST {
+            drop(self.lists.pop_front());
+        }
+        let taken = |lists: &VecDeque<List>| lists.iter().map(|list| list.bytes).sum::<usize>();
+        while !self.lists.is_empty() && taken(&self.lists) + bytes.len() > MOST_BYTES {
             drop(self.lists.pop_front());
         }
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
@@ -70,8 +77,9 @@ impl Lists {
         let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
         self.lists.push_back(List {
-            uid,
+            account,
             made: Instant::now(),
+            bytes: bytes.len(),
             file,
         });
         Ok(self.lists.back().expect("it is there").file.as_fd())
@@ -97,8 +105,8 @@ mod tests {
 
     use super::*;
 
-    fn made(lists: &mut Lists, uid: u32) -> File {
-        let list = lists.make(uid, b"a list").unwrap();
+    fn made(lists: &mut Lists, account: u64) -> File {
+        let list = lists.make(account, b"a list").unwrap();
         File::from(list.try_clone_to_owned().unwrap())
     }
 
@@ -131,10 +139,22 @@ mod tests {
     fn all_users_together_have_so_many_lists() {
         let mut lists = Lists::that_live(LIFETIME);
         let first = made(&mut lists, 0);
-        for uid in 1..=MOST as u32 {
-            made(&mut lists, uid);
+        for account in 1..=MOST as u64 {
+            made(&mut lists, account);
         }
         assert_eq!((lists.lists.len(), left(&first).len()), (MOST, 0));
+    }
+
+    #[test]
+    fn all_lists_together_take_so_much_memory() {
+        let mut lists = Lists::that_live(LIFETIME);
+        let large = vec![b'x'; MOST_BYTES / 4];
+        for account in 0..10 {
+            lists.make(account, &large).unwrap();
+        }
+        assert_eq!(lists.lists.len(), 4);
+        lists.make(0, &vec![b'x'; 2 * MOST_BYTES]).unwrap();
+        assert_eq!(lists.lists.len(), 1, "the last one is made in any case");
     }
 
     #[test]

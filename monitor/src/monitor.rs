@@ -12,12 +12,13 @@ use nix::time::{ClockId, clock_gettime};
 use crate::clients::CLIENT_TIME;
 use crate::error::os;
 use crate::kernel::{Kernel, OBJECT};
+use crate::records::FG_RECORD_BYTES;
 use crate::server::{Server, Tally};
 use crate::socket::Listener;
 use crate::{DomainKind, Error, Keeper, SocketName, Stats, Stop, Version, lists};
 
-/// Where the options do not say otherwise. Their records take 64 MiB.
-const PROGRAMS_OF_USER: u32 = 16_384;
+/// Where the options do not say otherwise.
+const PROGRAMS_OF_USER: u32 = 8192;
 
 /// How to run a monitor.
 #[derive(Debug, Default)]
@@ -30,8 +31,12 @@ pub struct Options {
     pub keeper: Keeper,
     /// Whose preempted critical sections a process polls: those of its user, where the options do not say otherwise.
     pub domains: DomainKind,
-    /// So many registered processes a user may have; None: 16,384.
+    /// So many registered processes a user may have (of root, and where control groups make the domains, a control group);
+    /// None: 8,192.
     pub programs_of_user: Option<u32>,
+    /// So many bytes the records of all processes may take; None: 32 MiB. For the tests.
+    #[doc(hidden)]
+    pub record_bytes: Option<u32>,
     /// Ask the kernel to keep the programs' run time (needs CAP_SYS_ADMIN, costs two clock reads a switch).
     pub run_time_stats: bool,
     /// How long a client may take over its message; None: a second. For the tests: a client of theirs may have no CPU
@@ -61,6 +66,7 @@ pub struct Monitor {
     kernel: Kernel,
     tally: Tally,
     programs_of_user: u32,
+    record_bytes: u32,
     client_time: Duration,
     list_time: Duration,
     socket: SocketName,
@@ -95,6 +101,7 @@ impl Monitor {
             kernel,
             tally: Tally::default(),
             programs_of_user: options.programs_of_user.unwrap_or(PROGRAMS_OF_USER),
+            record_bytes: options.record_bytes.unwrap_or(FG_RECORD_BYTES),
             client_time: options.client_time.unwrap_or(CLIENT_TIME),
             list_time: options.list_time.unwrap_or(lists::LIFETIME),
             socket,
@@ -109,8 +116,10 @@ impl Monitor {
         Server {
             kernel: &self.kernel,
             listener: &self.listener,
+            domains: self.kernel.domains(),
             tally: &self.tally,
-            most_of_one_user: self.programs_of_user,
+            most_programs: self.programs_of_user,
+            record_bytes: self.record_bytes.into(),
             client_time: self.client_time,
             list_time: self.list_time,
             stats: &stats,
@@ -121,6 +130,7 @@ impl Monitor {
     /// What has been counted so far.
     pub fn stats(&self) -> Result<Stats, Error> {
         let counts = self.kernel.cpu_counts()?;
+        let [processes_map, tables_map] = self.kernel.traced_maps()?;
         let page = self.kernel.shared_page(); // after it: who is counted as aged is in num_preempted_cs no more
         let run_time = self.kernel.run_time()?;
         let (refused, full) = self.tally.refusals.read();
@@ -146,13 +156,14 @@ impl Monitor {
             durations: counts.durations,
             refused,
             recursion_misses: run_time.recursion_misses,
-            processes_map: self.kernel.processes_id()?.into(),
+            processes_map,
             aged: counts.aged,
             without_domain: self.tally.without_domain.load(Ordering::Relaxed),
             domain_kind: page.domain_kind.into(),
             too_many_programs: full + barren,
             unmonitored: self.tally.unmonitored.load(Ordering::Relaxed) + barren,
             version: Version::OWN.number(),
+            tables_map,
         })
     }
 
@@ -165,8 +176,12 @@ impl Monitor {
         Ok(record
             .filter(|record| record.n_images > 0)
             .map(|record| Registered {
-                block_offsets: record.block_offsets().to_vec(),
-                windows: record.windows().len(),
+                block_offsets: record
+                    .images()
+                    .iter()
+                    .map(|image| image.block_offset.into())
+                    .collect(),
+                windows: self.kernel.windows_of(&record),
             }))
     }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-//! The socket's server: one thread, nothing in it blocks.
+//! The socket's server: nothing in it blocks.
 //!
 //! A client that is slow, silent or hostile costs a place for a second at most, and its user's share of the places and
 //! of the connections a second (clients.rs): an honest one sends its message at once. Whose message is there waits for
 //! its turn (turns.rs): each pass of the loop takes in what has come, as far as there is space for it, and serves one.
-//! The heartbeat has a thread of its own (heart.rs): it says that the counter is good, which needs the kernel half and
+//! Another thread accepts (door.rs), and refuses who has used up its share of connections: the others do not wait for that.
+//! The heartbeat has a thread of its own, too (heart.rs): it says that the counter is good, which needs the kernel half and
 //! this process, but not the socket.
 
-use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -17,7 +18,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use zerocopy::IntoBytes;
 
 use crate::census::Census;
-use crate::clients::{Client, Clients, Rates};
+use crate::clients::{Client, Clients};
+use crate::door::Door;
 use crate::error::os;
 use crate::heart;
 use crate::kernel::{Kernel, Registered};
@@ -26,15 +28,13 @@ use crate::message::{self, Message, Parsed, Registration};
 use crate::peer;
 use crate::refused::Refusals;
 use crate::socket::Listener;
-use crate::stream::{Said, hang_up, hung_up, reply};
+use crate::stream::{Said, graves, hang_up, hung_up, reply};
 use crate::turns::Turns;
 use crate::unread::Unread;
-use crate::{Error, Stats, Stop};
+use crate::{DomainKind, Error, Stats, Stop};
 
 /// Clients taken in before the others are served: a flood of connections must not keep us from stopping.
-const MAX_ACCEPTS: usize = 64;
-/// How long the server accepts no client after the system had no descriptor or memory for one.
-const RECESS: Duration = Duration::from_millis(500);
+const MAX_TAKEN: usize = 64;
 
 /// What a look at every thread of the machine costs, in connections.
 const LOOK_PRICE: f64 = 100.0;
@@ -48,7 +48,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub struct Tally {
     pub registered: AtomicU64,
     pub refusals: Refusals,
-    /// Processes for which no domain was free.
+    /// Processes for which no domain of their own was free.
     pub without_domain: AtomicU64,
     /// Clients that were refused what makes a program watched.
     pub unmonitored: AtomicU64,
@@ -59,9 +59,12 @@ pub struct Tally {
 pub struct Server<'a> {
     pub kernel: &'a Kernel,
     pub listener: &'a Listener,
+    pub domains: DomainKind,
     pub tally: &'a Tally,
-    /// Registered processes.
-    pub most_of_one_user: u32,
+    /// Registered processes of an account.
+    pub most_programs: u32,
+    /// Of all records.
+    pub record_bytes: i64,
     /// For a client's message.
     pub client_time: Duration,
     /// For what reads a list.
@@ -76,45 +79,55 @@ impl Server<'_> {
     }
 
     fn serve(&self, stop: &Stop, ended: &Stop) -> Result<(), Error> {
+        let door = Door::new(self.listener, self.tally, self.client_time, self.domains)?;
+        let closes = Stop::new()?;
+        thread::scope(|scope| {
+            scope.spawn(|| door.accept([stop, ended, &closes]));
+            let served = self.serve_those_within(&door, [stop, ended]);
+            closes.stop();
+            door.leave();
+            served
+        })
+    }
+
+    fn serve_those_within(&self, door: &Door<'_>, stops: [&Stop; 2]) -> Result<(), Error> {
         let mut clients = Clients::default();
         let mut turns = Turns::default();
         let mut users = Users {
-            rates: Rates::default(),
+            door,
             unread: Unread::default(),
             lists: Lists::that_live(self.list_time),
-            census: Census::new(self.kernel, self.most_of_one_user)
+            census: Census::new(self.kernel, self.most_programs, self.record_bytes)
                 .map_err(os("counting the registered programs"))?,
         };
-        let mut recess_until = None;
         loop {
             self.tally.looks.fetch_add(1, Ordering::Relaxed);
+            if door.lacks_descriptors() {
+                users.unread.look();
+            }
             users.unread.look_now_and_then();
             users.lists.withdraw_old();
+            graves().close_old();
             // The kernel may be out of memory for the iterator: then the next look tries again.
             if let Err(errno) = users.census.look_now_and_then(self.kernel) {
                 tracing::warn!(%errno, "cannot count the registered programs");
             }
             let now = Instant::now();
-            recess_until = recess_until.filter(|&until| now < until);
             while clients.0.front().is_some_and(|c| now >= c.deadline) {
                 let mut late = clients.0.pop_front().expect("there is one");
                 // Its message may have come while this thread had no CPU.
                 match self.read(&mut late) {
-                    Parsed::Incomplete => self.reject(late, Errno::ETIMEDOUT),
-                    parsed => self.queue(late, parsed, &mut turns),
+                    Parsed::Incomplete => self.reject(late, Errno::ETIMEDOUT, &users),
+                    parsed => self.queue(late, parsed, &mut turns, &users),
                 }
             }
-            let at_once = !turns.is_empty();
-            let ready = wait(
-                [stop, ended],
-                self.listener,
-                recess_until,
-                at_once,
-                &clients,
-            )?;
+            let ready = wait(stops, door, &turns, &clients)?;
             if ready.stop {
                 let left = clients.0.drain(..).chain(turns.drain());
-                left.for_each(|client| hang_up(client.stream));
+                for client in left {
+                    hang_up(client.stream);
+                }
+                graves().close();
                 return Ok(());
             }
             // From the back, so that those before it keep their places in `ready`.
@@ -122,61 +135,44 @@ impl Server<'_> {
                 let parsed = self.read(&mut clients.0[index]);
                 if !matches!(parsed, Parsed::Incomplete) {
                     let client = clients.0.remove(index).expect("it is there");
-                    self.queue(client, parsed, &mut turns);
+                    self.queue(client, parsed, &mut turns, &users);
                 }
             }
-            if ready.listener
-                && recess_until.is_none()
-                && !self.accept(&mut clients, &mut turns, &mut users)
-            {
-                recess_until = Some(Instant::now() + RECESS);
-            }
+            self.take_in(&mut clients, &mut turns, &users);
             let now = Instant::now();
-            if let Some((client, message)) = turns.next(|uid| users.rates.left(uid, now)) {
+            if let Some((client, message)) = turns.next(|account| door.rates().left(account, now)) {
                 self.finish(client, message, &mut users);
             }
         }
     }
 
-    /// Accepts the clients that wait, as long as there is space for them; false if the system has no descriptor or memory
-    /// for them now.
-    fn accept(&self, clients: &mut Clients, turns: &mut Turns, users: &mut Users) -> bool {
-        for _ in 0..MAX_ACCEPTS {
+    /// Takes in the clients that are within the door, as long as there is space for them.
+    fn take_in(&self, clients: &mut Clients, turns: &mut Turns, users: &Users<'_>) {
+        for _ in 0..MAX_TAKEN {
             if turns.is_full() {
-                return true;
+                return;
             }
-            let accepted = self.listener.socket.accept();
-            let mut client =
-                match accepted.and_then(|(stream, _)| Client::new(stream, self.client_time)) {
-                    Ok(client) => client,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept a client");
-                        users.unread.look();
-                        return false;
-                    }
-                };
-            if let Err(errno) = users.pay(client.uid, 1.0) {
-                self.reject(client, errno);
-                continue;
-            }
+            let Some(mut client) = users.door.next() else {
+                return;
+            };
             match self.read(&mut client) {
                 Parsed::Incomplete => {
                     if let Some(displaced) = clients.admit(client) {
-                        self.reject(displaced, Errno::EBUSY);
+                        self.reject(displaced, Errno::EBUSY, users);
                     }
                 }
-                parsed => self.queue(client, parsed, turns),
+                parsed => self.queue(client, parsed, turns, users),
             }
         }
-        true
     }
 
     /// A client that has said all it will say waits for its turn, or goes.
-    fn queue(&self, mut client: Client, parsed: Parsed, turns: &mut Turns) {
+    fn queue(&self, mut client: Client, parsed: Parsed, turns: &mut Turns, users: &Users<'_>) {
         match parsed {
-            Parsed::Incomplete | Parsed::Nothing => hang_up(client.stream),
-            Parsed::Invalid(errno) => self.reject(client, errno),
+            Parsed::Incomplete | Parsed::Nothing => {
+                hang_up(client.stream);
+            }
+            Parsed::Invalid(errno) => self.reject(client, errno, users),
             Parsed::Complete(message) => {
                 client.received = Vec::new();
                 turns.push(client, message);
@@ -197,23 +193,27 @@ impl Server<'_> {
     }
 
     /// Answers, and hangs up.
-    fn finish(&self, client: Client, message: Message, users: &mut Users) {
+    fn finish(&self, client: Client, message: Message, users: &mut Users<'_>) {
         let answered = match &message {
             Message::Status => self.answer_status(&client, None),
             // The other answers carry a descriptor.
-            _ if !users.unread.may_have_more(client.uid) => Err(Errno::EBUSY),
-            Message::List => users.pay(client.uid, LOOK_PRICE).and_then(|()| {
+            _ if !users.unread.may_have_more(client.account) => Err(Errno::EBUSY),
+            Message::List => users.pay(client.account, LOOK_PRICE).and_then(|()| {
                 let list = self.kernel.list()?;
-                let list = users.lists.make(client.uid, list.as_bytes())?;
+                let list = users.lists.make(client.account, list.as_bytes())?;
                 self.answer_status(&client, Some(list))
             }),
             Message::Register(image) => self.register(&client, image, users),
         };
         match answered {
-            Ok(()) if matches!(message, Message::Status) => hang_up(client.stream),
-            Ok(()) => users.unread.keep(client.uid, client.stream),
-            Err(errno) if matches!(message, Message::Register(_)) => self.reject(client, errno),
-            Err(errno) => self.refuse(client, errno),
+            Ok(()) if matches!(message, Message::Status) => {
+                hang_up(client.stream);
+            }
+            Ok(()) => users.unread.keep(client.account, client.stream),
+            Err(errno) if matches!(message, Message::Register(_)) => {
+                self.reject(client, errno, users)
+            }
+            Err(errno) => self.refuse(client, errno, users),
         }
     }
 
@@ -221,7 +221,7 @@ impl Server<'_> {
         &self,
         client: &Client,
         image: &Registration,
-        users: &mut Users,
+        users: &mut Users<'_>,
     ) -> Result<(), Errno> {
         let pidfd = peer::pidfd(&client.stream, client.accepted)?;
         let pidfd = pidfd.as_fd();
@@ -236,15 +236,17 @@ impl Server<'_> {
         let registered = match self.kernel.registered(pidfd, image)? {
             Some(registered) => check().map(|_| registered)?,
             None => {
-                if self.kernel.record(pidfd)?.is_none_or(|r| r.n_images == 0) {
-                    self.admit(client.uid, users)?;
-                }
-                users.pay(client.uid, f64::from(threads) / THREADS_OF_A_CONNECTION)?;
-                self.kernel.register(pidfd, image, || check().map(drop))?
+                users.pay(client.account, f64::from(threads) / THREADS_OF_A_CONNECTION)?;
+                self.kernel.register(pidfd, image, |record| {
+                    if record.n_images == 0 {
+                        self.admit(client.account, record.account, users)?;
+                    }
+                    check().map(drop)
+                })?
             }
         };
         if registered.first {
-            users.census.add(client.uid, self.kernel)?;
+            users.census.add(registered.account, threads, self.kernel)?;
         }
         self.note(client, image, registered);
         reply(
@@ -255,13 +257,14 @@ impl Server<'_> {
         )
     }
 
-    /// One more program of this user is to be registered. A user who has too many pays for the look whether some of them
-    /// have ended.
-    fn admit(&self, uid: u32, users: &mut Users) -> Result<(), Errno> {
-        if users.census.is_full(uid) && users.pay(uid, LOOK_PRICE).is_ok() {
+    /// One more program is to be registered, of this account of the kernel half's. If nothing is left for it, the client
+    /// pays for the look whether others have ended.
+    fn admit(&self, client: u64, account: u64, users: &mut Users<'_>) -> Result<(), Errno> {
+        if users.census.has_no_share(account, self.kernel)? && users.pay(client, LOOK_PRICE).is_ok()
+        {
             users.census.look(self.kernel)?;
         }
-        match users.census.is_full(uid) {
+        match users.census.has_no_share(account, self.kernel)? {
             true => Err(Errno::EDQUOT),
             false => Ok(()),
         }
@@ -300,68 +303,53 @@ impl Server<'_> {
     }
 
     /// Refuses a client that asks, or might, for its program to be watched.
-    fn reject(&self, client: Client, errno: Errno) {
+    fn reject(&self, client: Client, errno: Errno, users: &Users<'_>) {
         self.tally.unmonitored.fetch_add(1, Ordering::Relaxed);
-        self.refuse(client, errno);
+        self.refuse(client, errno, users);
     }
 
-    fn refuse(&self, client: Client, errno: Errno) {
+    fn refuse(&self, client: Client, errno: Errno, users: &Users<'_>) {
         self.tally.refusals.count(errno);
-        let (pid, uid) = (client.pid, client.uid);
-        if errno == Errno::ETOOMANYREFS {
-            tracing::warn!(
-                pid,
-                uid,
-                "cannot answer a client: clients leave too many answers unread; let the monitor have more open files \
-                 (LimitNOFILE= of its unit)"
-            );
-        } else {
-            tracing::info!(%errno, pid, uid, "refused a client");
-        }
-        let _ = reply(&client.stream, errno, Said::Nothing, None); // without a descriptor it does not fail
-        hang_up(client.stream);
+        users.door.refuse(client, errno);
     }
 }
 
 /// What each user takes of the server.
-struct Users {
-    rates: Rates,
+struct Users<'a> {
+    door: &'a Door<'a>,
     unread: Unread,
     lists: Lists,
     census: Census,
 }
 
-impl Users {
+impl Users<'_> {
     /// For something that costs as much as so many connections.
-    fn pay(&mut self, uid: u32, price: f64) -> Result<(), Errno> {
-        let allowed = self.rates.allow(uid, price, Instant::now());
+    fn pay(&mut self, account: u64, price: f64) -> Result<(), Errno> {
+        let allowed = self.door.rates().allow(account, price, Instant::now());
         allowed.then_some(()).ok_or(Errno::EAGAIN)
     }
 }
 
 struct Ready {
     stop: bool,
-    listener: bool,
     clients: Vec<bool>,
 }
 
-/// Sleeps until there is something to do, but for `at_once`.
+/// Sleeps until there is something to do.
 fn wait(
     stops: [&Stop; 2],
-    listener: &Listener,
-    recess_until: Option<Instant>,
-    at_once: bool,
+    door: &Door<'_>,
+    turns: &Turns,
     clients: &Clients,
 ) -> Result<Ready, Error> {
-    let connections = if recess_until.is_none() {
-        PollFlags::POLLIN
-    } else {
-        PollFlags::empty()
+    let within = match turns.is_full() {
+        true => PollFlags::empty(),
+        false => PollFlags::POLLIN,
     };
     let mut fds = vec![
         PollFd::new(stops[0].as_fd(), PollFlags::POLLIN),
         PollFd::new(stops[1].as_fd(), PollFlags::POLLIN),
-        PollFd::new(listener.socket.as_fd(), connections),
+        PollFd::new(door.bell(), within),
     ];
     fds.extend(
         clients
@@ -371,12 +359,16 @@ fn wait(
     );
     // The front client is the oldest, so its deadline is the first.
     let deadline = clients.0.front().map(|client| client.deadline);
-    let wake = [deadline, recess_until].into_iter().flatten().min();
+    let wake = [deadline, graves().due()].into_iter().flatten().min();
     let left = wake.map_or(LONGEST_SLEEP, |wake| {
         wake.saturating_duration_since(Instant::now())
     });
     let left = left.min(LONGEST_SLEEP) + Duration::from_millis(1);
-    let left = if at_once { Duration::ZERO } else { left };
+    let left = if turns.is_empty() {
+        left
+    } else {
+        Duration::ZERO
+    };
     let timeout = PollTimeout::try_from(left).expect("a second fits");
     match poll(&mut fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => {}
@@ -385,7 +377,6 @@ fn wait(
     let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
     Ok(Ready {
         stop: ready[0] || ready[1],
-        listener: ready[2],
         clients: ready[3..].to_vec(),
     })
 }
@@ -394,13 +385,12 @@ fn wait(
 mod tests {
     use std::io::{Read, Write};
     use std::sync::mpsc::channel;
-    use std::thread;
 
     use flexguard_abi::fg_reply;
     use zerocopy::FromZeros;
 
     use super::*;
-    use crate::{DomainKind, Keeper, SocketName};
+    use crate::{Keeper, SocketName};
 
     /// The server is busy with another client while the rest of a message comes and its time ends.
     #[test]
@@ -431,8 +421,10 @@ mod tests {
             let server = Server {
                 kernel: &kernel,
                 listener: &listener,
+                domains: kind,
                 tally: &Tally::default(),
-                most_of_one_user: 1,
+                most_programs: 1,
+                record_bytes: 1 << 20,
                 client_time: TIME,
                 list_time: TIME,
                 stats: &stats,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flexguard_abi::{FG_SOCKET_DEFAULT, FG_SOCKET_ENV};
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::geteuid;
 use nix::{setsockopt_impl, sockopt_impl};
 
@@ -128,7 +128,7 @@ impl SocketName {
         };
         let listener = listener.map_err(failed)?;
         listener.socket.set_nonblocking(true).map_err(failed)?;
-        refuse_descriptors(&listener.socket);
+        prepare(&listener.socket);
         Ok(listener)
     }
 
@@ -206,7 +206,7 @@ impl Listener {
                 socket: name.clone(),
                 source,
             })?;
-        refuse_descriptors(&socket);
+        prepare(&socket);
         Ok((Listener { socket, file: None }, name))
     }
 }
@@ -234,6 +234,19 @@ impl Drop for Listener {
 fn refuse_descriptors(socket: &UnixListener) {
     if let Err(errno) = socket::setsockopt(socket, PassRights, &false) {
         tracing::debug!(%errno, "clients may send descriptors");
+    }
+}
+
+/// All users' clients wait in one queue. So it is short: then a flood's are not before the others', but wait to connect, as
+/// they do, one for each of its processes.
+const BACKLOG: i32 = 512;
+
+/// A socket that listens is made fit for clients.
+fn prepare(socket: &UnixListener) {
+    refuse_descriptors(socket);
+    let backlog = Backlog::new(BACKLOG);
+    if let Err(errno) = backlog.and_then(|backlog| socket::listen(socket, backlog)) {
+        tracing::debug!(%errno, "the queue of clients stays as long as it is");
     }
 }
 
@@ -269,15 +282,19 @@ fn lock_beside(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes the socket's directory if it is not there, passable for every user whatever the umask.
+/// Makes the socket's directory if it is not there, passable for every user whatever the umask. The one above it must be
+/// there: a path that is mistyped would make directories where no client looks.
 fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.exists() {
         return Ok(());
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(directory)?;
+    let above = directory.parent().filter(|above| !above.exists());
+    if let Some(above) = above {
+        let why = format!("there is no directory {}", above.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, why));
+    }
+    DirBuilder::new().mode(0o755).create(directory)?;
+    tracing::info!(directory = %directory.display(), "made the socket's directory");
     fs::set_permissions(directory, Permissions::from_mode(0o755))
 }
 
@@ -287,6 +304,19 @@ mod tests {
 
     fn parse(name: &str) -> Result<SocketName, Error> {
         SocketName::parse(OsStr::new(name))
+    }
+
+    #[test]
+    fn a_path_without_a_directory_is_an_error_and_one_directory_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let listen = |path: &str| parse(folder.path().join(path).to_str().unwrap())?.listen();
+        let error = listen("a/b/socket").unwrap_err();
+        let Error::Socket { source, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+        assert!(!folder.path().join("a").exists());
+        listen("a/socket").unwrap();
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub struct Stats {
     pub processes_map: u64,
     /// Threads that were off CPU for a second and more, and that `num_preempted_cs` has forgotten for that.
     pub aged: u64,
-    /// Processes that found no domain free, and so poll the counter of the whole machine.
+    /// Processes that found no domain free, and so share one with others of their class of users.
     pub without_domain: u64,
     /// [`DomainKind`], as a number.
     #[serde(serialize_with = "DomainKind::write")]
@@ -91,6 +91,9 @@ pub struct Stats {
     /// [`Version`] of the monitor, as a number; 0: it does not tell.
     #[serde(skip)]
     pub version: u64,
+    /// The kernel's number of the map with the windows of their images: for the tracer, too.
+    #[serde(skip)]
+    pub tables_map: u64,
 }
 
 impl Stats {
@@ -146,6 +149,7 @@ impl Stats {
         Some(Stats {
             domain_kind: self.domain_kind,
             version: self.version,
+            tables_map: self.tables_map,
             ..counted
         })
     }

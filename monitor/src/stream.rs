@@ -4,13 +4,16 @@
 //! The client may attach descriptors to what it sends (Linux before 6.16; newer kernels refuse them, see socket.rs).
 //! To drop the last descriptor of a file is to close the file, and that may wait as long as the client likes: a TCP
 //! socket can be made to linger. So the server looks at a message before it takes the message in. One that carries
-//! descriptors is never taken in: it is left to a process that exits, in which no close lingers.
+//! descriptors is never taken in: it is left to a process that exits, in which no close lingers. One such process has many
+//! connections, and their clients pay for it (server.rs).
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::size_of;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use nix::errno::Errno;
@@ -42,27 +45,102 @@ fn peek(stream: &UnixStream, buffer: &mut [u8]) -> Result<usize, Errno> {
     Ok(message.bytes)
 }
 
-/// Ends the conversation, whatever the client has sent.
-pub fn hang_up(stream: UnixStream) {
-    let _ = stream.shutdown(Shutdown::Read); // from here on nothing can be added to what has been sent
+/// Ends the conversation, whatever the client has sent. Returns whether that were descriptors, which cost us a fork.
+pub fn hang_up(stream: UnixStream) -> bool {
+    let _ = stream.shutdown(Shutdown::Both); // from here on nothing can be added to what has been sent
     let mut buffer = [0; 4096];
     loop {
         match receive(&stream, &mut buffer) {
-            Ok(0) | Err(Errno::EAGAIN) => return,
+            Ok(0) | Err(Errno::EAGAIN) => return false,
             Ok(_) | Err(Errno::EINTR) => {}
-            Err(Errno::EBADMSG) => return bury(stream),
-            Err(_) => return, // a connection that was reset holds nothing any more
+            Err(Errno::EBADMSG) => {
+                graves().lay(stream);
+                return true;
+            }
+            Err(_) => return false, // a connection that was reset holds nothing any more
         }
     }
 }
 
-/// Closes `stream` as the last act of a process: an exiting process does not wait for a socket that lingers.
-fn bury(stream: UnixStream) {
-    let Ok((closed_here, ours)) = pipe2(OFlag::O_CLOEXEC) else {
-        return std::mem::forget(stream); // out of descriptors: better one less than to wait
-    };
+/// Connections that a process closes as its last act: an exiting process does not wait for a socket that lingers. A batch
+/// of them has one process.
+#[derive(Debug)]
+pub struct Graves {
+    streams: Vec<UnixStream>,
+    since: Instant,
+    forks: u64,
+}
+
+/// So many make a batch, or those of that time.
+const BATCH: usize = 64;
+const BATCH_TIME: Duration = Duration::from_millis(100);
+/// So many wait where no process can be made; then no client is accepted.
+const MOST_GRAVES: usize = 4 * BATCH;
+
+/// Those of this process.
+pub fn graves() -> MutexGuard<'static, Graves> {
+    static GRAVES: LazyLock<Mutex<Graves>> = LazyLock::new(|| Mutex::new(Graves::new()));
+    GRAVES.lock().expect("nobody panics with it")
+}
+
+impl Graves {
+    fn new() -> Graves {
+        Graves {
+            streams: Vec::new(),
+            since: Instant::now(),
+            forks: 0,
+        }
+    }
+
+    fn lay(&mut self, stream: UnixStream) {
+        if self.streams.is_empty() {
+            self.since = Instant::now();
+        }
+        self.streams.push(stream);
+        if self.streams.len() % BATCH == 0 {
+            self.close();
+        }
+    }
+
+    /// When some are to be closed; None: there are none.
+    pub fn due(&self) -> Option<Instant> {
+        (!self.streams.is_empty()).then(|| self.since + BATCH_TIME)
+    }
+
+    pub fn are_full(&self) -> bool {
+        self.streams.len() >= MOST_GRAVES
+    }
+
+    /// To be called often.
+    pub fn close_old(&mut self) {
+        if self.due().is_some_and(|due| Instant::now() >= due) {
+            self.close();
+        }
+    }
+
+    /// Those that no process can be made for now stay.
+    pub fn close(&mut self) {
+        self.since = Instant::now();
+        if !self.streams.is_empty() && close_elsewhere(&mut self.streams, fork_to_close) {
+            self.forks += 1;
+        }
+    }
+}
+
+fn fork_to_close() -> nix::Result<ForkResult> {
     // SAFETY: the child only makes system calls.
-    match unsafe { fork() } {
+    unsafe { fork() }
+}
+
+/// Leaves `streams` to a process that ends with them; false: there is none, and they stay.
+fn close_elsewhere(
+    streams: &mut Vec<UnixStream>,
+    fork: impl FnOnce() -> nix::Result<ForkResult>,
+) -> bool {
+    let Ok((closed_here, ours)) = pipe2(OFlag::O_CLOEXEC) else {
+        return false;
+    };
+    match fork() {
         Ok(ForkResult::Child) => {
             drop(ours);
             let _ = read(&closed_here, &mut [0]);
@@ -70,11 +148,12 @@ fn bury(stream: UnixStream) {
             unsafe { libc::_exit(0) }
         }
         Ok(ForkResult::Parent { child }) => {
-            drop(stream); // not the last one
+            streams.clear(); // these descriptors are not the last ones
             drop(ours);
             let _ = waitpid(child, None);
+            true
         }
-        Err(_) => std::mem::forget(stream),
+        Err(_) => false,
     }
 }
 
@@ -167,13 +246,20 @@ pub fn receive_with_descriptor(
 mod tests {
     use std::io::{ErrorKind, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::sync::PoisonError;
     use std::sync::mpsc::channel;
     use std::thread;
-    use std::time::{Duration, Instant};
 
     use nix::sys::socket::{setsockopt, sockopt};
 
     use super::*;
+
+    /// A process that one test forks has the descriptors of the others for a moment.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn alone() -> MutexGuard<'static, ()> {
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// As good as for ever.
     const LONG: Duration = Duration::from_secs(3600);
@@ -225,7 +311,8 @@ mod tests {
     fn hang_up_without_waiting(stream: UnixStream) {
         let (tells, told) = channel();
         thread::spawn(move || {
-            hang_up(stream);
+            assert!(hang_up(stream));
+            graves().close();
             tells.send(()).unwrap();
         });
         told.recv_timeout(TIMEOUT)
@@ -234,6 +321,7 @@ mod tests {
 
     #[test]
     fn what_carries_descriptors_is_not_taken_in() {
+        let _alone = alone();
         let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"");
         assert_eq!(receive(&ours, &mut [0; 64]), Err(Errno::EBADMSG));
         hang_up_without_waiting(ours);
@@ -241,6 +329,7 @@ mod tests {
 
     #[test]
     fn descriptors_behind_the_message_do_not_make_us_wait_either() {
+        let _alone = alone();
         let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"message");
         (&ours).read_exact(&mut [0; 7]).unwrap(); // as if they had been sent after the message was taken in
         hang_up_without_waiting(ours);
@@ -249,11 +338,33 @@ mod tests {
     /// Or the tests above would show nothing.
     #[test]
     fn merely_closing_such_a_connection_waits() {
+        let _alone = alone();
         let time = Duration::from_secs(2);
         let (ours, theirs, _deaf) = with_a_lingering_socket(time, b"");
         drop(theirs);
         let begin = Instant::now();
         drop(ours);
         assert!(begin.elapsed() >= time / 2, "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn a_batch_of_connections_has_one_process_and_none_is_lost_where_there_is_none() {
+        let _alone = alone();
+        let mut graves = Graves::new();
+        let mut theirs = vec![];
+        for _ in 0..BATCH + 1 {
+            let (ours, end) = UnixStream::pair().unwrap();
+            graves.lay(ours);
+            theirs.push(end);
+        }
+        assert_eq!((graves.forks, graves.streams.len()), (1, 1));
+        let end = theirs.pop().unwrap();
+        assert!(!close_elsewhere(&mut graves.streams, || Err(Errno::EAGAIN)));
+        assert_eq!(graves.streams.len(), 1);
+        assert_eq!((hung_up(&theirs[0]), hung_up(&end)), (Ok(true), Ok(false)));
+        graves.since -= BATCH_TIME;
+        graves.close_old();
+        assert_eq!((graves.forks, hung_up(&end)), (2, Ok(true)));
+        assert_eq!(graves.due(), None);
     }
 }

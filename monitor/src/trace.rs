@@ -92,20 +92,22 @@ pub struct Tracer {
 impl Tracer {
     /// Traces the processes that are registered with the monitor on `socket`, or `only` that one.
     pub fn attach(socket: &SocketName, only: Option<u32>) -> Result<Tracer, Error> {
-        let processes_map = Stats::query(socket)?.processes_map;
-        // SAFETY: no pointers are passed.
-        let processes = owned(unsafe { libbpf_sys::bpf_map_get_fd_by_id(processes_map as u32) });
-        let processes = processes.map_err(|errno| Error::Trace {
-            source: errno.into(),
-        })?;
+        let stats = Stats::query(socket)?;
+        let processes_map = stats.processes_map;
         let mut object = open(OBJECT, &btf_path())?;
-        let mut shared = object
-            .maps_mut()
-            .find(|map| map.name() == OsStr::new("processes"));
-        let shared = shared.as_mut().expect("the object defines this map");
-        shared
-            .reuse_fd(processes.as_fd())
-            .map_err(bpf("sharing the monitor's map"))?;
+        for (name, id) in [("processes", processes_map), ("tables", stats.tables_map)] {
+            // SAFETY: no pointers are passed.
+            let fd = owned(unsafe { libbpf_sys::bpf_map_get_fd_by_id(id as u32) });
+            let fd = fd.map_err(|errno| Error::Trace {
+                source: errno.into(),
+            })?;
+            let mut maps = object.maps_mut();
+            let shared = maps.find(|map| map.name() == OsStr::new(name));
+            shared
+                .expect("the object defines this map")
+                .reuse_fd(fd.as_fd())
+                .map_err(bpf("sharing the monitor's maps"))?;
+        }
         let object = object.load().map_err(bpf("loading the tracer"))?;
         let control = map(&object, "control")?;
         let settings = fg_trace_control {

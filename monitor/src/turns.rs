@@ -16,8 +16,8 @@ use std::collections::{HashMap, VecDeque};
 use crate::clients::{Client, most_open_files};
 use crate::message::Message;
 
-/// Of the descriptors that this process may have, those of one user are an eighth at most, and those of all a quarter.
-const SHARE_OF_ONE_USER: usize = 8;
+/// Of the descriptors that this process may have, those of one user are a sixteenth at most, and those of all a quarter.
+const SHARE_OF_ONE_USER: usize = 16;
 const SHARE_OF_ALL: usize = 4;
 /// In connections: users are equals if they have about as much left. What a flood has used up is given back while the
 /// server gets no CPU, and what another user has used up just now is not.
@@ -26,7 +26,7 @@ const STEP: f64 = 100.0;
 /// A client, and what it asks for.
 type Turn = (Client, Message);
 /// By user. No user is there without a client.
-type Waiting = HashMap<u32, Queue>;
+type Waiting = HashMap<u64, Queue>;
 
 /// The clients of a user.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Turns {
             Message::Register(_) => &mut self.registrations,
             Message::Status | Message::List => &mut self.requests,
         };
-        let queue = waiting.entry(client.uid).or_insert(Queue {
+        let queue = waiting.entry(client.account).or_insert(Queue {
             turns: VecDeque::new(),
             since: self.time,
         });
@@ -100,13 +100,13 @@ impl Turns {
 
     /// The client whose turn it is: one that registers; of the user who has the most left; of equals, of the one who has
     /// waited longest for a turn.
-    pub fn next(&mut self, left: impl Fn(u32) -> f64) -> Option<(Client, Message)> {
+    pub fn next(&mut self, left: impl Fn(u64) -> f64) -> Option<(Client, Message)> {
         let waiting = match self.registrations.is_empty() {
             true => &mut self.requests,
             false => &mut self.registrations,
         };
-        let (&uid, queue) = waiting.iter_mut().max_by(|(a, of_a), (b, of_b)| {
-            let steps = |uid: &u32| (left(*uid) / STEP).ceil();
+        let (&account, queue) = waiting.iter_mut().max_by(|(a, of_a), (b, of_b)| {
+            let steps = |account: &u64| (left(*account) / STEP).ceil();
             let by_left = steps(a).total_cmp(&steps(b));
             by_left.then_with(|| of_b.since.cmp(&of_a.since))
         })?;
@@ -117,7 +117,7 @@ impl Turns {
         self.time += 1;
         queue.since = self.time;
         if queue.turns.is_empty() {
-            waiting.remove(&uid);
+            waiting.remove(&account);
         }
         self.all -= 1;
         Some(turn)
@@ -150,25 +150,25 @@ mod tests {
     }
 
     /// Programs of these users, in that order.
-    fn waiting(files: usize, users: impl IntoIterator<Item = u32>) -> Turns {
+    fn waiting(files: usize, users: impl IntoIterator<Item = u64>) -> Turns {
         let mut turns = Turns::within(files);
-        for uid in users {
-            turns.push(client(uid), registration());
+        for account in users {
+            turns.push(client(account), registration());
         }
         turns
     }
 
     /// The users in the order in which they are served.
-    fn served(turns: &mut Turns, left: impl Fn(u32) -> f64) -> Vec<u32> {
+    fn served(turns: &mut Turns, left: impl Fn(u64) -> f64) -> Vec<u64> {
         std::iter::from_fn(|| turns.next(&left))
-            .map(|(client, _)| client.uid)
+            .map(|(client, _)| client.account)
             .collect()
     }
 
     #[test]
     fn the_user_who_has_used_least_comes_first() {
         let mut turns = waiting(1000, [1, 1, 1, 2, 1, 3, 2]);
-        let left = |uid| if uid == 1 { 700.0 } else { 800.0 };
+        let left = |account| if account == 1 { 700.0 } else { 800.0 };
         assert_eq!(served(&mut turns, left), [2, 3, 2, 1, 1, 1, 1]);
         assert!(turns.is_empty());
     }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_flood_of_a_user_who_has_used_nothing_up_leaves_others_their_turns() {
         let mut turns = waiting(1000, [1, 1, 1, 1, 2, 3, 2]);
-        let left = |uid| if uid == 2 { 3999.5 } else { 4000.0 };
+        let left = |account| if account == 2 { 3999.5 } else { 4000.0 };
         assert_eq!(served(&mut turns, left), [1, 2, 3, 1, 2, 1, 1]);
     }
 
@@ -185,9 +185,9 @@ mod tests {
         let mut turns = waiting(1000, [1, 1, 1, 2, 2]);
         let mut left = HashMap::from([(1, 10.0), (2, 10.0)]);
         let mut order = vec![];
-        while let Some((client, _)) = turns.next(|uid| left[&uid]) {
-            *left.get_mut(&client.uid).unwrap() -= 1.0;
-            order.push(client.uid);
+        while let Some((client, _)) = turns.next(|account| left[&account]) {
+            *left.get_mut(&client.account).unwrap() -= 1.0;
+            order.push(client.account);
         }
         assert_eq!(order, [1, 2, 1, 2, 1]);
     }
@@ -195,23 +195,23 @@ mod tests {
     #[test]
     fn who_registers_comes_before_who_asks() {
         let mut turns = Turns::within(1000);
-        for uid in 1..=3 {
-            turns.push(client(uid), Message::List);
-            turns.push(client(uid), Message::Status);
+        for account in 1..=3 {
+            turns.push(client(account), Message::List);
+            turns.push(client(account), Message::Status);
         }
         turns.push(client(1), registration());
-        let left = |uid| if uid == 1 { 700.0 } else { 800.0 };
+        let left = |account| if account == 1 { 700.0 } else { 800.0 };
         assert_eq!(served(&mut turns, left), [1, 2, 3, 2, 3, 1, 1]);
     }
 
     #[test]
     fn there_is_space_until_a_user_or_all_have_their_share() {
-        let files = 16 * SHARE_OF_ALL; // of one user: 8
+        let files = 32 * SHARE_OF_ALL; // of one user: 8
         for (users, full) in [
             (vec![1; 7], false),
             (vec![1; 8], true),
-            ((0..15).collect(), false),
-            ((0..16).collect(), true),
+            ((0..31).collect(), false),
+            ((0..32).collect(), true),
         ] {
             assert_eq!(waiting(files, users.clone()).is_full(), full, "{users:?}");
         }
@@ -220,7 +220,7 @@ mod tests {
     /// Clients that were accepted before, and have now said all, may make it more.
     #[test]
     fn there_is_space_again_when_enough_were_served() {
-        let mut turns = waiting(16 * SHARE_OF_ALL, [1; 10]);
+        let mut turns = waiting(32 * SHARE_OF_ALL, [1; 10]);
         let full = std::iter::from_fn(|| turns.next(|_| 0.0).map(|_| turns.is_full()));
         let full: Vec<bool> = full.collect();
         assert_eq!(full.iter().filter(|&&full| full).count(), 2);

@@ -19,8 +19,9 @@ use crate::stream::hang_up;
 
 /// An honest client reads its answer at once. A thousand processes may start at once.
 const MOST_OF_ONE_USER: usize = 1024;
-/// Of the descriptors that this process may have, those of one user are a quarter at most, and those of all a half.
-const SHARE_OF_ONE_USER: usize = 4;
+/// Of the descriptors that this process may have, those of one user are an eighth at most, and those of all a half: it
+/// takes two users to leave the others only few.
+const SHARE_OF_ONE_USER: usize = 8;
 const SHARE_OF_ALL: usize = 2;
 /// A user with fewer may have more although others hold back half of what all may have.
 const FEW_OF_ONE_USER: usize = 2;
@@ -33,7 +34,7 @@ nix::ioctl_read_bad!(bytes_unread, libc::TIOCOUTQ, libc::c_int);
 /// The server's ends of the connections over which the answers went, by user.
 #[derive(Debug)]
 pub struct Unread {
-    ends: HashMap<u32, Vec<UnixStream>>,
+    ends: HashMap<u64, Vec<UnixStream>>,
     /// How many they are.
     all: usize,
     most_of_one_user: usize,
@@ -59,17 +60,17 @@ impl Unread {
     }
 
     /// May this user be sent another descriptor?
-    pub fn may_have_more(&mut self, uid: u32) -> bool {
-        if self.is_allowed_more(uid) {
+    pub fn may_have_more(&mut self, account: u64) -> bool {
+        if self.is_allowed_more(account) {
             return true;
         }
-        let ends = self.ends.get_mut(&uid);
+        let ends = self.ends.get_mut(&account);
         self.all -= ends.map_or(0, let_go_of_read);
-        self.is_allowed_more(uid)
+        self.is_allowed_more(account)
     }
 
-    fn is_allowed_more(&self, uid: u32) -> bool {
-        let has = self.ends.get(&uid).map_or(0, Vec::len);
+    fn is_allowed_more(&self, account: u64) -> bool {
+        let has = self.ends.get(&account).map_or(0, Vec::len);
         let most_of_one_user = match self.all < self.most / 2 {
             true => self.most_of_one_user,
             false => FEW_OF_ONE_USER.min(self.most_of_one_user),
@@ -78,12 +79,13 @@ impl Unread {
     }
 
     /// An answer with a descriptor went over this connection. To the client it looks as if the server had closed its end.
-    pub fn keep(&mut self, uid: u32, end: UnixStream) {
+    pub fn keep(&mut self, account: u64, end: UnixStream) {
         if self.all >= self.most || !is_unread(&end) {
-            return hang_up(end);
+            hang_up(end);
+            return;
         }
         let _ = end.shutdown(Shutdown::Both);
-        self.ends.entry(uid).or_default().push(end);
+        self.ends.entry(account).or_default().push(end);
         self.all += 1;
     }
 
@@ -106,10 +108,9 @@ impl Unread {
 impl Drop for Unread {
     fn drop(&mut self) {
         // A mere close might wait (stream.rs).
-        self.ends
-            .drain()
-            .flat_map(|(_, ends)| ends)
-            .for_each(hang_up);
+        for end in self.ends.drain().flat_map(|(_, ends)| ends) {
+            hang_up(end);
+        }
     }
 }
 
@@ -133,10 +134,10 @@ mod tests {
     use super::*;
 
     /// A client that has an answer of one byte.
-    fn answered(unread: &mut Unread, uid: u32) -> UnixStream {
+    fn answered(unread: &mut Unread, account: u64) -> UnixStream {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         ours.write_all(b"!").unwrap();
-        unread.keep(uid, ours);
+        unread.keep(account, ours);
         theirs
     }
 
@@ -169,17 +170,17 @@ mod tests {
         let mut unread = Unread::within(64 * SHARE_OF_ALL);
         let mut clients = vec![];
         // Each takes what it gets.
-        for uid in 1..17 {
-            while unread.may_have_more(uid) {
-                clients.push(answered(&mut unread, uid));
+        for account in 1..17 {
+            while unread.may_have_more(account) {
+                clients.push(answered(&mut unread, account));
             }
         }
-        let of = |uid| unread.ends.get(&uid).map_or(0, Vec::len);
-        assert_eq!([1, 2, 16].map(of), [32, 2, 2]);
+        let of = |account| unread.ends.get(&account).map_or(0, Vec::len);
+        assert_eq!([1, 2, 16].map(of), [16, 16, 2]);
         assert!(unread.may_have_more(0), "there is one for another user");
         clients.truncate(31);
         unread.look();
         assert_eq!(unread.all, 31);
-        assert!(unread.may_have_more(1), "they may have more again");
+        assert!(unread.may_have_more(2), "they may have more again");
     }
 }

@@ -6,6 +6,7 @@ mod common;
 mod advise;
 mod bench;
 mod exec;
+mod foreign;
 mod guests;
 mod metrics;
 mod monitor;

@@ -174,6 +174,10 @@ static void answer(int fd, struct answer what, int page)
 			   .msg_controllen = CMSG_SPACE((size_t)what.copies * sizeof(int))};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
+	if (what.copies == 0) {
+		CHECK(send(fd, &what.reply, what.size, 0) == (ssize_t)what.size);
+		return;
+	}
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN((size_t)what.copies * sizeof(int));
@@ -333,26 +337,127 @@ static void another_user(void)
 	CHECK(listen(listener, 4) == 0);
 }
 
+/* The first registration is answered after its time, while a thread waits for a lock. */
+static void late(void)
+{
+	int before = descriptors(), fd = accepted();
+
+	CHECK(fgi_monitor_refusal() == ETIMEDOUT);
+	CHECK(!after(LOOK) && !after(LOOK));
+	CHECK(descriptors() == before + 1, "it is hung up");
+	answer(fd, good, make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1));
+	after(LOOK);
+	CHECK(after(LOOK) && fgi_preempted_cs(), "not attached");
+	CHECK(fgi_monitor_refusal() == 0);
+	hung_up(fd);
+	close(before); /* the page */
+	CHECK(descriptors() == before - 1, "its descriptor stays");
+	CHECK(!after(FG_HEARTBEAT_DEAD_NS) && !after(100 * ATTEMPT));
+	CHECK(descriptors() == before - 1, "nobody has asked for another registration");
+}
+
+/* The monitor had no time for this user. */
+static void busy(void)
+{
+	int before = descriptors(), fd;
+
+	CHECK(fgi_monitor_refusal() == EAGAIN);
+	CHECK(!after(2 * ATTEMPT));
+	CHECK(descriptors() == before + 1, "no other attempt");
+	fd = accepted();
+	answer(fd, good, make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1));
+	after(LOOK);
+	CHECK(after(LOOK) && fgi_preempted_cs(), "not attached");
+	hung_up(fd);
+}
+
+/* It does not want this program. */
+static void refused(void)
+{
+	int before = descriptors();
+
+	CHECK(fgi_monitor_refusal() == EPERM);
+	CHECK(!after(100 * ATTEMPT));
+	CHECK(descriptors() == before, "asked again");
+}
+
+/* Runs this program again, which registers in its constructor, and is answered by a child with that status; 0: not. */
+static void run_again(char **again, const char *mode, const char *reconnect, uint32_t status)
+{
+	const struct answer no = {
+		{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .status = status}, sizeof(struct fg_reply), 0};
+	int ended;
+	pid_t child;
+
+	again[2] = (char *)mode;
+	child = fork();
+	if (child == 0) {
+		if (reconnect)
+			setenv(FGI_RECONNECT_ENV, reconnect, 1);
+		else
+			unsetenv(FGI_RECONNECT_ENV);
+		execv("/proc/self/exe", again);
+		_exit(1);
+	}
+	if (status) {
+		int fd = accepted();
+
+		answer(fd, no, -1);
+		hung_up(fd);
+	}
+	CHECK(waitpid(child, &ended, 0) == child && ended == 0, "%s: %x", mode, ended);
+}
+
+/* FLEXGUARD_RECONNECT=0. */
+static void once(void)
+{
+	int before = descriptors();
+
+	hung_up(accepted());
+	CHECK(!after(100 * ATTEMPT));
+	CHECK(descriptors() == before, "asked again");
+}
+
+static void reconnecting(void)
+{
+	close(accepted()); /* the first registration, by the constructor */
+	after(LOOK);       /* finds that */
+	unanswered();
+	taken_away();
+	forked();
+	answered();
+	answered_with_a_domain();
+	answered_badly();
+	answered_with_nonsense();
+	in_a_time_namespace();
+	another_user();
+}
+
+static void play(const char *mode)
+{
+	if (strcmp(mode, "reconnect") == 0)
+		reconnecting();
+	else if (strcmp(mode, "late") == 0)
+		late();
+	else if (strcmp(mode, "once") == 0)
+		once();
+	else if (strcmp(mode, "busy") == 0)
+		busy();
+	else
+		refused();
+}
+
 int main(int argc, char **argv)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	socklen_t length;
-	char number[16], *again[] = {argv[0], number, NULL};
+	char number[16], *again[] = {argv[0], number, NULL, NULL};
 
 	check_watchdog(60);
-	if (argc > 1) {
+	if (argc > 2) {
 		listener = atoi(argv[1]);
-		close(accept(listener, NULL, NULL)); /* the first registration, by the constructor */
 		now = fgi_now_ns(CLOCK_MONOTONIC);
-		unanswered();
-		taken_away();
-		forked();
-		answered();
-		answered_with_a_domain();
-		answered_badly();
-		answered_with_nonsense();
-		in_a_time_namespace();
-		another_user();
+		play(argv[2]);
 		return 0;
 	}
 	snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "flexguard-test-reconnect.%d", (int)getpid());
@@ -362,7 +467,10 @@ int main(int argc, char **argv)
 	snprintf(number, sizeof(number), "%d", listener);
 	addr.sun_path[0] = '@';
 	setenv(FG_SOCKET_ENV, addr.sun_path, 1);
-	setenv(FGI_RECONNECT_ENV, "1", 1);
-	execv("/proc/self/exe", again);
-	return 1;
+	run_again(again, "reconnect", "1", 0);
+	run_again(again, "late", NULL, 0);
+	run_again(again, "once", "0", 0);
+	run_again(again, "busy", NULL, EAGAIN);
+	run_again(again, "refused", NULL, EPERM);
+	return 0;
 }

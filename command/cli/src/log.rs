@@ -2,8 +2,6 @@
 //! What the monitor and libbpf have to say of themselves, on stderr: warnings, and what RUST_LOG asks for
 //! (`RUST_LOG=debug`, `RUST_LOG=libbpf=info`).
 
-use std::io;
-
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
@@ -12,7 +10,7 @@ use flexguard_launch::output;
 pub fn start() {
     let filter = filter(&std::env::var("RUST_LOG").unwrap_or_default());
     let layer = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
+        .with_writer(|| output::Notes)
         .with_ansi(false)
         .log_internal_errors(false) // which it does on stderr, in a panic if that is closed
         .without_time();

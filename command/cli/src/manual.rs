@@ -66,7 +66,8 @@ pub const LOG_ITEM: (&str, &str) = (
 pub const RECONNECT_ITEM: (&str, &str) = (
     "FLEXGUARD_RECONNECT",
     "1: the program registers when a monitor is started after the program, or after the program's first monitor ended. \
-     Not for programs that put themselves into a sandbox: the sandbox may kill them for the attempt.",
+     Not for programs that put themselves into a sandbox: the sandbox may kill them for the attempt. 0: the program never \
+     does so, not even if the monitor was too busy for its first registration.",
 );
 pub const SOCKET_FILE: (&str, &str) = (
     "/run/flexguard/monitor.sock",

@@ -217,7 +217,7 @@ impl Metrics<'_, '_> {
         let help =
             "Critical threads that had no CPU for a second, and are not counted any more for that";
         self.counter("aged_preemptions", help, stats.aged)?;
-        let help = "Processes for which no domain was free: their locks go by the whole machine";
+        let help = "Processes for which no domain was free: they share one with others of their class of users";
         self.counter("processes_without_domain", help, stats.without_domain)?;
         let help = "Preempted critical sections that could not be counted";
         self.counter("missed_preemptions", help, stats.missed)?;

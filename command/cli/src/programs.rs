@@ -4,6 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
+use flexguard_launch::output;
 use flexguard_monitor::{Counted, Listed};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Uid, User};
@@ -103,9 +104,10 @@ fn command(pid: u32) -> Option<String> {
 }
 
 pub fn shown(value: &Option<impl ToString>) -> String {
-    value
-        .as_ref()
-        .map_or_else(|| "?".to_owned(), ToString::to_string)
+    value.as_ref().map_or_else(
+        || "?".to_owned(),
+        |value| output::foreign(&value.to_string()).into_owned(),
+    )
 }
 
 impl Program {

@@ -4,6 +4,7 @@
 use blazesym::Pid;
 use blazesym::symbolize::source::{Elf, Process, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
+use flexguard_launch::output;
 use serde::Serialize;
 
 /// One place of a call stack.
@@ -102,11 +103,11 @@ impl Frame {
                 .offset
                 .map(|offset| format!("+{offset:#x}"))
                 .unwrap_or_default();
-            text += &format!(" {symbol}{offset}");
+            text += &format!(" {}{offset}", output::foreign(symbol));
         }
         if let Some(file) = &self.file {
             let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
-            text += &format!(" ({file}{line})");
+            text += &format!(" ({}{line})", output::foreign(file));
         }
         text
     }

@@ -2,21 +2,26 @@
 //! What the processes of a user share: a domain, and how many of them may be registered.
 
 use super::*;
-use crate::records::{fg_counted_process, fg_full_users, fg_rest_args, fg_search_args};
+use crate::records::{
+    FG_BUDGET_BARREN, FG_BUDGET_FOUND, FG_BUDGET_LEFT, fg_counted_process, fg_full_accounts,
+    fg_rest_args, fg_search_args,
+};
 
 impl Kernel {
-    /// fg_adopt gives the process a domain. If none was free, those that no process is in are freed, and it tries again.
+    /// fg_adopt gives the process a domain. If it has to share one, those that no process is in are freed, and it tries again.
     pub(super) fn need_domain(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
         let record = self.record(pidfd)?;
-        let without = record.is_some_and(|record| self.is_without_domain(&record));
+        let without =
+            record.is_some_and(|record| record.n_images == 0 && self.is_without_domain(&record));
         if !without || !self.free_domains()? {
             return Ok(());
         }
         self.adopt_threads(pidfd)
     }
 
-    /// Looks at every thread of the machine, so not too often; false: not now.
-    fn free_domains(&self) -> Result<bool, Errno> {
+    /// Of the domains and tables, those that no process has. Looks at every thread of the machine, so not too often;
+    /// false: not now.
+    pub(super) fn free_domains(&self) -> Result<bool, Errno> {
         let mut searched = self.searched.lock().expect("nobody panics with it");
         if searched.is_some_and(|at| at.elapsed() < SEARCH_INTERVAL) {
             return Ok(false);
@@ -25,6 +30,7 @@ impl Kernel {
         self.search_domains(false)?;
         self.iterate("fg_mark_domains", Default::default())?;
         self.search_domains(true)?;
+        self.free_tables()?;
         Ok(true)
     }
 
@@ -36,10 +42,39 @@ impl Kernel {
         self.run("fg_search_domains", Some(args.as_mut_bytes()))
     }
 
-    /// The registered processes: whose they are, and what they want.
-    pub fn census(&self) -> Result<Vec<fg_counted_process>, Errno> {
-        self.iterate("fg_census", Default::default())
-            .and_then(|bytes| records_of(&bytes))
+    /// The registered processes: whose they are, and what they want. From now on the budget is what the records that were
+    /// found leave of `most` bytes, and what was taken from it meanwhile.
+    pub fn census(&self, most: i64) -> Result<Vec<fg_counted_process>, Errno> {
+        let before = self.budget(FG_BUDGET_LEFT)?;
+        self.write_budget(FG_BUDGET_FOUND, 0)?;
+        let counted = self.iterate("fg_census", Default::default())?;
+        let meanwhile = (before - self.budget(FG_BUDGET_LEFT)?).max(0);
+        self.set_budget(most - self.budget(FG_BUDGET_FOUND)? - meanwhile)?;
+        records_of(&counted)
+    }
+
+    fn budget(&self, entry: u32) -> Result<i64, Errno> {
+        let value = self.budget.lookup(&entry.to_ne_bytes(), MapFlags::ANY);
+        let value = value.map_err(errno)?.ok_or(Errno::EIO)?;
+        let bytes = value.first_chunk().ok_or(Errno::EIO)?;
+        Ok(i64::from_ne_bytes(*bytes))
+    }
+
+    fn write_budget(&self, entry: u32, number: i64) -> Result<(), Errno> {
+        let (key, value) = (entry.to_ne_bytes(), number.to_ne_bytes());
+        self.budget
+            .update(&key, &value, MapFlags::ANY)
+            .map_err(errno)
+    }
+
+    /// How many bytes records may take from now on.
+    pub fn set_budget(&self, left: i64) -> Result<(), Errno> {
+        self.write_budget(FG_BUDGET_LEFT, left)
+    }
+
+    /// How many bytes they may still take.
+    pub fn budget_left(&self) -> Result<i64, Errno> {
+        self.budget(FG_BUDGET_LEFT)
     }
 
     /// False: no process is registered.
@@ -64,19 +99,15 @@ impl Kernel {
     }
 
     /// Whose forks inherit no registration from now on.
-    pub fn set_full_users(&self, full: &fg_full_users) -> Result<(), Errno> {
-        self.full_users
+    pub fn set_full_accounts(&self, full: &fg_full_accounts) -> Result<(), Errno> {
+        self.full_accounts
             .update(&KEY_ZERO, full.as_bytes(), MapFlags::ANY)
             .map_err(errno)
     }
 
-    /// How many forks inherited none, for that.
+    /// How many forks inherited none, for that or for lack of budget.
     pub fn barren_forks(&self) -> Result<u64, Error> {
-        let value = self
-            .barren_forks
-            .lookup(&KEY_ZERO, MapFlags::ANY)
-            .map_err(bpf("reading its counts"))?;
-        let number = value.and_then(|bytes| Some(u64::from_ne_bytes(*bytes.first_chunk()?)));
-        Ok(number.unwrap_or_default())
+        let number = self.budget(FG_BUDGET_BARREN);
+        Ok(number.map_err(os("reading its counts"))? as u64)
     }
 }

@@ -2,9 +2,11 @@
 //! How many programs of a user are watched, and what the kernel half does when none is.
 
 use std::env;
+use std::fs;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -62,6 +64,25 @@ pub fn play_register_again() {
         let mut stream = connect(&socket);
         stream.write_all(&registration(-4096, &[])).unwrap();
         say(&reply(&mut stream).status.to_string());
+    }
+}
+
+/// Registers, and has so many children when it may go on.
+pub fn play_brood(socket: &str, number: u32) {
+    drop(register(socket, block_offset(), &[]));
+    say("registered");
+    wait_for_go();
+    for _ in 0..number {
+        // SAFETY: this process has one thread.
+        if let ForkResult::Child = unsafe { fork_to_die_together() } {
+            loop {
+                pause();
+            }
+        }
+    }
+    say("ready");
+    loop {
+        pause();
     }
 }
 
@@ -163,4 +184,112 @@ fn where_no_program_is_left_the_kernel_half_rests() {
     assert_eq!(again.hear(), "0");
     wait_for(page, 1, 0);
     assert!(child_is_watched(&running, &mut again));
+}
+
+/// Five users with as many children each as the records of all may take.
+#[test]
+fn the_records_of_all_users_take_so_much_memory_and_no_more() {
+    const BYTES: u32 = 1 << 20;
+    const CHILDREN: u64 = 1400;
+    let most = u64::from(BYTES / OF_A_PROCESS);
+    assert!(CHILDREN > most);
+    let Some(running) = start_with(Options {
+        record_bytes: Some(BYTES),
+        ..Options::default()
+    }) else {
+        return;
+    };
+    if !is_root() {
+        return; // nobody to become
+    }
+    let mut broods = (FULL..FULL + 5)
+        .map(|uid| running.helper(&format!("user {uid} brood {CHILDREN}")))
+        .collect::<Vec<_>>();
+    for brood in &mut broods {
+        assert_eq!(brood.hear(), "registered");
+    }
+    broods.iter_mut().for_each(Helper::go);
+    for brood in &mut broods {
+        assert_eq!(brood.hear(), "ready");
+    }
+    let stats = running.stats();
+    // An eighth more: those that are forked while it counts are not seen twice.
+    let watched = stats.inherited_processes;
+    assert!(watched <= most + most / 8, "{watched} of {most}");
+    assert!(
+        stats.too_many_programs >= 5 * (CHILDREN - watched / 5),
+        "{stats:?}"
+    );
+    drop(broods);
+    let deadline = Instant::now() + timeout();
+    while member(&running, OTHER).1 != 0 {
+        assert!(
+            Instant::now() < deadline,
+            "they have ended, and none may come"
+        );
+    }
+}
+
+/// What the kernel charges to the monitor for a process with one thread, by bpf/monitor.h.
+const OF_A_PROCESS: u32 = 256 + 512;
+
+/// A group of the memory controller that goes with this; none: there is no such controller here, or no privilege.
+struct MemoryGroup(PathBuf, &'static str);
+
+impl MemoryGroup {
+    fn new() -> Option<MemoryGroup> {
+        let name = format!("flexguard-test-{}", std::process::id());
+        let (one, two) = ("/sys/fs/cgroup/memory", "/sys/fs/cgroup");
+        let files = [(one, "memory.usage_in_bytes"), (two, "memory.current")];
+        files.into_iter().find_map(|(mount, usage)| {
+            let path = Path::new(mount).join(&name);
+            fs::create_dir(&path).ok()?;
+            let group = MemoryGroup(path, usage);
+            group.0.join(usage).exists().then_some(group)
+        })
+    }
+
+    fn usage(&self) -> u64 {
+        let usage = fs::read_to_string(self.0.join(self.1)).unwrap();
+        usage.trim().parse().unwrap()
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_process_takes_no_more_of_the_monitors_memory_than_is_reckoned() {
+    const CHILDREN: u32 = 4000;
+    let Some(group) = MemoryGroup::new() else {
+        return;
+    };
+    let mut monitor = Helper::start("wait serve", "");
+    assert_eq!(monitor.hear(), "waiting");
+    fs::write(group.0.join("cgroup.procs"), monitor.pid().to_string()).unwrap();
+    monitor.go();
+    let name = monitor.hear();
+    if name == "skipped" {
+        return;
+    }
+    let bred = |number| {
+        let mut brood = Helper::start(&format!("brood {number}"), &name);
+        assert_eq!(brood.hear(), "registered");
+        brood.go();
+        assert_eq!(brood.hear(), "ready");
+        brood
+    };
+    let first = bred(100); // what is made once
+    let before = group.usage();
+    let brood = bred(CHILDREN);
+    let taken = group.usage().saturating_sub(before);
+    let of_each = taken / u64::from(CHILDREN);
+    eprintln!("{of_each} bytes a process");
+    assert!(of_each <= OF_A_PROCESS.into(), "{of_each} bytes");
+    assert!(of_each >= 128, "{of_each} bytes: nothing is measured");
+    drop((first, brood));
+    monitor.kill();
 }

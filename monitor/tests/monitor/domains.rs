@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write, pipe};
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use flexguard_abi::*;
 use flexguard_monitor::{DomainKind, Listing, SocketName};
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::prctl;
 use nix::unistd::{ForkResult, Gid, Uid, getppid, pause, setresgid, setresuid};
@@ -26,6 +28,8 @@ use crate::victim::{allowed_cpus, block_offset, die_with, fork_to_die_together, 
 
 /// Nobody of this machine.
 const STRANGER: u32 = 54321;
+/// The first of a range of ids.
+const SUBORDINATE: u32 = 100_000;
 const KIND_SHIFT: u32 = 56;
 
 /// From a process that dies with its parent, and still does.
@@ -39,21 +43,59 @@ pub fn become_user(uid: u32) {
     die_with(parent);
 }
 
+/// Registers, and says in which domain it is. Stays.
+fn join(socket: &str) {
+    let (_fd, domain) = register_in_domain(socket, block_offset());
+    say(&format!("domain {domain}"));
+    loop {
+        pause();
+    }
+}
+
 /// So many processes, each registered for a user of its own.
-pub fn play_crowd(socket: &str, number: u32) {
-    for i in 0..number {
+pub fn play_crowd(socket: &str, which: &str) {
+    let (first, number) = which.split_once(' ').unwrap();
+    let first: u32 = first.parse().unwrap();
+    for uid in first..first + number.parse::<u32>().unwrap() {
         // SAFETY: this process has one thread.
         if let ForkResult::Child = unsafe { fork_to_die_together() } {
-            become_user(STRANGER + i);
-            let (_fd, domain) = register_in_domain(socket, block_offset());
-            say(&format!("domain {domain}"));
-            loop {
-                pause();
-            }
+            become_user(uid);
+            join(socket);
         }
     }
     loop {
         pause();
+    }
+}
+
+/// So many processes, each with an id of its own in a user namespace that this user has made.
+pub fn play_namespace(socket: &str, which: &str) {
+    let (owner, number) = which.split_once(' ').unwrap();
+    let (owner, number): (u32, u32) = (owner.parse().unwrap(), number.parse().unwrap());
+    let (mut made, mut makes) = pipe().unwrap();
+    let (mut mapped, mut maps) = pipe().unwrap();
+    // SAFETY: this process has one thread.
+    match unsafe { fork_to_die_together() } {
+        ForkResult::Child => {
+            if owner > 0 {
+                become_user(owner);
+            }
+            unshare(CloneFlags::CLONE_NEWUSER).unwrap();
+            makes.write_all(b".").unwrap();
+            mapped.read_exact(&mut [0]).unwrap();
+            play_crowd(socket, &format!("1 {number}"));
+        }
+        ForkResult::Parent { child } => {
+            made.read_exact(&mut [0]).unwrap();
+            for map in ["uid_map", "gid_map"] {
+                let range = format!("0 {SUBORDINATE} 65536");
+                fs::write(format!("/proc/{child}/{map}"), range).unwrap();
+            }
+            maps.write_all(b".").unwrap();
+            loop {
+                pause();
+            }
+        }
     }
 }
 
@@ -120,6 +162,14 @@ impl View {
             );
         }
         self.names(domain, name)
+    }
+
+    /// What the programs of that domain poll.
+    fn polled_in(&self, domain: usize) -> u32 {
+        match domain {
+            0 => self.machine(),
+            _ => self.now().domains[domain].num_preempted_cs,
+        }
     }
 
     fn machine(&self) -> u32 {
@@ -330,37 +380,116 @@ fn who_gets_no_cpu_leaves_its_users_counter_after_a_second() {
     assert_eq!((view.machine(), view.of_user(STRANGER)), (0, 0));
 }
 
+/// The domains that the members of a crowd say they are in.
+fn given(crowd: &mut Helper, number: u32) -> Vec<u32> {
+    let heard = (0..number).map(|_| crowd.hear());
+    heard
+        .map(|line| line.strip_prefix("domain ").unwrap().parse().unwrap())
+        .collect()
+}
+
+fn distinct<T: Ord>(domains: &[T]) -> usize {
+    domains.iter().collect::<BTreeSet<_>>().len()
+}
+
+/// As the kernel half counts them: from 64 on eight that are a user's own, and eight that several share, by turns.
+fn is_shared(domain: u32) -> bool {
+    domain >= 64 && domain & 8 != 0
+}
+
+/// How many users one class has domains for: those that are anybody's, and its own.
+const OWN: u32 = 63 + 8;
+/// And how many domains the further ones share.
+const SHARED: usize = 8;
+
 #[test]
-fn where_all_domains_are_taken_the_machines_counter_serves() {
+fn where_all_domains_are_taken_those_without_one_share_some() {
     let Some(running) = start_with_domains(DomainKind::User) else {
         return;
     };
     if !is_root() {
         return;
     }
-    let mut crowd = running.helper(&format!("crowd-of-users {}", FG_DOMAINS - 1));
-    let mut given: Vec<String> = (1..FG_DOMAINS).map(|_| crowd.hear()).collect();
-    given.sort();
-    given.dedup();
-    assert_eq!(given.len(), FG_DOMAINS as usize - 1, "{given:?}");
-    assert!(!given.contains(&"domain 0".to_owned()));
-    assert_eq!(running.stats().without_domain, 0);
+    let number = FG_DOMAINS - 1;
+    let mut crowd = running.helper(&format!("crowd-of-users {STRANGER} {number}"));
+    let given = given(&mut crowd, number);
+    assert!(
+        !given.contains(&0),
+        "the machine's counter is for statistics"
+    );
+    let (shared, own): (Vec<u32>, Vec<u32>) = given.iter().partition(|&&domain| is_shared(domain));
+    assert_eq!((distinct(&own), own.len()), (OWN as usize, OWN as usize));
+    assert!((2..=SHARED).contains(&distinct(&shared)), "{shared:?}");
+    let without = u64::from(number - OWN);
+    assert_eq!(running.stats().without_domain, without);
 
-    assert_eq!(View::of(&running).domain, 0);
-    assert_eq!(running.stats().without_domain, 1);
-    let holder = running.ready("spin held");
-    let hog = running.ready("hog");
     let view = View::of(&running);
-    view.wait_for("it rises", |v| v.machine() > 0);
-    drop((holder, hog));
+    assert!(!given.contains(&(view.domain as u32)), "of another class");
+    assert_eq!(running.stats().without_domain, without);
 
     // When they have ended, their domains are found free, by a search a second at most.
     crowd.kill();
     let deadline = Instant::now() + timeout();
-    while View::of(&running).domain == 0 {
+    loop {
+        let others = STRANGER + number;
+        let mut crowd = running.helper(&format!("crowd-of-users {others} {}", OWN + 1));
+        if !self::given(&mut crowd, OWN + 1).into_iter().all(is_shared) {
+            break;
+        }
         assert!(Instant::now() < deadline, "no domain becomes free");
         thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// A user who has as many ids as there are domains keeps the counters above 0 of whoever it shares one with.
+#[test]
+fn who_has_many_ids_slows_none_that_come_later() {
+    const SAMPLES: usize = 1000;
+    let Some(running) = start_with_domains(DomainKind::User) else {
+        return;
+    };
+    if !is_root() {
+        return;
+    }
+    let number = FG_DOMAINS - 1;
+    let mut crowd = running.helper(&format!("crowd-of-users {SUBORDINATE} {number}"));
+    let taken = given(&mut crowd, number);
+    // One of those that hold a domain, and some that found none: two on one CPU, of which one always waits.
+    let liars = [0, number, number + 1, number + 2].map(|i| SUBORDINATE + i);
+    let _liars = liars.map(|uid| running.ready(&format!("user {uid} spin held")));
+    for uid in [0, 1500] {
+        let mut victim = running.helper(&format!("user {uid} crowd-of-users {uid} 1"));
+        let domain = given(&mut victim, 1)[0];
+        let view = View::of(&running);
+        view.wait_for("the liars are counted", |v| v.machine() > 1);
+        let above = (0..SAMPLES).filter(|_| {
+            thread::sleep(Duration::from_millis(1));
+            view.polled_in(domain as usize) > 0
+        });
+        let above = above.count();
+        assert!(above * 100 < SAMPLES, "user {uid}: {above} of {SAMPLES}");
+        assert!(!taken.contains(&domain), "user {uid}");
+    }
+}
+
+#[test]
+fn subordinate_ids_are_held_against_the_user_who_has_them() {
+    const IDS: u32 = 5;
+    let Some(running) = start_with_domains(DomainKind::User) else {
+        return;
+    };
+    if !is_root() {
+        return;
+    }
+    let mut owner = running.helper(&format!("user {STRANGER} crowd-of-users {STRANGER} 1"));
+    let domain = given(&mut owner, 1)[0];
+    let mut range = running.helper(&format!("namespace {STRANGER} {IDS}"));
+    assert_eq!(given(&mut range, IDS), vec![domain; IDS as usize]);
+    // Those that root gives out are users of their own.
+    let mut container = running.helper(&format!("namespace 0 {IDS}"));
+    let given = given(&mut container, IDS);
+    assert_eq!(distinct(&given), IDS as usize, "{given:?}");
+    assert!(!given.contains(&domain));
 }
 
 #[test]
@@ -390,11 +519,15 @@ fn programs_share_a_counter_if_they_may_use_the_same_cpus() {
 }
 
 /// A control group of version 2 that goes with this.
-struct Group(PathBuf);
+pub struct Group(PathBuf);
 
 impl Group {
-    fn new() -> Option<Group> {
-        let name = format!("flexguard-test-{}", process::id());
+    pub fn new() -> Option<Group> {
+        let name = format!(
+            "flexguard-test-{}-{:?}",
+            process::id(),
+            thread::current().id()
+        );
         let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
         let mount = mounts
             .into_iter()
@@ -403,7 +536,7 @@ impl Group {
         fs::create_dir(&path).ok().map(|()| Group(path))
     }
 
-    fn take(&self, pid: i32) {
+    pub fn take(&self, pid: i32) {
         fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
     }
 }

@@ -32,12 +32,14 @@ fn a_switch_in_that_goes_unseen_is_made_good() {
     let running = after_a_holder(&[UNSEEN]);
     running.wait_until("nobody to be counted", |stats| stats.num_preempted_cs == 0);
     drop(running);
-    assert_ne!(
-        after_a_holder(&[UNSEEN, PREV_STAYS])
-            .stats()
-            .num_preempted_cs,
-        0
-    );
+    let running = after_a_holder(&[UNSEEN, PREV_STAYS]);
+    let died = running.stats();
+    assert_ne!(died.num_preempted_cs, 0);
+    // Nobody uncounts it any more. But the threads are counted again.
+    running.wait_until("the dead to be forgotten", |stats| {
+        stats.num_preempted_cs == 0
+    });
+    assert_eq!(running.stats().aged, died.aged);
 }
 
 /// After a holder has been preempted, and has died, in a kernel half with those edits.

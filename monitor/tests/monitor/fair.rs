@@ -3,14 +3,15 @@
 
 use std::io::{Read, Write, pipe};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use flexguard_abi::{FG_MAX_IMAGES, FG_STATUS_TOTALS};
-use flexguard_monitor::{Monitor, Stop};
+use flexguard_abi::{FG_MAX_IMAGES, FG_STATUS_LIST, FG_STATUS_TOTALS};
+use flexguard_monitor::{Monitor, Stats, Stop};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{ForkResult, Uid, pause};
 
+use crate::domains::Group;
 use crate::harness::{
     Helper, connect, is_root, load, registration, reply, start, status_of as status, status_request,
 };
@@ -118,7 +119,7 @@ fn a_flood_of_one_user_delays_no_other() {
 
 /// Programs that one user starts at once: twice as many as a monitor with so many open files takes in at a time, and so few
 /// that all of them may leave their answers unread.
-const BURST: usize = 250;
+const BURST: usize = 125;
 const FILES: u64 = 1024;
 
 /// A monitor with so many open files, which does not serve before it is told to.
@@ -177,10 +178,10 @@ fn of_programs_that_start_at_once_none_is_refused() {
     none_is_refused(FILES, "burst");
 }
 
-/// Clients of one user, of which one in ten registers: more than a monitor with so many open files can have, and so few
+/// Clients of one user, of which one in twenty registers: more than a monitor with so many open files can have, and so few
 /// registrations that all of their answers may stay unread.
 const CROWD: usize = 400;
-const REGISTERS: usize = 10;
+const REGISTERS: usize = 20;
 const FEW_FILES: u64 = 256;
 
 /// Says when all have asked, and then how those that registered were answered.
@@ -258,4 +259,62 @@ fn who_has_many_threads_walked_again_and_again_is_refused() {
     let Some(end) = again("more") else { return };
     // "served": the machine is so slow that it was no more than it may have.
     assert_ne!(end, "too much");
+}
+
+/// Asks for lists until it may ask no more.
+pub fn play_spend(socket: &str) {
+    while status(socket, &status_request(FG_STATUS_LIST)) == 0 {}
+    say("spent");
+    loop {
+        status(socket, &status_request(FG_STATUS_LIST));
+    }
+}
+
+/// Containers run as root, as the machine's own services do.
+#[test]
+fn what_root_of_one_control_group_has_used_up_another_still_has() {
+    let Some(running) = start() else { return };
+    let Some(group) = Group::new() else {
+        return; // no control groups of version 2 here, or no privilege
+    };
+    let mut container = running.helper("wait spend");
+    assert_eq!(container.hear(), "waiting");
+    group.take(container.pid());
+    container.go();
+    assert_eq!(container.hear(), "spent");
+    assert_eq!(running.status_of(&image(1)), 0);
+    assert_eq!(running.status_of(&status_request(FG_STATUS_LIST)), 0);
+    container.kill();
+}
+
+/// Connects and says nonsense, as fast as it can.
+pub fn play_hammer(socket: &str) {
+    become_nobody();
+    say("ready");
+    loop {
+        let _ = connect(socket).write_all(b"nonsense");
+    }
+}
+
+#[test]
+fn a_flood_of_connections_costs_another_user_no_registration() {
+    const HAMMERS: usize = 4;
+    const REGISTRATIONS: usize = 300;
+    let Some(running) = start() else { return };
+    if !is_root() {
+        return; // nobody to become
+    }
+    let _hammers = [(); HAMMERS].map(|()| running.ready("hammer"));
+    let flooded = |stats: &Stats| stats.refused.too_many > 1000;
+    running.wait_until("the flood to be refused", flooded);
+    let mut took: Vec<Duration> = (0..REGISTRATIONS)
+        .map(|_| {
+            let begin = Instant::now();
+            assert_eq!(running.status_of(&image(1)), 0);
+            begin.elapsed()
+        })
+        .collect();
+    took.sort();
+    let (middle, late) = (took[REGISTRATIONS / 2], took[REGISTRATIONS * 99 / 100]);
+    eprintln!("half within {middle:?}, 99 of 100 within {late:?}");
 }

@@ -363,8 +363,8 @@ fn a_user_who_reads_no_answers_is_refused_and_no_other_user_is() {
     assert_eq!(hoarder.hear(), "0", "it may have more again");
 }
 
-/// Open files of a monitor that has few: half of them may be ends of unread answers, and half of those are for users who
-/// have one or none.
+/// Open files of a monitor that has few: half of them may be ends of unread answers, an eighth those of one user, and half of
+/// the former are for users who have one or none.
 const FEW: usize = 100;
 
 /// The kernel counts the descriptors under way by user, so the user is one that no other test has, in no process.
@@ -383,7 +383,7 @@ fn where_users_read_no_answers_there_is_one_for_another_user() {
     let mut monitor = Helper::start("few-files", "");
     let socket = monitor.hear();
     let mut hoarder = vec![];
-    for (uid, most) in [(65531, FEW / 4), (65532, 2), (65534, 2)] {
+    for (uid, most) in [(65531, FEW / 8), (65532, FEW / 8), (65533, 2), (65534, 2)] {
         let mut one = Helper::start(&format!("unread {uid}"), &socket);
         assert_eq!(one.hear(), format!("{most} {}", libc::EBUSY), "{uid}");
         hoarder.push(one);

@@ -11,7 +11,7 @@ use nix::mount::{MsFlags, mount, umount};
 use crate::harness::{is_root, start};
 
 /// As many as the monitor has maps that outlive it, and hooks.
-const MAPS: usize = 4;
+const MAPS: usize = 5;
 const HOOKS: usize = 3;
 
 /// Mounted for the test; unmounted, and all that was pinned gone, at its end.
@@ -99,6 +99,30 @@ fn a_directory_of_other_users_is_no_place_for_pins() {
     }
     fs::set_permissions(files.pins(), Permissions::from_mode(0o755)).unwrap();
     drop(files.start());
+}
+
+/// Or they could put another directory in its place.
+#[test]
+fn nor_is_one_below_a_directory_that_others_may_write() {
+    let Some(files) = BpfFileSystem::mount() else {
+        return;
+    };
+    let above = files.0.path();
+    for (mode, is_safe) in [
+        (0o777, false),
+        (0o775, false),
+        (0o1777, true),
+        (0o700, true),
+    ] {
+        fs::set_permissions(above, Permissions::from_mode(mode)).unwrap();
+        match files.try_start() {
+            Ok(_) => assert!(is_safe, "{mode:o}"),
+            Err(error) => {
+                let told = error.told();
+                assert!(!is_safe && told.contains("mode=0700"), "{mode:o}: {told}");
+            }
+        }
+    }
 }
 
 /// A monitor is killed when it has pinned some of its maps, or removed some of its pins.

@@ -123,7 +123,8 @@ fn play(role: &str) {
             stay_on(cpu.parse().unwrap());
             play(role);
         }
-        ("crowd-of-users", number) => domains::play_crowd(&socket, number.parse().unwrap()),
+        ("crowd-of-users", number) => domains::play_crowd(&socket, number),
+        ("namespace", which) => domains::play_namespace(&socket, which),
         ("wait", role) => {
             say("waiting");
             wait_for_go();
@@ -176,7 +177,10 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("crowd", _) => hostile::play_crowd(socket),
         ("successor", _) => census::play_successor(socket),
         ("member", _) => census::play_member(socket),
+        ("brood", number) => census::play_brood(socket, number.parse().unwrap()),
         ("wanting", _) => census::play_wanting(socket),
+        ("spend", _) => fair::play_spend(socket),
+        ("hammer", _) => fair::play_hammer(socket),
         ("flood", _) => fair::play_flood(socket),
         ("burst", _) => fair::play_burst(socket),
         ("serve-late", files) => fair::play_serve_late(files.parse().unwrap()),

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard metrics`: serves what the monitor counts as OpenMetrics, over HTTP.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
@@ -15,6 +18,7 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::{output, signals};
 use flexguard_monitor::{Listing, SocketName};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{Subcommand, monitor};
 use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
@@ -22,9 +26,11 @@ use crate::openmetrics;
 
 /// What one request may take, and what taking the answer may: a slow client has a connection for twice as long at most.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
-/// Connections that are served at a time; the next ones wait in the backlog. Half of those that the monitor lets a user
-/// have unfinished, of which each request takes one.
-const CONNECTIONS: usize = 8;
+/// Requests that are answered at a time. Half of the connections that the monitor lets a user have unfinished, of which
+/// each request takes one.
+const ANSWERS: usize = 8;
+/// Connections that have not finished their request. One more, and the oldest is dropped.
+const IDLE: usize = 64;
 const MAX_REQUEST: usize = 8192;
 /// Of an answer, in one write.
 const PART: usize = 4096;
@@ -103,13 +109,17 @@ impl Subcommand for Metrics {
             listener.address()
         ));
         let removed = listener.path();
-        let served = Arc::new((listener, socket));
-        for _ in 0..CONNECTIONS {
-            let served = Arc::clone(&served);
+        let (asks, asked) = sync_channel(ANSWERS);
+        let asked = Arc::new(Mutex::new(asked));
+        for _ in 0..ANSWERS {
+            let (asked, socket) = (Arc::clone(&asked), socket.clone());
             std::thread::Builder::new()
-                .spawn(move || serve(&served.0, &served.1))
+                .spawn(move || serve(&asked, &socket))
                 .context("cannot start a thread")?;
         }
+        std::thread::Builder::new()
+            .spawn(move || Hall::new(listener).receive(&asks))
+            .context("cannot start a thread")?;
         while !matches!(
             signals::wait(None).map(|signal| signal.number),
             Some(libc::SIGTERM | libc::SIGINT | libc::SIGHUP)
@@ -121,13 +131,98 @@ impl Subcommand for Metrics {
     }
 }
 
-/// One connection after the other, as the other threads do.
-fn serve(listener: &Listener, socket: &SocketName) -> ! {
+/// A connection, and the request that has come over it.
+type Asked = (Box<dyn Stream>, Vec<u8>);
+
+/// Answers one request after the other, as the other threads do.
+fn serve(asked: &Mutex<Receiver<Asked>>, socket: &SocketName) {
     loop {
-        // A client that goes away, or a lack of descriptors, is no reason to end.
-        let served = listener.accept().and_then(|client| answer(client, socket));
-        if served.is_err() {
-            std::thread::sleep(Duration::from_millis(10));
+        let next = asked.lock().expect("nobody panics with it").recv();
+        let Ok((client, head)) = next else { return };
+        let _ = answer(client, &head, socket); // a client that goes away is no reason to end
+    }
+}
+
+/// The connections whose request is not complete, by age.
+struct Hall {
+    listener: Listener,
+    waiting: VecDeque<(Box<dyn Stream>, Vec<u8>, Instant)>,
+}
+
+impl Hall {
+    fn new(listener: Listener) -> Hall {
+        Hall {
+            listener,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Takes requests in, of all connections at once, and hands over those that are complete.
+    fn receive(mut self, asks: &SyncSender<Asked>) {
+        loop {
+            let now = Instant::now();
+            self.waiting.retain(|(_, _, deadline)| *deadline > now);
+            let oldest = self.waiting.front().map(|(_, _, deadline)| *deadline - now);
+            let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+            let streams = self.waiting.iter();
+            fds.extend(streams.map(|(client, ..)| PollFd::new(client.as_fd(), PollFlags::POLLIN)));
+            let timeout = oldest.unwrap_or(REQUEST_TIME) + Duration::from_millis(1);
+            let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::ZERO);
+            if poll(&mut fds, timeout).is_err() {
+                continue;
+            }
+            let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+            // From the back, so that those before it keep their places in `ready`.
+            for index in (0..self.waiting.len()).rev().filter(|&i| ready[i + 1]) {
+                let (client, head, _) = &mut self.waiting[index];
+                let complete = match take_in(client.as_mut(), head) {
+                    Ok(false) => continue,
+                    read => read.is_ok(),
+                };
+                let (client, head, _) = self.waiting.remove(index).expect("it is there");
+                if complete && client.set_nonblocking(false).is_ok() {
+                    let _ = asks.send((client, head)); // those who answer never end
+                }
+            }
+            if ready[0] {
+                self.accept();
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        let accepted = self.listener.accept();
+        match accepted.and_then(|client| client.set_nonblocking(true).map(|()| client)) {
+            Ok(client) => {
+                if self.waiting.len() == IDLE {
+                    self.waiting.pop_front();
+                }
+                let deadline = Instant::now() + REQUEST_TIME;
+                self.waiting.push_back((client, Vec::new(), deadline));
+            }
+            // It has gone again.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            // A lack of descriptors is no reason to end.
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// Reads what there is of a request; true: it is complete.
+fn take_in(client: &mut dyn Stream, head: &mut Vec<u8>) -> io::Result<bool> {
+    let mut buffer = [0; 1024];
+    loop {
+        match client.read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(n) => head.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        if head.windows(4).any(|end| end == b"\r\n\r\n") {
+            return Ok(true);
+        }
+        if head.len() > MAX_REQUEST {
+            return Err(ErrorKind::InvalidData.into());
         }
     }
 }
@@ -141,8 +236,9 @@ enum Listener {
     Tcp(TcpListener),
 }
 
-trait Stream: Read + Write + Send {
+trait Stream: Read + Write + AsFd + Send {
     fn set_timeout(&self, left: Duration) -> io::Result<()>;
+    fn set_nonblocking(&self, on: bool) -> io::Result<()>;
 }
 
 impl Stream for UnixStream {
@@ -150,12 +246,20 @@ impl Stream for UnixStream {
         self.set_read_timeout(Some(left))?;
         self.set_write_timeout(Some(left))
     }
+
+    fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.set_nonblocking(on)
+    }
 }
 
 impl Stream for std::net::TcpStream {
     fn set_timeout(&self, left: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(left))?;
         self.set_write_timeout(Some(left))
+    }
+
+    fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.set_nonblocking(on)
     }
 }
 
@@ -171,6 +275,7 @@ impl Listener {
             let listener = bind(path).context(&doing).map_err(|f| f.advice(OTHER))?;
             // What the monitor counts it tells everybody, too.
             fs::set_permissions(path, fs::Permissions::from_mode(0o666)).context(&doing)?;
+            listener.set_nonblocking(true).context(&doing)?;
             return Ok(Listener::Unix(listener, path.into()));
         }
         let advice = "give an absolute path, or an address of the loopback device with a port, as 127.0.0.1:9477";
@@ -183,7 +288,9 @@ impl Listener {
             return Err(why.advice(advice));
         }
         let listener = TcpListener::bind(parsed).context(&doing);
-        Ok(Listener::Tcp(listener.map_err(|f| f.advice(OTHER))?))
+        let listener = listener.map_err(|f| f.advice(OTHER))?;
+        listener.set_nonblocking(true).context(&doing)?;
+        Ok(Listener::Tcp(listener))
     }
 
     fn address(&self) -> String {
@@ -199,6 +306,13 @@ impl Listener {
         match self {
             Listener::Unix(_, path) => Some(path.clone()),
             Listener::Tcp(_) => None,
+        }
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Unix(listener, _) => listener.as_fd(),
+            Listener::Tcp(listener) => listener.as_fd(),
         }
     }
 
@@ -229,8 +343,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Answers one request.
-fn answer(mut client: Box<dyn Stream>, socket: &SocketName) -> io::Result<()> {
-    let head = read_head(client.as_mut(), Instant::now() + REQUEST_TIME)?;
+fn answer(mut client: Box<dyn Stream>, head: &[u8], socket: &SocketName) -> io::Result<()> {
     let mut words = head.split(|&b| b == b' ' || b == b'\r');
     let (status, kind, body) = match (words.next(), words.next()) {
         (Some(b"GET"), Some(b"/metrics")) => match metrics(socket) {
@@ -278,22 +391,6 @@ fn write_answer(client: &mut dyn Stream, mut rest: &[u8], deadline: Instant) -> 
         }
     }
     Ok(())
-}
-
-fn read_head(client: &mut dyn Stream, deadline: Instant) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    let mut buffer = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        if head.len() > MAX_REQUEST {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        wait_until(client, deadline)?;
-        match client.read(&mut buffer)? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            n => head.extend_from_slice(&buffer[..n]),
-        }
-    }
-    Ok(head)
 }
 
 #[cfg(test)]

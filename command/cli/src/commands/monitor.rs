@@ -11,6 +11,7 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::{output, runs, signals};
 use flexguard_monitor::{DomainKind, Keeper, Options, SocketName, Stats};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use serde::Serialize;
 
@@ -37,7 +38,7 @@ pub struct Monitor {
     ///
     /// Those of the programs of the same user, of the same control group, or with the same allowed CPUs (cpuset); or
     /// those of the whole machine, as in the paper. A program keeps what it had when it registered. There are 127
-    /// domains at a time; programs for which none is free go by the whole machine.
+    /// domains at a time; programs for which none is free share one with others of their class of users.
     #[arg(
         long,
         value_name = "KIND",
@@ -210,6 +211,7 @@ fn status(args: &Monitor, socket: &SocketName) -> Result<Status> {
 
 fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
     let ends_on_hangup = !signals::is_ignored(libc::SIGHUP);
+    have_files();
     signals::hold()?;
     let (listener, kept) = passed()?;
     let keeper = match &args.pin {
@@ -251,6 +253,23 @@ fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
     served.end()?;
     output::announce(&line(args, "ended", &socket, stats)?);
     Ok(Status::Exited(0))
+}
+
+/// With fewer, a few users that leave their answers unread leave others little of the monitor.
+const ENOUGH_FILES: u64 = 4096;
+
+/// Each client takes an open file for a moment: as many as this process may have.
+fn have_files() {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return;
+    };
+    let most = setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_or(soft, |()| hard);
+    if most < ENOUGH_FILES {
+        output::note(&format!(
+            "flexguard monitor: may have only {most} open files, which clients share: some may be refused; let it have \
+             {ENOUGH_FILES} (ulimit -n, or LimitNOFILE= of its unit)\n"
+        ));
+    }
 }
 
 /// A descriptor by the name that the service manager gives it.

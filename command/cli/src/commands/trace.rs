@@ -271,13 +271,13 @@ impl<'a> Preemption<'a> {
         let (hours, minutes, seconds) = (day as u32 / 3600, day as u32 / 60 % 60, day % 60.0);
         let mut text = format!(
             "{hours:02}:{minutes:02}:{seconds:09.6} {}[{}/{}] {}{of}: off CPU {} for {:.3} ms, by {}[{}/{}]{waiters}\n",
-            self.name,
+            output::foreign(self.name),
             self.pid,
             self.tid,
             self.role,
             self.cpu,
             self.off_cpu_us / 1e3,
-            by.name,
+            output::foreign(by.name),
             by.pid,
             by.tid
         );

@@ -29,7 +29,8 @@ pub fn table(profile: &Profile, most: usize) -> String {
 }
 
 fn of_process(process: &Process, most: usize, text: &mut String) {
-    let (pid, name, all) = (process.pid, &process.name, process.locks.len());
+    let (pid, all) = (process.pid, process.locks.len());
+    let name = output::foreign(&process.name);
     let _ = writeln!(text, "{name} [{pid}]: {}", kinds(process));
     let titles = [
         "lock",

@@ -24,10 +24,13 @@ pub const ORACLE: &str = "oracle";
 const OWN_USER: &str = "domains::a_holder_raises_the_counter_of_its_user_and_no_others";
 const OWN_NAMES: &str = "domains::who_sleeps_with_a_lock_is_named_to_its_own_user_alone";
 const OWN_CPUS: &str = "domains::programs_share_a_counter_if_they_may_use_the_same_cpus";
-const CROWD: &str = "domains::where_all_domains_are_taken_the_machines_counter_serves";
+const CROWD: &str = "domains::where_all_domains_are_taken_those_without_one_share_some";
+const MANY_IDS: &str = "domains::who_has_many_ids_slows_none_that_come_later";
+const RANGES: &str = "domains::subordinate_ids_are_held_against_the_user_who_has_them";
 const STAYS: &str = "stays::the_page_tells_how_long_the_process_before_had_the_cpu";
 const FULL: &str =
     "census::a_user_has_so_many_watched_programs_and_other_users_have_theirs";
+const BUDGET: &str = "census::the_records_of_all_users_take_so_much_memory_and_no_more";
 const RESTS: &str = "census::where_no_program_is_left_the_kernel_half_rests";
 const AGED: &str = "counting::who_gets_no_cpu_is_forgotten_after_a_second";
 
@@ -78,11 +81,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "first-image-only",
         "counting::held_locks",
-        "process->block_offset[i], count",
-        "process->block_offset[0], count",
+        "process->images[i].block_offset, count",
+        "process->images[0].block_offset, count",
     ),
-    mutant("windows-ignored", "counting::windows", "if (!process->n_windows)", "if (1)"),
-    mutant("window-from-zero", ORACLE, "at->ip > window->begin && ", ""),
+    mutant("windows-ignored", "counting::windows", "if (!number)\n\t\t\tcontinue;", "continue;"),
+    mutant("window-from-zero", ORACLE, "ip > window->begin && ", ""),
     mutant("window-with-its-begin", "counting::windows", "ip > window->begin", "ip >= window->begin"),
     mutant("window-without-its-end", ORACLE, "ip <= window->end", "ip < window->end"),
     mutant("window-without-condition", "counting::windows", " && window_holds(window, at)", ""),
@@ -170,8 +173,9 @@ pub const MUTANTS: &[Mutant] = &[
     // the life of a registration
     mutant("thread-without-record", "counting::threads", "\tmake_thread_record(child, count);", ""),
     mutant("old-thread-without-record", "counting::threads", "\tmake_thread_record(task, count);", ""),
-    mutant("full-users-fork", FULL, "if (i < full->number && full->uid[i] == uid)", "if (0)"),
-    mutant("none-may-fork", FULL, "if (i < full->number && full->uid[i] == uid)", "if (i < full->number)"),
+    mutant("full-users-fork", FULL, "if (i < full->number && full->account[i] == account)", "if (0)"),
+    mutant("none-may-fork", FULL, "if (i < full->number && full->account[i] == account)", "if (i < full->number)"),
+    mutant("records-without-end", BUDGET, "if (__sync_fetch_and_add(left, -bytes) >= bytes)", "if (1)"),
     mutant("watches-for-ever", RESTS, "page->any_process = 0;", ";"),
     mutant("slices-for-ever", RESTS, "if (!args->slices)", "if (0)"),
     mutant("rests-too-early", RESTS, "if (!args->any &&", "if ("),
@@ -206,13 +210,16 @@ pub const MUTANTS: &[Mutant] = &[
     // domains
     mutant("joins-no-domain", OWN_USER, "adjust_domain(all, joined, 1);", ";"),
     mutant("joins-domain-zero", OWN_USER, "thread->domain = process->domain;", "thread->domain = 0;"),
-    mutant("everyone-in-one-domain", OWN_USER, "BPF_CORE_READ(task, real_cred, uid.val)", "7"),
+    mutant("everyone-in-one-domain", OWN_USER, "return BPF_CORE_READ(task, real_cred, uid.val)", "return 7"),
     mutant("everyone-on-the-same-cpus", OWN_CPUS, "id = cpus_of(task, cpus);", "id = 1;"),
     mutant("stays-in-its-domain", "domains::holders_of_two_users_take_turns", "\t\tadjust_domain(all, left, -1);\n\t\tadjust_domain(all, left_too", "\t\tadjust_domain(all, left_too"),
     mutant("aged-stay-in-their-domain", "domains::who_gets_no_cpu_leaves_its_users_counter_after_a_second", "adjust_domain(all, thread->domain, -1);", ";"),
     mutant("names-on-the-page", OWN_NAMES, "if (domain == 0 || domain >= FG_DOMAINS)\n\t\treturn &all->page", "if (1)\n\t\treturn &all->page"),
     mutant("names-of-all-domains", OWN_NAMES, "return &all->off_cpu[domain % FG_DOMAINS]", "return &all->off_cpu[1]"),
     mutant("name-forgotten-on-the-page", OWN_NAMES, "*place = place_of(name, thread->domain, all)", "*place = place_of(name, 0, all)"),
+    mutant("one-shared-domain", CROWD, "hash_of_key(key) % FG_CLASS_DOMAINS", "0"),
+    mutant("no-class", MANY_IDS, "class_of(task) * 2", "0 * 2"),
+    mutant("owners-ignored", RANGES, "\t\t\tif (owner)\n\t\t\t\treturn owner;", ""),
     mutant("no-domain-is-freed", CROWD, "all->domains[i].key = 0;", ";"),
     mutant("used-domains-are-freed", CROWD, "all->domains[i].searched != all->page.domain_search &&", ""),
     mutant("aged-uncounted-twice", AGED, "if (!(was & FG_AGED))", "if (1)"),

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+//! Names that others have chosen reach no terminal raw: each command that prints text, beside a program whose name is a
+//! terminal's escape sequence.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::common::daemon::{Daemon, Process, wait_for};
+use crate::common::*;
+
+/// Sets a terminal's title, then turns what follows red.
+const NAME: &str = "\x1b]0;x\x07\x1b[31m";
+const SHOWN: &str = "\\u001b]0;x\\u0007\\u001b[31m";
+const ARGUMENTS: &str = "shm --lock posix --threads 8 --warmup 0 --section-cycles 300000";
+
+/// The bench's worker by that name, in a directory of its own.
+fn named() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(NAME);
+    fs::copy(prefix().join("libexec/flexguard/fg-bench-posix"), &path).unwrap();
+    (dir, path)
+}
+
+fn start(daemon: &Daemon, path: &Path) -> Process {
+    let mut command = Command::new(path);
+    command
+        .arg0("worker")
+        .args(ARGUMENTS.split(' '))
+        .args(["--seconds", "3600"])
+        .env("LD_PRELOAD", prefix().join("lib/flexguard/flexguard.so"))
+        .env("FLEXGUARD_SOCKET", &daemon.socket)
+        .stdout(Stdio::null());
+    Process::start(&mut command)
+}
+
+fn assert_harmless(what: &str, output: &Output) {
+    for text in [&output.stdout, &output.stderr] {
+        let commands = text.iter().find(|&&b| b < b' ' && b != b'\n' && b != b'\t');
+        let text = String::from_utf8_lossy(text);
+        assert_eq!(commands, None, "{what}: {text:?}");
+    }
+}
+
+#[test]
+fn no_text_has_what_a_terminal_obeys() {
+    const TEST: &str = "no_text_has_what_a_terminal_obeys";
+    if !bpf(TEST) {
+        return;
+    }
+    let (_dir, path) = named();
+    let daemon = Daemon::start();
+    let worker = start(&daemon, &path);
+    let ask = |words: &[&str]| run(words.iter().copied().chain(["--socket", &daemon.socket]));
+    wait_for("the program in the status", || {
+        let output = ask(&["status"]);
+        assert_harmless("status", &output);
+        stdout(&output).contains(SHOWN).then_some(())
+    });
+    assert!(stdout(&ask(&["status", "--json"])).contains("\\u001b[31m"));
+    assert_harmless("metrics", &ask(&["metrics", "--once"]));
+    if as_root() {
+        wait_for("a preemption in the trace", || {
+            let output = ask(&["trace", "--seconds", "1"]);
+            assert_harmless("trace", &output);
+            stdout(&output).contains(SHOWN).then_some(())
+        });
+        let pid = worker.pid().to_string();
+        let mut profile = flexguard();
+        profile
+            .args(["profile", "--pid", &pid, "--seconds", "1"])
+            .env("FLEXGUARD_SOCKET", &daemon.socket);
+        assert_harmless("profile --pid", &profile.output().unwrap());
+    }
+    drop(worker);
+}
+
+/// Of programs that the user names, too: a file's name may come from anywhere.
+#[test]
+fn nor_have_commands_that_start_a_program() {
+    let (_dir, path) = named();
+    let path = path.to_str().unwrap();
+    let arguments: Vec<&str> = ARGUMENTS.split(' ').chain(["--seconds", "0.2"]).collect();
+    for options in [
+        &["profile", "--monitor", "off", "--"][..],
+        &["run", "--monitor", "off", "--stats", "--"],
+        &[
+            "advise",
+            "--monitor",
+            "off",
+            "--locks",
+            "futex",
+            "--rounds",
+            "1",
+            "--",
+        ],
+    ] {
+        let words = options.iter().chain([&path]).chain(&arguments);
+        let output = run(words.copied());
+        assert_harmless(
+            options[0],
+            &Output {
+                stdout: said_by_us(&output),
+                ..output
+            },
+        );
+    }
+    let missing = format!("/nonexist/{NAME}");
+    let missing = run(["run", "--monitor", "off", "--", missing.as_str()]);
+    assert_harmless("a failure", &missing);
+    assert!(stderr(&missing).contains(SHOWN), "{}", stderr(&missing));
+}
+
+/// Without the lines that the program itself has printed, as JSON.
+fn said_by_us(output: &Output) -> Vec<u8> {
+    let lines = stdout(output);
+    let ours = lines.lines().filter(|line| !line.starts_with('{'));
+    ours.collect::<Vec<_>>().join("\n").into_bytes()
+}
