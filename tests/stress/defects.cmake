@@ -35,6 +35,8 @@ fg_defect(woken-forgets-others futex ${published}/futex.c "fgi_word_try(&l->word
 fg_defect(wake-before-release futex ${parts}/owner_word.h "found = fg_xchg_release(word, 0);"
 	"found = fg_load_relaxed(word);\n\tif (found & FGI_WORD_SLEEPERS)\n\t\tfgi_futex_wake(word, 1);\n\tfound = fg_xchg_release(word, 0) & 0;")
 
+fg_defect(no-wake active ${published}/active.c "fgi_futex_wake(&l->set, 1);" "return;")
+
 fg_defect(no-wake spin-park ${published}/spin-park.c "fgi_futex_wake(&l->word, 1);" "return;")
 
 # Empties the queue while a waiter has entered it and not linked itself.
