@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
 #include "runtime/futex.h"
 
@@ -162,5 +163,215 @@ MODEL(int, pthread_barrier_wait, pthread_barrier_t *barrier)
 MODEL(int, pthread_barrier_destroy, pthread_barrier_t *barrier)
 {
 	(void)barrier;
+	return 0;
+}
+
+/* ---- timed calls of the mutex ---------------------------------------------------------------------------------- */
+
+MODEL(int, pthread_mutex_clocklock, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+{
+	struct mutex *m = mutex_of(mutex);
+
+	if (fg_cas_acquire(&m->word, 0, 1) != 0) {
+		while (fg_xchg_acquire(&m->word, 2) != 0)
+			if (fgi_futex_wait(&m->word, 2, clock, until) == ETIMEDOUT)
+				return ETIMEDOUT;
+	}
+	m->owner = 1;
+	m->users++;
+	return 0;
+}
+
+MODEL(int, pthread_mutex_timedlock, pthread_mutex_t *mutex, const struct timespec *until)
+{
+	return __wrap_pthread_mutex_clocklock(mutex, CLOCK_REALTIME, until);
+}
+
+/* The condition variable: how many signals there were. glibc's groups, by which a signal reaches no later waiter,
+ * are left out: a waiter that comes at that moment may wake up in vain. */
+
+struct condition {
+	uint32_t signals, waiters;
+};
+
+static struct condition *condition_of(pthread_cond_t *c)
+{
+	return (struct condition *)(void *)c;
+}
+
+MODEL(int, pthread_cond_clockwait, pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+      const struct timespec *until)
+{
+	struct condition *c = condition_of(cond);
+	uint32_t signals;
+	int error;
+
+	fg_fetch_add_relaxed(&c->waiters, 1);
+	signals = fg_load_acquire(&c->signals);
+	__wrap_pthread_mutex_unlock(mutex);
+	error = fgi_futex_wait(&c->signals, signals, clock, until);
+	fg_fetch_add_relaxed(&c->waiters, -1u);
+	__wrap_pthread_mutex_lock(mutex);
+	return error == ETIMEDOUT ? ETIMEDOUT : 0;
+}
+
+MODEL(int, pthread_cond_wait, pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	return __wrap_pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, NULL);
+}
+
+MODEL(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+{
+	return __wrap_pthread_cond_clockwait(cond, mutex, CLOCK_REALTIME, until);
+}
+
+static int notify(pthread_cond_t *cond, int most)
+{
+	struct condition *c = condition_of(cond);
+
+	if (fg_load_acquire(&c->waiters)) {
+		fg_fetch_add_release(&c->signals, 1);
+		fgi_futex_wake(&c->signals, most);
+	}
+	return 0;
+}
+
+MODEL(int, pthread_cond_signal, pthread_cond_t *cond)
+{
+	return notify(cond, 1);
+}
+
+MODEL(int, pthread_cond_broadcast, pthread_cond_t *cond)
+{
+	return notify(cond, INT32_MAX);
+}
+
+MODEL(int, pthread_cond_init, pthread_cond_t *cond, const pthread_condattr_t *attributes)
+{
+	(void)attributes;
+	*condition_of(cond) = (struct condition){0};
+	return 0;
+}
+
+MODEL(int, pthread_cond_destroy, pthread_cond_t *cond)
+{
+	(void)cond;
+	return 0;
+}
+
+/* ---- the read-write lock: readers go before writers, as glibc has it by default ---------------------------------- */
+
+#define WRITER 0x80000000u
+
+struct rwlock {
+	uint32_t word;    /* how many read, or WRITER */
+	uint32_t waiters; /* of both kinds */
+	uint32_t changes; /* what they sleep on */
+};
+
+static struct rwlock *rwlock_of(pthread_rwlock_t *l)
+{
+	return (struct rwlock *)(void *)l;
+}
+
+MODEL(int, pthread_rwlock_init, pthread_rwlock_t *lock, const pthread_rwlockattr_t *attributes)
+{
+	(void)attributes;
+	*rwlock_of(lock) = (struct rwlock){0};
+	return 0;
+}
+
+MODEL(int, pthread_rwlock_destroy, pthread_rwlock_t *lock)
+{
+	(void)lock;
+	return 0;
+}
+
+MODEL(int, pthread_rwlock_tryrdlock, pthread_rwlock_t *lock)
+{
+	struct rwlock *l = rwlock_of(lock);
+
+	if (!(fg_fetch_add_acquire(&l->word, 1) & WRITER))
+		return 0;
+	fg_fetch_add_relaxed(&l->word, -1u);
+	return EBUSY;
+}
+
+MODEL(int, pthread_rwlock_trywrlock, pthread_rwlock_t *lock)
+{
+	return fg_cas_acquire(&rwlock_of(lock)->word, 0, WRITER) == 0 ? 0 : EBUSY;
+}
+
+static int await(pthread_rwlock_t *lock, int (*try)(pthread_rwlock_t *))
+{
+	struct rwlock *l = rwlock_of(lock);
+	uint32_t changes;
+
+	if (try(lock) == 0)
+		return 0;
+	fg_fetch_add_acq_rel(&l->waiters, 1);
+	for (;;) {
+		changes = fg_load_acquire(&l->changes);
+		if (try(lock) == 0)
+			break;
+		fgi_futex_wait(&l->changes, changes, CLOCK_MONOTONIC, NULL);
+	}
+	fg_fetch_add_relaxed(&l->waiters, -1u);
+	return 0;
+}
+
+MODEL(int, pthread_rwlock_rdlock, pthread_rwlock_t *lock)
+{
+	return await(lock, __wrap_pthread_rwlock_tryrdlock);
+}
+
+MODEL(int, pthread_rwlock_wrlock, pthread_rwlock_t *lock)
+{
+	return await(lock, __wrap_pthread_rwlock_trywrlock);
+}
+
+MODEL(int, pthread_rwlock_unlock, pthread_rwlock_t *lock)
+{
+	struct rwlock *l = rwlock_of(lock);
+	uint32_t left;
+
+	if (fg_load_relaxed(&l->word) & WRITER)
+		left = fg_fetch_and_release(&l->word, ~WRITER) & ~WRITER;
+	else
+		left = fg_fetch_add_release(&l->word, -1u) - 1;
+	if ((left & ~WRITER) == 0 && fg_load_acquire(&l->waiters)) {
+		fg_fetch_add_release(&l->changes, 1);
+		fgi_futex_wake(&l->changes, INT32_MAX);
+	}
+	return 0;
+}
+
+/* ---- the spin lock ----------------------------------------------------------------------------------------------- */
+
+MODEL(int, pthread_spin_lock, pthread_spinlock_t *lock)
+{
+	uint32_t *word = (uint32_t *)(uintptr_t)lock;
+
+	while (fg_xchg_acquire(word, 1) != 0)
+		while (fg_load_relaxed(word))
+			fg_pause();
+	return 0;
+}
+
+MODEL(int, pthread_spin_trylock, pthread_spinlock_t *lock)
+{
+	return fg_xchg_acquire((uint32_t *)(uintptr_t)lock, 1) ? EBUSY : 0;
+}
+
+MODEL(int, pthread_spin_unlock, pthread_spinlock_t *lock)
+{
+	fg_store_release((uint32_t *)(uintptr_t)lock, 0);
+	return 0;
+}
+
+MODEL(int, pthread_spin_init, pthread_spinlock_t *lock, int shared)
+{
+	(void)shared;
+	fg_store_relaxed((uint32_t *)(uintptr_t)lock, 0);
 	return 0;
 }
