@@ -2,16 +2,19 @@
 #include "simulator/calls.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -634,6 +637,31 @@ WRAP(FILE *, fopen, const char *file, const char *mode)
 		return NULL;
 	}
 	return __real_fopen(file, mode);
+}
+
+/* /proc/loadavg, as a device that nothing else opens. */
+int __real_open(const char *file, int flags, ...);
+int __wrap_open(const char *file, int flags, unsigned int mode);
+int __wrap_open(const char *file, int flags, unsigned int mode)
+{
+	if (!fgs_here || strncmp(file, "/proc/", 6) != 0)
+		return __real_open(file, flags, mode);
+	if (strcmp(file, "/proc/loadavg") == 0)
+		return __real_open("/dev/null", flags);
+	return failed(ENOENT);
+}
+
+WRAP(ssize_t, pread, int fd, void *to, size_t bytes, off_t offset)
+{
+	struct stat s;
+	unsigned int runnable = 0;
+
+	if (!fgs_here || fstat(fd, &s) || !S_ISCHR(s.st_mode))
+		return __real_pread(fd, to, bytes, offset);
+	system_call();
+	for (uint32_t i = 0; i < fgs_thread_count; i++)
+		runnable += fgs_threads[i]->state == FGS_RUNNABLE || fgs_threads[i]->state == FGS_RUNNING;
+	return snprintf(to, bytes, "0.00 0.00 0.00 %u/%u %d\n", runnable, fgs_thread_count, FIRST_TID);
 }
 
 /* No monitor of the host is asked: the simulated one is attached (watch.c). */
