@@ -288,7 +288,7 @@ static void has_left(struct fgs_cpu *c)
 
 	switch (left_for) {
 	case TURN:
-		if (c->paused && c->now < c->next_tick)
+		if (c->paused && c->now < c->next_tick && !c->resched)
 			lag(c);
 		else
 			place(c->id, c->now);
@@ -325,8 +325,12 @@ static void catch_up(const struct fgs_line *l, fgs_ps to)
 		for (uint64_t m = l->copies[w] & fgs_lagging[w]; m; m &= m - 1) {
 			struct fgs_cpu *c = &fgs_cpus[w * 64 + (uint32_t)__builtin_ctzll(m)];
 
-			if (!c->lags || c->now >= to || c->now >= c->next_tick || c->resched)
+			if (!c->lags || c->now >= to)
 				continue;
+			if (c->now >= c->next_tick || c->resched) { /* it goes first, and leaves its CPU */
+				fgs_cpu_at(c, c->now);
+				continue;
+			}
 			fgs_statistics.caught_up++;
 			run(c, to);
 			has_left(c);
