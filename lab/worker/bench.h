@@ -97,6 +97,9 @@ struct fgb_lock {
 extern const struct fgb_carried fgb_carried;
 extern const struct fgb_lock fgb_worker_lock;
 
+/* Where the worker runs under the simulator (simulator/): prints that as a member of the JSON object. */
+void fgb_describe_simulation(void) __attribute__((weak));
+
 /* Zeroed memory, touched (so that no page is missing later), aligned to FGB_ALONE. NULL after a message. */
 void *fgb_allocate(uint64_t count, uint64_t size);
 

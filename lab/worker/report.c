@@ -184,6 +184,8 @@ int fgb_report(const struct fgb_round *round)
 	print_memory(round);
 	fgb_trace_print(&round->trace);
 	fgb_ramp_print(&round->ramp);
+	if (fgb_describe_simulation)
+		fgb_describe_simulation();
 	fgb_json_flag("checksum_ok", ok);
 	fgb_json_end();
 	if (fflush(stdout) != 0) {

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* A program that runs under the simulator, in place of the worker, and looks at what it is told there.
+ *
+ *   fairness   shares of one CPU by weight; a thread that sleeps comes back at once
+ *   futex      what a wait and a wake return, whom a wake wakes, when a timeout ends
+ *   order      store buffers hide no store from the thread itself, and release stores come in order
+ *   deadlock, endless, clock, threads    what must end with a message */
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/clock.h"
+#include "runtime/futex.h"
+#include "worker/bench.h"
+
+static uint64_t now_ns(void)
+{
+	return fgi_now_ns(CLOCK_MONOTONIC);
+}
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	assert(sched_setaffinity(0, sizeof(set), &set) == 0);
+	assert(sched_getcpu() == cpu);
+}
+
+/* ---- fairness --------------------------------------------------------------------------------------------------- */
+
+static struct {
+	uint32_t stop;
+	uint64_t cpu_ns[3];
+	int nice[3];
+} shares = {.nice = {0, 0, 5}};
+
+static void *burn(void *argument)
+{
+	uint64_t i = (uint64_t)(uintptr_t)argument;
+
+	pin(0);
+	assert(setpriority(PRIO_PROCESS, (id_t)gettid(), shares.nice[i]) == 0);
+	while (!fg_load_relaxed(&shares.stop))
+		fg_cycles();
+	shares.cpu_ns[i] = fgi_now_ns(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+/* In the mean; the first time it has nothing to its credit. */
+static void wakes_up_early(void)
+{
+	struct timespec nap = {0, 5000000};
+	uint64_t late = 0;
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t before = now_ns();
+
+		nanosleep(&nap, NULL);
+		late += now_ns() - before - 5000000;
+	}
+	printf("20 sleeps beside busy threads: %.3f ms late each\n", (double)late / 20e6);
+	assert(late / 20 < 4500000); /* not behind the slices of all three */
+}
+
+static void fairness(void)
+{
+	pthread_t threads[3];
+	double all;
+
+	pin(0);
+	for (uint64_t i = 0; i < 3; i++)
+		assert(pthread_create(&threads[i], NULL, burn, (void *)(uintptr_t)i) == 0);
+	wakes_up_early();
+	usleep(1000000);
+	fg_store_relaxed(&shares.stop, 1);
+	for (int i = 0; i < 3; i++)
+		assert(pthread_join(threads[i], NULL) == 0);
+	all = (double)(shares.cpu_ns[0] + shares.cpu_ns[1] + shares.cpu_ns[2]);
+	printf("shares of nice 0, 0, 5: %.3f %.3f %.3f\n", (double)shares.cpu_ns[0] / all,
+	       (double)shares.cpu_ns[1] / all, (double)shares.cpu_ns[2] / all);
+	for (int i = 0; i < 3; i++) { /* 1024, 1024 and 336 parts */
+		double share = (double)shares.cpu_ns[i] / all, due = (i < 2 ? 1024.0 : 336.0) / 2384;
+
+		assert(share > due - 0.02 && share < due + 0.02);
+	}
+	assert(all > 0.97e9 && all < 1.2e9); /* one CPU's time, and no more */
+}
+
+/* ---- futex ------------------------------------------------------------------------------------------------------ */
+
+static struct {
+	uint32_t word, other, next, order[4];
+} waits;
+
+static void *wait_in_turn(void *argument)
+{
+	uint64_t i = (uint64_t)(uintptr_t)argument;
+
+	usleep((useconds_t)(1000 * (i + 1)));
+	assert(fgi_futex_wait(&waits.word, 0, CLOCK_MONOTONIC, NULL) == 0);
+	waits.order[fg_fetch_add_acq_rel(&waits.next, 1)] = (uint32_t)i;
+	return NULL;
+}
+
+static void timeouts(void)
+{
+	uint64_t before = now_ns(), after;
+	struct timespec until = fgi_timespec(before + 3000000);
+
+	assert(fgi_futex_wait(&waits.word, 1, CLOCK_MONOTONIC, NULL) == EAGAIN);
+	assert(fgi_futex_wait(&waits.word, 0, CLOCK_MONOTONIC, &until) == ETIMEDOUT);
+	after = now_ns();
+	assert(after - before >= 3000000 && after - before < 3500000);
+	assert(fgi_futex_wait(&waits.word, 0, CLOCK_MONOTONIC, &until) == ETIMEDOUT); /* it is over */
+	assert(now_ns() - after < 20000);
+}
+
+static void futex(void)
+{
+	pthread_t threads[4];
+
+	timeouts();
+	assert(fgi_futex_wake(&waits.word, 1) == 0);
+	for (uint64_t i = 0; i < 4; i++)
+		assert(pthread_create(&threads[i], NULL, wait_in_turn, (void *)(uintptr_t)i) == 0);
+	usleep(20000);
+	assert(fgi_futex_wake(&waits.other, 4) == 0); /* nobody waits there */
+	assert(fg_load_relaxed(&waits.next) == 0);
+	assert(fgi_futex_wake(&waits.word, 1) == 1); /* the one that has waited longest */
+	usleep(5000);
+	assert(fg_load_acquire(&waits.next) == 1 && waits.order[0] == 0);
+	assert(fgi_futex_wake(&waits.word, 100) == 3);
+	for (int i = 0; i < 4; i++)
+		assert(pthread_join(threads[i], NULL) == 0);
+	assert(fgi_futex_wake(&waits.word, 1) == 0);
+}
+
+/* ---- order ------------------------------------------------------------------------------------------------------ */
+
+static struct {
+	uint64_t data __attribute__((aligned(64)));
+	uint32_t flag __attribute__((aligned(64)));
+	uint64_t sum __attribute__((aligned(64)));
+} passed;
+
+static void *pass_on(void *unused)
+{
+	(void)unused;
+	for (uint32_t i = 1; i <= 1000; i++) {
+		passed.data = i;
+		assert(passed.data == i);
+		fg_store_release(&passed.flag, i);
+		while (fg_load_acquire(&passed.flag) != 0)
+			fg_pause();
+	}
+	return NULL;
+}
+
+static void *take_over(void *unused)
+{
+	(void)unused;
+	for (uint32_t i = 1; i <= 1000; i++) {
+		while (fg_load_acquire(&passed.flag) != i)
+			fg_pause();
+		assert(passed.data == i);
+		fg_fetch_add_relaxed(&passed.sum, i);
+		fg_store_release(&passed.flag, 0);
+	}
+	return NULL;
+}
+
+static void order(void)
+{
+	pthread_t threads[2];
+
+	assert(pthread_create(&threads[0], NULL, pass_on, NULL) == 0);
+	assert(pthread_create(&threads[1], NULL, take_over, NULL) == 0);
+	assert(pthread_join(threads[0], NULL) == 0 && pthread_join(threads[1], NULL) == 0);
+	assert(passed.sum == 500500);
+}
+
+/* ---- what never ends -------------------------------------------------------------------------------------------- */
+
+static void deadlock(void)
+{
+	fgi_futex_wait(&waits.word, 0, CLOCK_MONOTONIC, NULL);
+}
+
+static void endless(void)
+{
+	while (fg_load_relaxed(&waits.word) == 0)
+		fg_pause();
+}
+
+static void look_at_clock(void)
+{
+	while (now_ns())
+		;
+}
+
+static void *sleep_for_ever(void *unused)
+{
+	pause();
+	return unused;
+}
+
+static void too_many(void)
+{
+	pthread_t thread;
+
+	for (;;)
+		assert(pthread_create(&thread, NULL, sleep_for_ever, NULL) == 0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {{"fairness", fairness}, {"futex", futex},         {"order", order},     {"deadlock", deadlock},
+	     {"endless", endless},   {"clock", look_at_clock}, {"threads", too_many}};
+
+int fgb_main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (strcmp(argv[1], cases[i].name) == 0) {
+			cases[i].run();
+			puts("ok");
+			return 0;
+		}
+	fprintf(stderr, "usage: semantics CASE\n");
+	return FGB_USAGE;
+}
