@@ -113,9 +113,9 @@ RAW struct fg_shared *fgs_monitor_start(uint32_t cpus, uint64_t tick_ns)
 		p->cpu_idle[i] = 1;
 	process.exec_id = 1;
 	process.n_images = 1;
-	process.block_offset[0] = (char *)&fg_thread - (char *)__builtin_thread_pointer();
+	process.images[0].block_offset = (int32_t)((char *)&fg_thread - (char *)__builtin_thread_pointer());
 	for (const uint64_t *want = __start_fg_wants; want < __stop_fg_wants; want++)
-		process.flags |= *want;
+		process.flags |= (uint32_t)*want;
 	p->slices_wanted = (process.flags & FG_WANT_SLICE_FORECAST) != 0;
 	return p;
 }

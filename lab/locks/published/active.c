@@ -119,7 +119,7 @@ __attribute__((noinline)) static void wait_for(struct fg_lock *l)
 	take_place(l);
 	node = fgi_node_need(&l->tail);
 	fgi_publish_node(node);
-	fgi_enqueue(&l->tail, node);
+	fgi_enqueue(&l->tail, node, fgi_tail_mind_fork(&l->tail, NULL));
 	for (uint32_t spins = 1; fgi_queue_state(node) == FG_NODE_WAITING; spins++) {
 		fgi_spin_once();
 		if (spins % FGI_SPINS_PER_LOOK == 0)

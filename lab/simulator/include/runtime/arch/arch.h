@@ -26,6 +26,9 @@ uint64_t fgs_counter_ordered(void);
 void fgs_write(void *word);  /* by a store */
 void fgs_change(void *word); /* by a read-modify-write */
 
+/* Returns what the kernel returns: -1 to -4095 are errors. */
+long fgs_system_call(long number, long a, long b, long c, long d, long e, long f);
+
 #ifdef __cplusplus
 }
 #endif
@@ -35,6 +38,11 @@ void fgs_change(void *word); /* by a read-modify-write */
 static inline void fg_pause(void)
 {
 	fgs_pause();
+}
+
+static inline long fgi_system_call(long number, long a, long b, long c, long d, long e, long f)
+{
+	return fgs_system_call(number, a, b, c, d, e, f);
 }
 
 static inline uint64_t fg_cycles(void)
@@ -155,16 +163,16 @@ FGS_RAW void fgi_drop_store32(uint32_t *word, uint32_t value)
 }
 
 /* A window over two accesses: critical by `held` from the exchange to the link. */
-FGS_RAW void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node)
+FGS_RAW void fgi_enqueue(uint64_t *tail, struct fg_queue_node *node, uint64_t tag)
 {
 	uint64_t before;
 
 	fgs_change(tail);
 	before = *tail;
-	*tail = (uint64_t)(uintptr_t)node;
+	*tail = (uint64_t)(uintptr_t)node + tag;
 	fg_thread.held++;
 	if (before) {
-		struct fg_queue_node *predecessor = (struct fg_queue_node *)(uintptr_t)before;
+		struct fg_queue_node *predecessor = (struct fg_queue_node *)(uintptr_t)(before - tag);
 
 		fgs_write(&predecessor->next);
 		predecessor->next = (uint64_t)(uintptr_t)node;
