@@ -344,6 +344,31 @@ fn a_run_without_a_result_is_not_dropped() {
     assert!(text.ends_with("; a result in 6 of 7 rounds"), "{text}");
     let (_, verdict) = judged_after(claim, |document| rounds_of(document, "mcs").clear());
     assert_eq!(verdict, Verdict::NotMeasured);
+    // Where the claim is that every run ends, it contradicts the claim.
+    let ends = format!("{claim}ends = true\n");
+    assert_eq!(judged_after(&ends, without(1)).1, Verdict::Fails);
+    assert_eq!(judged_after(&ends, |_| {}).1, Verdict::Holds);
+}
+
+/// The papers say opposite things of the CPUs of two makers.
+#[test]
+fn a_claim_about_other_cpus_is_shown_and_not_judged() {
+    let judged_on = |cpu: Option<&str>| {
+        let mut recorded = crate::document::testing::document();
+        recorded.machine.cpu = cpu.map(Into::into);
+        let text = "locks = [\"mcs\"]\nsays = \"is so\"\nscene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\n\
+                    at = { threads = 8 }\nmost = 0.0001\ncpu = \"Intel\"\n";
+        let claim: Claim = toml::from_str(text).unwrap();
+        let judged = judge(&[claim], &[("s".into(), &recorded)]).remove(0);
+        assert!(!judged.measured.is_empty());
+        (judged.verdict, judged.reason)
+    };
+    let here = judged_on(Some("Intel(R) Xeon(R) Gold 5320"));
+    assert_eq!(here, (Verdict::Fails, String::new()));
+    let reason = "not judged: the paper says it of Intel CPUs".to_owned();
+    for cpu in [Some("AMD EPYC 9754"), None] {
+        assert_eq!(judged_on(cpu), (Verdict::Shown, reason.clone()));
+    }
 }
 
 /// The paper printed a number for each point, and claims nothing of ours.
