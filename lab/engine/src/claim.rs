@@ -14,6 +14,8 @@
 //! of = { at = { threads = "1x" } }    # times that; what is not said is as above. Without it: the number itself
 //! # With neither least nor most it is only shown, beside what was published.
 //! reasons = [{ reason = "NAME" }]     # why it does not hold (claim/reason.rs); shown only where it does not
+//! cpu = "Intel"                       # the paper says it of these CPUs: on others it is only shown
+//! ends = true                         # that each run ends is part of the claim
 //! ```
 //!
 //! `at = { threads = ["1x", "2x"] }` is judged at each value: a lock may keep it at one and not at the other. Then
@@ -22,7 +24,8 @@
 //! With another lock it is compared round by round: what is judged is the ratio, with its interval (stats/paired.rs).
 //! Otherwise medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse
 //! for it, it holds within the noise. Where it does not hold of the medians but of the ends that are better for it, it
-//! fails within the noise. Of fewer than six rounds, or where a run has no result, nothing is concluded.
+//! fails within the noise. Of fewer than six rounds, or where a run has no result, nothing is concluded; with `ends`, a
+//! claim does not hold where a run has no result.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -66,6 +69,12 @@ pub struct Claim {
     /// The lock is refused on a machine that lacks what it needs.
     #[serde(default)]
     refused: bool,
+    /// A part of the name of the CPUs of which the paper says it; empty: of all.
+    #[serde(default)]
+    cpu: String,
+    /// A run without a result contradicts it.
+    #[serde(default)]
+    ends: bool,
     #[serde(default)]
     reasons: Vec<Because>,
     /// Which of the values that `at` has several of, as a reader has it.
@@ -107,7 +116,7 @@ pub struct Judged {
     pub published: String,
     pub measured: String,
     pub verdict: Verdict,
-    /// Why it does not hold, where that is known; otherwise empty.
+    /// Why it does not hold, where that is known, or why it is not judged; otherwise empty.
     pub reason: String,
     /// What showed the reason.
     pub experiment: String,
@@ -318,14 +327,20 @@ impl Claim {
     /// One verdict a lock.
     fn judge(&self, document: Option<&Document>) -> Vec<Judged> {
         let of_lock = |lock: &String| {
-            let (measured, verdict) = document.map_or((String::new(), Verdict::NotMeasured), |d| {
-                if self.refused {
-                    self.refusal(d, lock)
-                } else {
-                    self.measured(d, lock)
-                }
-            });
+            let (measured, mut verdict) =
+                document.map_or((String::new(), Verdict::NotMeasured), |d| {
+                    if self.refused {
+                        self.refusal(d, lock)
+                    } else {
+                        self.measured(d, lock)
+                    }
+                });
+            let elsewhere = document.is_some_and(|d| !self.is_said_of(&d.machine));
+            if elsewhere && verdict != Verdict::NotMeasured {
+                verdict = Verdict::Shown;
+            }
             let reason = match verdict {
+                _ if elsewhere => Reason::elsewhere(&self.cpu),
                 Verdict::Fails | Verdict::FailsWithinNoise => {
                     self.reason_for(lock).cloned().unwrap_or_default()
                 }
@@ -348,6 +363,11 @@ impl Claim {
             }
         };
         self.locks.iter().map(of_lock).collect()
+    }
+
+    fn is_said_of(&self, machine: &machine::Machine) -> bool {
+        let cpu = machine.cpu.as_deref().unwrap_or_default();
+        cpu.contains(&self.cpu)
     }
 
     fn refusal(&self, document: &Document, lock: &str) -> (String, Verdict) {
@@ -403,7 +423,10 @@ impl Claim {
             let _ = write!(text, "{space}{}", number.told());
         }
         if verdict != Verdict::Shown && (lacking.is_some() || !sound) {
-            verdict = Verdict::TooFewRounds;
+            verdict = match lacking {
+                Some(_) if self.ends => Verdict::Fails,
+                _ => Verdict::TooFewRounds,
+            };
         }
         (text, verdict)
     }
@@ -486,7 +509,7 @@ pub fn summary(judged: &[Judged]) -> String {
 /// Each reason that is shown, once, and the experiment behind it.
 pub fn experiments(judged: &[Judged]) -> Vec<(&str, &str)> {
     let mut all: Vec<(&str, &str)> = Vec::new();
-    for j in judged.iter().filter(|j| !j.reason.is_empty()) {
+    for j in judged.iter().filter(|j| !j.experiment.is_empty()) {
         if !all.iter().any(|(reason, _)| *reason == j.reason) {
             all.push((&j.reason, &j.experiment));
         }

@@ -33,6 +33,8 @@ pub struct Exec {
 
     /// Compare what this regular expression finds in the output (its first group, a number, more is better)
     pub score: Option<Regex>,
+    /// The score is a cost.
+    pub lower: bool,
 
     /// Run a well-known program instead of PROGRAM
     pub preset: Option<Preset>,
@@ -77,6 +79,7 @@ impl Exec {
         Self {
             locks,
             score: None,
+            lower: false,
             preset,
             threads: Vec::new(),
             variables: BTreeMap::new(),
@@ -192,7 +195,8 @@ impl Workload for Exec {
             measure("transitions", "mode transitions", Unit::Count, None),
         ];
         if self.primary() == "score" {
-            measures.insert(0, measure("score", "score", Unit::Plain, Higher));
+            let better = if self.lower { Lower } else { Higher };
+            measures.insert(0, measure("score", "score", Unit::Plain, better));
         }
         measures
     }

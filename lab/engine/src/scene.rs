@@ -91,6 +91,9 @@ struct Scene {
     counts: bool,
     /// Of a program: what is compared, instead of its time.
     score: Option<Spanned<String>>,
+    /// A lower score is the better one.
+    #[serde(default)]
+    lower: bool,
     #[serde(default)]
     locks: Vec<String>,
     #[serde(default, rename = "subject")]
@@ -551,6 +554,7 @@ fn program(
         let regex = Regex::new(score.get_ref())
             .map_err(|e| Wrong::at(score, e.to_string(), "a regular expression with a group"))?;
         exec.score = Some(regex);
+        exec.lower = s.lower;
     }
     Ok(exec)
 }

@@ -46,7 +46,8 @@ struct fg_lock {
 FGI_WANT_SLICE_FORECAST;
 
 /* csd, what a section lasts at most: section 4.1 measures 2^12 cycles on average and takes 2^14, "6 us". (Fig. 5 has
- * 2^15.) Section 5 finds that the value is not delicate. lab/variants/informed-csd.c has other values. */
+ * 2^15.) It says that the value is larger than the longest section measured and works well on other machine types; it
+ * compares it with no other fixed value. lab/variants/informed-csd.c has other values. */
 #ifndef CSD_NS
 #define CSD_NS 6000u
 #endif

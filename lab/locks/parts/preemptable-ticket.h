@@ -24,8 +24,10 @@ struct fg_lock {
 	uint32_t forks;
 };
 
-/* tau, 1 to 3 us: section 4.2 wants slightly more than a section usually lasts, about 2 us. (Fig. 3 has 2^14 spins, a
- * hundred times that: then a waiter that is off CPU holds the others up for a time slice after all.)
+/* tau, 1 to 3 us: section 4.2 wants slightly more than a section usually lasts, about 2 us. Fig. 3 has 2^14 turns of
+ * its loop: by section 3 of the paper, where 2048 turns take about 1 us, that is 8 us, four times as long as section
+ * 4.2 wants. Here 2^14 turns would be 256 times TAU_SPINS and 250 to 800 us, so that a waiter which is off CPU holds
+ * the others up for long.
  * lab/variants/preemptable-ticket-tau.c has other values. */
 #ifndef TAU_SPINS
 #define TAU_SPINS 64u

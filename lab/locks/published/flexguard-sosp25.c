@@ -21,7 +21,12 @@
  * Deviations from the listing:
  * - A waiter leaves the queue safely (locks/parts/mcs_queue.h).
  * - A waiter that is in spinning mode and outside the queue joins it (lines 49-51 would spin on val beside the head).
- * - The fast path tests val before it tries the compare-and-swap (so does the authors' code).
+ * - A waiter that left the queue, and comes back before the head has skipped its node, has its old place again (line 41
+ *   puts it at the tail).
+ * - A waiter in the queue that is not its head does not try val again after line 47, in busy-waiting mode (in lines
+ *   49-51 each thread of phase 2 does).
+ * - By default the counter is of the preempted critical sections of one user's processes. Section 3.2.2 argues for one
+ *   counter for the machine, since waiters of one process can preempt the critical sections of another.
  * - The head takes HEAD_PAUSES PAUSEs between two tries (line 51 has one).
  * - A waiter blocks after FGI_SPIN_SLICE_NS although the monitor lives and counts nothing, and after
  *   FGI_SPIN_UNMONITORED_NS without a monitor (runtime/spin_budget.h): no lock may depend on the monitor for progress.

@@ -84,6 +84,14 @@ impl Claim {
 }
 
 impl Reason {
+    /// Why a claim about other CPUs is not judged.
+    pub(super) fn elsewhere(cpu: &str) -> Self {
+        Self {
+            says: format!("not judged: the paper says it of {cpu} CPUs"),
+            ..Self::default()
+        }
+    }
+
     #[cfg(test)]
     pub fn name(&self) -> &str {
         &self.name

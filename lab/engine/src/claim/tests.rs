@@ -344,6 +344,31 @@ fn a_run_without_a_result_is_not_dropped() {
     assert!(text.ends_with("; a result in 6 of 7 rounds"), "{text}");
     let (_, verdict) = judged_after(claim, |document| rounds_of(document, "mcs").clear());
     assert_eq!(verdict, Verdict::NotMeasured);
+    // Where the claim is that every run ends, it contradicts the claim.
+    let ends = format!("{claim}ends = true\n");
+    assert_eq!(judged_after(&ends, without(1)).1, Verdict::Fails);
+    assert_eq!(judged_after(&ends, |_| {}).1, Verdict::Holds);
+}
+
+/// The papers say opposite things of the CPUs of two makers.
+#[test]
+fn a_claim_about_other_cpus_is_shown_and_not_judged() {
+    let judged_on = |cpu: Option<&str>| {
+        let mut recorded = crate::document::testing::document();
+        recorded.machine.cpu = cpu.map(Into::into);
+        let text = "locks = [\"mcs\"]\nsays = \"is so\"\nscene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\n\
+                    at = { threads = 8 }\nmost = 0.0001\ncpu = \"Intel\"\n";
+        let claim: Claim = toml::from_str(text).unwrap();
+        let judged = judge(&[claim], &[("s".into(), &recorded)]).remove(0);
+        assert!(!judged.measured.is_empty());
+        (judged.verdict, judged.reason)
+    };
+    let here = judged_on(Some("Intel(R) Xeon(R) Gold 5320"));
+    assert_eq!(here, (Verdict::Fails, String::new()));
+    let reason = "not judged: the paper says it of Intel CPUs".to_owned();
+    for cpu in [Some("AMD EPYC 9754"), None] {
+        assert_eq!(judged_on(cpu), (Verdict::Shown, reason.clone()));
+    }
 }
 
 /// The paper printed a number for each point, and claims nothing of ours.
@@ -380,42 +405,79 @@ fn estimate(text: &str) -> Estimate {
     }
 }
 
-/// Every verdict of docs/results/guests.md is that of its claim, by the numbers beside it.
-#[test]
-fn the_page_of_guests_has_the_verdicts_of_its_numbers() {
+/// The claims of a file of scenes beside a record of verdicts.
+fn the_record_has_the_verdicts_of_its_numbers(scenes: &str, record: &str) {
     #[derive(Deserialize)]
     struct Claims {
         claim: Vec<Claim>,
     }
-    let text = include_str!("../../../scenes/guests.toml");
-    let claims: Claims = toml::from_str(text).unwrap();
+    let claims: Claims = toml::from_str(scenes).unwrap();
     let claims: Vec<Claim> = claims.claim.into_iter().flat_map(Claim::each).collect();
-    let page = include_str!("../../../../docs/results/data/guests-claims.csv");
-    for row in page.lines().skip(1) {
+    for row in record.lines().skip(1) {
         // Every cell is quoted.
-        let cells: Vec<&str> = row.trim_matches('"').split("\",\"").collect();
-        let [lock, place, says, at, _, measured, verdict] = cells[..] else {
+        let cells: Vec<&str> = row[1..row.len() - 1].split("\",\"").collect();
+        let [lock, place, says, at, published, measured, verdict, ..] = cells[..] else {
             panic!("{row}");
         };
+        let says = says.replace("\"\"", "\"");
         let claim = claims.iter().find(|c| {
             let names = c.locks.iter().any(|l| l == lock);
             names && c.place == place && c.says == says && c.point == at
         });
         let claim = claim.unwrap_or_else(|| panic!("no claim is that of {row}"));
-        if verdict == Verdict::TooFewRounds.text() {
+        let Published::Once(printed) = &claim.published else {
+            panic!("{row}");
+        };
+        assert_eq!(*printed, published.replace("\"\"", "\""), "{row}");
+        if claim.refused || [Verdict::NotMeasured.text(), "shown"].contains(&verdict) {
             continue;
         }
-        let one = of([1.0; 7]);
-        let (a, b) = match (
-            measured.split_once(", ratio "),
-            measured.split_once(" against "),
-        ) {
-            (Some((_, ratio)), _) => (estimate(ratio), one),
-            (None, Some((a, b))) => (estimate(a), estimate(b)),
-            (None, None) => (estimate(measured), one),
+        let expected = if measured.contains("a result in ") {
+            match claim.ends {
+                true => Verdict::Fails,
+                false => Verdict::TooFewRounds,
+            }
+        } else {
+            let one = of([1.0; 7]);
+            let (a, b) = match (
+                measured.split_once(", ratio "),
+                measured.split_once(" against "),
+            ) {
+                (Some((_, ratio)), _) => (estimate(ratio), one),
+                (None, Some((a, b))) => (estimate(a), estimate(b)),
+                (None, None) => (estimate(measured), one),
+            };
+            let factor = claim.least.or(claim.most).unwrap();
+            Verdict::of(&a, &b, claim.least.is_some(), factor)
         };
-        let factor = claim.least.or(claim.most).unwrap();
-        let judged = Verdict::of(&a, &b, claim.least.is_some(), factor);
-        assert_eq!(judged.text().replace('*', ""), verdict, "{row}");
+        assert_eq!(expected.text().replace('*', ""), verdict, "{row}");
+    }
+}
+
+/// Every verdict of the pages is that of its claim, by the numbers beside it, and has the paper's number beside it.
+#[test]
+fn the_pages_have_the_verdicts_of_their_numbers() {
+    let papers = include_str!("../../../scenes/papers.toml");
+    let locks = include_str!("../../../scenes/published-locks.toml");
+    let guests = include_str!("../../../scenes/guests.toml");
+    for (scenes, record) in [
+        (
+            papers,
+            include_str!("../../../../docs/results/data/papers-claims.csv"),
+        ),
+        (
+            papers,
+            include_str!("../../../../docs/results/data/quick-papers-claims.csv"),
+        ),
+        (
+            locks,
+            include_str!("../../../../docs/results/data/published-locks-claims.csv"),
+        ),
+        (
+            guests,
+            include_str!("../../../../docs/results/data/guests-claims.csv"),
+        ),
+    ] {
+        the_record_has_the_verdicts_of_its_numbers(scenes, record);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 use super::*;
 use crate::catalogue::testing::catalogue;
+use crate::stats::Better;
 
 const HEAD: &str = "version = 1\ntitle = \"t\"\n";
 
@@ -90,6 +91,15 @@ fn a_program_takes_lists_and_names_of_its_own() {
     let points = scenes.experiments[0].workload.points();
     assert_eq!(points.len(), 4);
     assert_eq!(points[3].to_string(), "8 threads, 4 mutexes");
+    let better = |more: &str| {
+        let scenes = parse(&format!("{text}{more}"), &catalogue(), &Sizes::default()).unwrap();
+        let score = scenes.experiments[0].workload.measures().remove(0);
+        (score.name, score.better)
+    };
+    let score = "score = 'took ([0-9]+)'\n";
+    assert_eq!(better(score), ("score".into(), Some(Better::Higher)));
+    let cost = format!("{score}lower = true\n");
+    assert_eq!(better(&cost), ("score".into(), Some(Better::Lower)));
     let wrong = text.replace("[1, 4]", "\"many\"");
     let wrong = parse(&wrong, &catalogue(), &Sizes::default())
         .err()
