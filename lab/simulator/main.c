@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 	struct fgs_thread *first;
 
 	parse(argc, argv);
-	if (given.argc > 1 && strcmp(given.argv[1], "--help") == 0) {
+	if (given.argc > 1 && given.argv[1] && strcmp(given.argv[1], "--help") == 0) {
 		fputs(usage, stdout);
 		return 0;
 	}

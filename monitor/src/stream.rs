@@ -97,7 +97,7 @@ impl Graves {
             self.since = Instant::now();
         }
         self.streams.push(stream);
-        if self.streams.len() % BATCH == 0 {
+        if self.streams.len().is_multiple_of(BATCH) {
             self.close();
         }
     }

@@ -245,7 +245,10 @@ fn under_posix_no_monitor_is_loaded() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let summary = json(&stderr(&output));
     let monitor = summary["monitor"].as_str().unwrap();
-    assert!(monitor.contains("glibc's locks do not publish"), "{monitor}");
+    assert!(
+        monitor.contains("glibc's locks do not publish"),
+        "{monitor}"
+    );
     assert!(summary["switches"].is_null());
 }
 

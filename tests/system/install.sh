@@ -49,8 +49,8 @@ if command -v c++ >/dev/null; then
 		sed -n 's|^//   \(.*\)|\1|p' "$prefix/include/flexguard/flexguard.hpp" | sed 's/\.\.\. //'
 		echo '}'
 	} >"$scratch/example.cc"
-	# shellcheck disable=SC2046 # a list of flags
-	c++ -std=c++17 -Wall -Wextra -Werror -o "$scratch/example" "$scratch/example.cc" $(pkg-config --cflags --libs flexguard) ||
+	# shellcheck disable=SC2046,SC2086 # lists of flags
+	c++ $CFLAGS -std=c++17 -Wall -Wextra -Werror -o "$scratch/example" "$scratch/example.cc" $(pkg-config --cflags --libs flexguard) ||
 		fail "the example of flexguard.hpp does not compile"
 	LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/example" || fail "the example of flexguard.hpp: $?"
 fi

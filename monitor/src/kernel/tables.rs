@@ -112,7 +112,7 @@ impl Kernel {
             let tables = self.tables.lock().expect("nobody panics with it");
             tables.may_have_another(account)
         };
-        if !may() && !(self.free_domains()? && may()) {
+        if !(may() || self.free_domains()? && may()) {
             return Err(Errno::EDQUOT);
         }
         let mut tables = self.tables.lock().expect("nobody panics with it");

@@ -21,8 +21,8 @@ use flexguard_launch::{Preload, locks, musl, output, signals};
 
 use super::Subcommand;
 use crate::manual::{
-    FILTERS_ITEM, FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM, SOCKET_FILE,
-    SOCKET_ITEM, Section,
+    FILTERS_ITEM, FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM,
+    SOCKET_FILE, SOCKET_ITEM, Section,
 };
 use crate::monitor_choice::MonitorChoice;
 use summary::Summary;

@@ -238,19 +238,7 @@ impl Report {
                 0..2,
             );
         }
-        if !self.unwatched_programs.is_empty() {
-            text += &format!("not watched: {}\n", self.unwatched_programs.len());
-            let row = |p: &Unwatched| {
-                vec![
-                    p.pid.to_string(),
-                    shown(&p.user),
-                    p.lock.clone(),
-                    shown(&p.command),
-                ]
-            };
-            let rows = self.unwatched_programs.iter().map(row).collect();
-            text += &output::table(&["pid", "user", "lock", "command"], rows, 0..1);
-        }
+        text += &unwatched_table(&self.unwatched_programs);
         if !self.preempted_now.is_empty() {
             text += "preempted now:\n";
             text += &output::table(
@@ -264,6 +252,24 @@ impl Report {
         }
         text
     }
+}
+
+/// The programs that run without the monitor; nothing if there are none.
+fn unwatched_table(programs: &[Unwatched]) -> String {
+    if programs.is_empty() {
+        return String::new();
+    }
+    let row = |p: &Unwatched| {
+        vec![
+            p.pid.to_string(),
+            shown(&p.user),
+            p.lock.clone(),
+            shown(&p.command),
+        ]
+    };
+    let rows = programs.iter().map(row).collect();
+    let table = output::table(&["pid", "user", "lock", "command"], rows, 0..1);
+    format!("not watched: {}\n{table}", programs.len())
 }
 
 /// The monitor's version, and the command's where it is another one.
