@@ -416,10 +416,12 @@ void fgs_engine_run(const struct fgs_thread *last)
 	while (last->state != FGS_ENDED) {
 		struct fgs_cpu *c = &fgs_cpus[first_cpu()];
 		fgs_ps when = when_of[c->id];
+		bool timer_first = timer_count && timers[0].when <= when;
+		fgs_ps next = timer_first ? timers[0].when : when; /* FGS_NEVER: all CPUs idle, and there is no timer */
 
-		if (++fgs_statistics.events % 256 == 0 || (when > last_moment && when != FGS_NEVER))
-			check_limits(when, began);
-		if (timer_count && timers[0].when <= when) {
+		if (next != FGS_NEVER && (++fgs_statistics.events % 256 == 0 || next > last_moment))
+			check_limits(next, began);
+		if (timer_first) {
 			struct timer timer = next_timer();
 
 			if (timer.thread->state == FGS_SLEEPING && timer.thread->generation == timer.generation) {
