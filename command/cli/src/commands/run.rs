@@ -239,15 +239,20 @@ enum Start {
 
 /// A monitor is loaded while the program runs already, unless the run shall fail without one.
 fn start_of_monitor(args: &Run, preload: &Preload) -> Result<Start> {
-    if !preload.replaces() {
+    let mode = args.monitor.mode();
+    if keeps_glibc(preload.replaces(), mode) {
         return Ok(Start::Found(unwatched()));
     }
-    let mode = args.monitor.mode();
     Ok(match Attachment::find_without_loading(mode)? {
         Some(found) => Start::Found(found),
         None if mode == MonitorMode::Auto && may_load() => Start::Loading(Loading::begin()?),
         None => Start::Found(Attachment::find(mode)?),
     })
+}
+
+/// Without locks of ours the program needs no monitor; but it may carry some itself, and the user then requires one.
+fn keeps_glibc(replaces: bool, mode: MonitorMode) -> bool {
+    !replaces && mode != MonitorMode::Require
 }
 
 /// The monitor of a program that keeps glibc's locks.
@@ -265,10 +270,10 @@ fn left_to_glibc(prefix: &Prefix, preload: &Preload) -> Option<String> {
 
 /// Without a summary the command stays only if the program's monitor depends on it.
 fn run_quietly(args: &Run, mut command: Command, replaces: bool) -> Result<Status> {
-    if !replaces {
+    let mode = args.monitor.mode();
+    if keeps_glibc(replaces, mode) {
         return Err(become_program(command, &unwatched()));
     }
-    let mode = args.monitor.mode();
     if let Some(monitor) = Attachment::find_without_loading(mode)? {
         return Err(become_program(command, &monitor));
     }
