@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal handler forks just after a thread has looked at the tag of a queue's tail: the child takes the lock,
  * releases it and takes it again, as the parent does. TAKE is the lock's function that queues, PASSIVE the lock if it
- * has a list of waiters beside the queue. */
+ * has a list of waiters beside the queue. And the tags of many forks in a row. */
 #include "locks/parts/mcs_queue.h"
 
 #include <sys/wait.h>
@@ -85,6 +85,24 @@ static void forks_as_the_head(void)
 	both_are_well();
 }
 
+/* The tail that a child of the depth 65,535 leaves to its own child names no thread there. */
+static void no_depth_is_without_tag(void)
+{
+	const uint32_t before = fgi_forks;
+	static uint64_t tail;
+	struct fg_queue_node *node = fgi_node_need(&tail);
+
+	for (uint32_t depth = 65534; depth < 65538; depth++) {
+		fgi_forks = 2 * depth;
+		tail = fgi_tail_word(node);
+		fgi_forks += 2;
+		fgi_tail_mind_fork(&tail, NULL);
+		CHECK_IS(tail, 0);
+	}
+	fgi_forks = before;
+	fgi_node_put(node);
+}
+
 #ifdef PASSIVE
 #define malthusian 1
 #define cna 2
@@ -124,6 +142,7 @@ int main(void)
 	forks_while_it_takes();
 	forks_while_it_releases();
 	forks_as_the_head();
+	no_depth_is_without_tag();
 #ifdef PASSIVE
 	forks_beside_a_passive_waiter();
 #endif

@@ -24,8 +24,8 @@
  * of forks behind it (fgi_forks). A tail with another tag is from before a fork: its threads are waiters of the parent,
  * which the child does not have. The first thread of the child that uses the lock makes it what it is there: empty, or
  * the node of the thread that holds the lock. No fork handler touches the lock, whose memory the parent may share, or
- * the child may not have. A queue in which 65,536 forks in a row found waiters and which was not used in between would
- * be misread.
+ * the child may not have. Tags come again after FGI_TAIL_TAGS forks: a tail that no process has used for so many
+ * generations, or for a multiple of them, would be misread.
  *
  * A queue that is not empty has a head, and every head leaves before its lock call returns. So when no thread is in a
  * call on the lock the queue is empty, and the lock's memory may go. */
@@ -47,16 +47,19 @@ static inline struct fg_queue_node *fgi_node_at(uint64_t address)
 
 /* A user's address has 48 bits at most, unless mmap is asked for one above. */
 #define FGI_TAIL_TAG_AT 48
+#define FGI_TAIL_TAGS 65535u /* beside 0 */
 
 static inline struct fg_queue_node *fgi_tail_node(uint64_t tail)
 {
 	return fgi_node_at(tail & ((1ull << FGI_TAIL_TAG_AT) - 1));
 }
 
-/* fgi_forks counts by twos. */
+/* fgi_forks counts by twos. Tag 0 is that of processes with no fork behind them alone: they need not look at it. */
 static inline uint64_t fgi_tail_tag(void)
 {
-	return (uint64_t)(fg_load_relaxed(&fgi_forks) / 2) << FGI_TAIL_TAG_AT;
+	uint32_t forks = fg_load_relaxed(&fgi_forks) / 2;
+
+	return fg_unlikely(forks) ? (uint64_t)(1 + (forks - 1) % FGI_TAIL_TAGS) << FGI_TAIL_TAG_AT : 0;
 }
 
 static inline uint64_t fgi_tail_word(const struct fg_queue_node *node)
