@@ -124,8 +124,11 @@ static void settle_counted(uint32_t self)
 
 	if (!counts || fg_load_relaxed(&counts[self]) == 0)
 		return;
+	number = fg_xchg_relaxed(&counts[self], 0);
+	if (!number) /* a signal handler has settled them just now */
+		return;
 	fg_fetch_add_relaxed(&fgi_foreign_notes, -1u);
-	for (number = fg_xchg_relaxed(&counts[self], 0); number > 0; number--) {
+	for (; number > 0; number--) {
 		pending = fg_thread.pending;
 		if (fg_thread.held > 0)
 			fgi_held_lower();

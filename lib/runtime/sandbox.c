@@ -28,12 +28,13 @@ static long take(struct reader *r, char c)
 	return -1;
 }
 
-/* -EMFILE and the like: the file could not be opened. -ENOENT also: it does not say. */
+/* -EMFILE and the like: the file could not be opened, or not be read to its end. A kernel without seccomp has no such
+ * line. */
 static long filters(void)
 {
 	struct reader r = {"\nSeccomp_filters:", 0, -1};
 	long fd = fgi_system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/status", O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	long size, number = -1;
+	long size = 0, number = -1;
 	char text[512];
 
 	if (fd < 0)
@@ -43,7 +44,7 @@ static long filters(void)
 			number = take(&r, text[i]);
 	}
 	(void)fgi_system_call(SYS_close, fd, 0, 0, 0, 0, 0);
-	return number < 0 ? -ENOENT : number;
+	return number < 0 ? size : number;
 }
 
 static bool look(void)

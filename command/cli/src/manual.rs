@@ -52,8 +52,8 @@ pub const REQUIRE_ITEM: (&str, &str) = (
 );
 pub const FILTERS_ITEM: (&str, &str) = (
     "FLEXGUARD_FILTERS",
-    "How many seccomp filters are no sandbox. The command sets it to the number of its own. A program below it that is \
-     under more runs without the monitor and asks the kernel for nothing that it would not without FlexGuard.",
+    "How many seccomp filters are no sandbox. The command sets it to the number of its own if that is more. A program \
+     below it that is under more runs without the monitor and asks the kernel for nothing that it would not without FlexGuard.",
 );
 pub const FORCE_ITEM: (&str, &str) = (
     "FLEXGUARD_FORCE",

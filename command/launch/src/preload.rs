@@ -78,10 +78,18 @@ impl Preload {
     pub fn set(&self, variable: &str, command: &mut Command) {
         if let Some(value) = &self.value {
             command.env(variable, value);
-            command.env(FILTERS_ENV, own_filters().unwrap_or(0).to_string());
+            let expected =
+                filters_expected(own_filters().unwrap_or(0), std::env::var(FILTERS_ENV).ok());
+            command.env(FILTERS_ENV, expected.to_string());
         }
         command.envs(self.besides.clone());
     }
+}
+
+/// The user may expect more filters than `own`, as where the program is started in a container of its own.
+fn filters_expected(own: u32, inherited: Option<String>) -> u32 {
+    let inherited = inherited.and_then(|n| n.trim().parse().ok());
+    inherited.map_or(own, |n: u32| n.max(own))
 }
 
 /// How many seccomp filters this process is under: a program below it that is under more was put into a sandbox.
@@ -125,6 +133,15 @@ mod tests {
             prepended("/l/a.so", Some("x.so y.so")).unwrap(),
             OsString::from("/l/a.so:x.so y.so")
         );
+    }
+
+    #[test]
+    fn more_filters_than_here_may_be_expected() {
+        let expected = |own, inherited: &str| filters_expected(own, Some(inherited.to_owned()));
+        assert_eq!(filters_expected(2, None), 2);
+        assert_eq!(expected(2, "7"), 7);
+        assert_eq!(expected(2, "1"), 2);
+        assert_eq!(expected(2, "many"), 2);
     }
 
     #[test]

@@ -24,8 +24,8 @@
  * of forks behind it (fgi_forks). A tail with another tag is from before a fork: its threads are waiters of the parent,
  * which the child does not have. The first thread of the child that uses the lock makes it what it is there: empty, or
  * the node of the thread that holds the lock. No fork handler touches the lock, whose memory the parent may share, or
- * the child may not have. A queue in which 65,536 forks in a row found waiters and which was not used in between would
- * be misread.
+ * the child may not have. Tags come again after FGI_TAIL_TAGS forks: a tail that no process has used for so many
+ * generations, or for a multiple of them, would be misread.
  *
  * A queue that is not empty has a head, and every head leaves before its lock call returns. So when no thread is in a
  * call on the lock the queue is empty, and the lock's memory may go. */
@@ -47,16 +47,19 @@ static inline struct fg_queue_node *fgi_node_at(uint64_t address)
 
 /* A user's address has 48 bits at most, unless mmap is asked for one above. */
 #define FGI_TAIL_TAG_AT 48
+#define FGI_TAIL_TAGS 65535u /* beside 0 */
 
 static inline struct fg_queue_node *fgi_tail_node(uint64_t tail)
 {
 	return fgi_node_at(tail & ((1ull << FGI_TAIL_TAG_AT) - 1));
 }
 
-/* fgi_forks counts by twos. */
+/* fgi_forks counts by twos. Tag 0 is that of processes with no fork behind them alone: they need not look at it. */
 static inline uint64_t fgi_tail_tag(void)
 {
-	return (uint64_t)(fg_load_relaxed(&fgi_forks) / 2) << FGI_TAIL_TAG_AT;
+	uint32_t forks = fg_load_relaxed(&fgi_forks) / 2;
+
+	return fg_unlikely(forks) ? (uint64_t)(1 + (forks - 1) % FGI_TAIL_TAGS) << FGI_TAIL_TAG_AT : 0;
 }
 
 static inline uint64_t fgi_tail_word(const struct fg_queue_node *node)
@@ -127,6 +130,23 @@ static inline struct fg_queue_node *fgi_queue_join(uint64_t *tail)
 	return node;
 }
 
+/* Puts `last`, which has no successor, in the place of the queue's last node. False if that is not `node`. The tag
+ * stays what it is: in the child of a signal handler that forked after this thread had looked at the tail, `last` is
+ * another thread's node, and the next thread that uses the lock is to see that. */
+static inline bool fgi_queue_replace_last(uint64_t *tail, const struct fg_queue_node *node,
+					  const struct fg_queue_node *last)
+{
+	uint64_t seen = fgi_tail_word(node), found;
+
+	/* release: the next thread to enqueue finds the link of the last node empty */
+	while ((found = fg_cas_acq_rel(tail, seen, seen - fgi_node_word(node) + fgi_node_word(last))) != seen) {
+		if (fgi_tail_node(found) != node)
+			return false;
+		seen = found;
+	}
+	return true;
+}
+
 #define FGI_LINK_SPINS 100000u /* 1.5 to 5 ms, about a time slice */
 #define FGI_LINK_NAP_NS 50000u /* Linux's default timer slack: a shorter sleep would not be one */
 
@@ -148,16 +168,22 @@ __attribute__((noinline, cold)) static struct fg_queue_node *fgi_queue_await_lin
 }
 
 /* The head goes. Returns its successor, which is still to be granted; or NULL if the queue is empty now: then `held`
- * has been lowered, as a grant would have done. */
+ * has been lowered, as a grant would have done. Its node is the last one whatever the tail's tag: a signal handler may
+ * have forked since this thread looked at the tail. */
 static inline struct fg_queue_node *fgi_queue_retire(uint64_t *tail, struct fg_queue_node *node)
 {
 	struct fg_queue_node *next = fgi_node_next(node);
+	uint64_t seen, found;
 
 	if (next)
 		return next;
-	if (fgi_drop_cas64(tail, fgi_tail_word(node), 0) == fgi_tail_word(node))
-		return NULL;
-	return fgi_queue_await_link(node);
+	seen = fgi_tail_word(node);
+	while ((found = fgi_drop_cas64(tail, seen, 0)) != seen) {
+		if (fgi_tail_node(found) != node)
+			return fgi_queue_await_link(node);
+		seen = found;
+	}
+	return NULL;
 }
 
 /* Passes the head on to the first successor that still waits, or empties the queue. The caller is the head and has

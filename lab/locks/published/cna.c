@@ -103,21 +103,13 @@ static struct fg_queue_node *choose(struct fg_queue_node *mine, struct fg_queue_
 	return chosen;
 }
 
-/* The main queue seems to be empty: puts the secondary queue in its place. False if a thread has joined. */
-static bool make_main(struct fg_lock *l, struct fg_queue_node *mine, struct fg_queue_node *second)
-{
-	uint64_t tail = fgi_tail_word(mine);
-
-	/* release: the next thread to enqueue finds the link of the last node empty */
-	return fg_cas_acq_rel(&l->tail, tail, fgi_tail_word(last_of(second))) == tail;
-}
-
 static inline void fgi_unlock(struct fg_lock *l)
 {
 	struct fg_queue_node *node = fgi_mcs_mine(l), *second = fgi_node_at(node_private(node)->second);
 	struct fg_queue_node *successor = NULL, *next;
 
-	if (second && !fgi_node_next(node) && make_main(l, node, second)) {
+	/* If the main queue seems to be empty the secondary one takes its place, unless a thread has joined. */
+	if (second && !fgi_node_next(node) && fgi_queue_replace_last(&l->tail, node, last_of(second))) {
 		successor = second;
 		second = NULL;
 	} else {

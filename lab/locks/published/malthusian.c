@@ -116,11 +116,8 @@ static struct fg_queue_node *choose(struct fg_queue_node *next, struct fg_queue_
 static struct fg_queue_node *revive(struct fg_lock *l, struct fg_queue_node *mine, struct fg_queue_node *node,
 				    struct fg_queue_node **youngest)
 {
-	uint64_t tail = fgi_tail_word(mine);
-
 	fg_store_relaxed(&node->next, 0);
-	/* release: the next thread to enqueue finds the link empty */
-	if (fg_cas_acq_rel(&l->tail, tail, fgi_tail_word(node)) != tail)
+	if (!fgi_queue_replace_last(&l->tail, mine, node))
 		return NULL;
 	return take_back(youngest, node);
 }
