@@ -102,7 +102,7 @@ static struct {
 	uint32_t wait_ms; /* for the answer */
 } target = {.why_nowhere = ECANCELED};
 
-/* Once the first registration is over: target.again, or the monitor was too busy for it. */
+/* Once the first registration is over: target.again, or that one is postponed (is_postponed). */
 static uint32_t may_reconnect;
 
 static bool is_set_to(const char *variable, const char *wanted)
@@ -424,7 +424,7 @@ static void hang_up(void)
 	dialogue.open = false;
 }
 
-/* Has a monitor said so? */
+/* Has a monitor said so? One that hangs up is restarted. */
 static bool is_refused(void)
 {
 	uint32_t why = fg_load_relaxed(&refusal);
@@ -432,12 +432,23 @@ static bool is_refused(void)
 	return why != 0 && why != EPROTO && why != ECONNRESET;
 }
 
-/* The monitor was too busy: for its answer to come in time, or for this user. */
+/* It may be otherwise later. The monitor was too busy, for its answer to come in time or for this user; it was
+ * restarted; or something was used up: this user's share, or memory. */
 static bool is_postponed(void)
 {
-	uint32_t why = fg_load_relaxed(&refusal);
-
-	return why == ETIMEDOUT || why == EAGAIN || why == EBUSY;
+	switch (fg_load_relaxed(&refusal)) {
+	case ETIMEDOUT:
+	case EAGAIN:
+	case EBUSY:
+	case ECONNRESET:
+	case EDQUOT:
+	case ETOOMANYREFS:
+	case EIO:
+	case ENOMEM:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* A monitor that refuses is asked half as often after each refusal: it has its reasons, and other clients. */
