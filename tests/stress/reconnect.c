@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -400,6 +401,81 @@ static void refused(void)
 	CHECK(descriptors() == before, "asked again");
 }
 
+static char main_thread(void)
+{
+	char path[64], text[256] = "", *state;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	state = strrchr(text, ')');
+	CHECK(state);
+	return state[2];
+}
+
+/* It has none of the parent's attempt, and makes its own while it waits for a lock. */
+static void child_of_a_fork(int before, int answered)
+{
+	char byte;
+
+	CHECK(descriptors() == before - 1, "the child still has it");
+	CHECK(!after(LOOK));
+	CHECK(read(answered, &byte, 1) == 1);
+	after(LOOK);
+	CHECK(after(LOOK) && fgi_preempted_cs(), "not attached");
+	CHECK(fgi_monitor_refusal() == 0);
+	_exit(0);
+}
+
+/* Forks while the main thread waits for the answer to the first registration. */
+static void *fork_meanwhile(void *unused)
+{
+	int fd = accepted(), page, answers[2], before, status;
+	pid_t child;
+
+	CHECK(pipe(answers) == 0);
+	while (main_thread() != 'S')
+		;
+	before = descriptors();
+	page = make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1);
+	child = fork();
+	if (child == 0) {
+		close(page);
+		child_of_a_fork(before, answers[0]);
+	}
+	answer(fd, good, page);
+	hung_up(fd);
+	fd = accepted();
+	answer(fd, good, page);
+	CHECK(write(answers[1], "", 1) == 1);
+	CHECK(waitpid(child, &status, 0) == child && status == 0, "the child: %x", status);
+	return unused;
+}
+
+static pthread_t forks;
+
+/* Before the constructors, of which one registers. */
+static void before_constructors(int argc, char **argv, char **environment)
+{
+	(void)environment;
+	if (argc < 4 || strcmp(argv[2], "forking") != 0)
+		return;
+	listener = atoi(argv[1]);
+	now = fgi_now_ns(CLOCK_MONOTONIC);
+	CHECK(pthread_create(&forks, NULL, fork_meanwhile, NULL) == 0);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const before)(int, char **,
+									     char **) = before_constructors;
+
+static void forking(void)
+{
+	CHECK(pthread_join(forks, NULL) == 0);
+	CHECK(fgi_monitor_refusal() == 0);
+}
+
 /* Runs this program again, which registers in its constructor, and is answered by a child with that status; 0: not. */
 static void run_again(char **again, const char *mode, const char *reconnect, uint32_t status)
 {
@@ -459,6 +535,8 @@ static void play(const char *mode, uint32_t status)
 		once();
 	else if (strcmp(mode, "postponed") == 0)
 		postponed(status);
+	else if (strcmp(mode, "forking") == 0)
+		forking();
 	else
 		refused();
 }
@@ -487,6 +565,7 @@ int main(int argc, char **argv)
 	run_again(again, "reconnect", "1", 0);
 	run_again(again, "late", NULL, 0);
 	run_again(again, "once", "0", 0);
+	run_again(again, "forking", NULL, 0);
 	for (size_t i = 0; i < sizeof(may_pass) / sizeof(may_pass[0]); i++)
 		run_again(again, "postponed", NULL, may_pass[i]);
 	run_again(again, "refused", NULL, EPERM);
