@@ -352,17 +352,18 @@ static void turn_away(int fd, uint32_t status)
 /* The first registration is answered after its time, while a thread waits for a lock. */
 static void late(void)
 {
-	int before = descriptors(), fd = accepted();
+	int before = descriptors(), fd = accepted(), page;
 
 	CHECK(fgi_monitor_refusal() == ETIMEDOUT);
 	CHECK(!after(LOOK) && !after(LOOK));
 	CHECK(descriptors() == before + 1, "it is hung up");
-	answer(fd, good, make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1));
+	page = make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1);
+	answer(fd, good, page);
 	after(LOOK);
 	CHECK(after(LOOK) && fgi_preempted_cs(), "not attached");
 	CHECK(fgi_monitor_refusal() == 0);
 	hung_up(fd);
-	close(before); /* the page */
+	close(page);
 	CHECK(descriptors() == before - 1, "its descriptor stays");
 	CHECK(!after(FG_HEARTBEAT_DEAD_NS) && !after(100 * ATTEMPT));
 	CHECK(descriptors() == before - 1, "nobody has asked for another registration");
