@@ -102,7 +102,7 @@ static struct {
 	uint32_t wait_ms; /* for the answer */
 } target = {.why_nowhere = ECANCELED};
 
-/* Once the first registration is over: target.again, or the monitor was too busy for it. */
+/* Once the first registration is over: target.again, or that one is postponed (is_postponed). */
 static uint32_t may_reconnect;
 
 static bool is_set_to(const char *variable, const char *wanted)
@@ -364,6 +364,7 @@ static bool signal_waits(const sigset_t *blocked)
 }
 
 static void keep_dialogue(int fd, uint64_t now_ns, uint64_t at_most_ns);
+static void hang_up(void);
 
 /* Waits in steps of FGI_REGISTER_TIMEOUT_MS, of which a signal ends the next. A late answer is left to a waiter
  * (fgi_monitor_alive). */
@@ -378,6 +379,8 @@ static void register_image(const sigset_t *blocked)
 		readable.fd = request(WAIT_IN_BACKLOG);
 	if (readable.fd < 0)
 		return;
+	/* From here on a child that another thread forks closes its copy. */
+	keep_dialogue(readable.fd, fgi_now_ns(CLOCK_MONOTONIC), target.wait_ms * 1000000ull + FGI_LATE_ANSWER_NS);
 	do {
 		ms = ms_until(deadline_ns);
 		ready = poll(&readable, 1, ms < FGI_REGISTER_TIMEOUT_MS ? ms : FGI_REGISTER_TIMEOUT_MS);
@@ -387,9 +390,7 @@ static void register_image(const sigset_t *blocked)
 	else
 		fg_store_release(&refusal, ETIMEDOUT);
 	if (ready == 1 || target.once)
-		close(readable.fd);
-	else
-		keep_dialogue(readable.fd, fgi_now_ns(CLOCK_MONOTONIC), FGI_LATE_ANSWER_NS);
+		hang_up();
 }
 
 uint32_t fgi_monitor_refusal(void)
@@ -424,7 +425,7 @@ static void hang_up(void)
 	dialogue.open = false;
 }
 
-/* Has a monitor said so? */
+/* Has a monitor said so? One that hangs up is restarted. */
 static bool is_refused(void)
 {
 	uint32_t why = fg_load_relaxed(&refusal);
@@ -432,12 +433,23 @@ static bool is_refused(void)
 	return why != 0 && why != EPROTO && why != ECONNRESET;
 }
 
-/* The monitor was too busy: for its answer to come in time, or for this user. */
+/* It may be otherwise later. The monitor was too busy, for its answer to come in time or for this user; it was
+ * restarted; or something was used up: this user's share, or memory. */
 static bool is_postponed(void)
 {
-	uint32_t why = fg_load_relaxed(&refusal);
-
-	return why == ETIMEDOUT || why == EAGAIN || why == EBUSY;
+	switch (fg_load_relaxed(&refusal)) {
+	case ETIMEDOUT:
+	case EAGAIN:
+	case EBUSY:
+	case ECONNRESET:
+	case EDQUOT:
+	case ETOOMANYREFS:
+	case EIO:
+	case ENOMEM:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* A monitor that refuses is asked half as often after each refusal: it has its reasons, and other clients. */
@@ -503,7 +515,12 @@ __attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)
 	errno = saved;
 }
 
-/* The parent's registration counts for the child; one that is under way does not. */
+/* The first registration of this process, by the first thread that begins it. */
+static uint32_t first;
+enum first { NOT_BEGUN, UNDER_WAY, OVER };
+
+/* The parent's registration counts for the child; one that is under way does not. If it was the first, another thread
+ * made it, and the child lacks that thread. */
 void fgi_monitor_after_fork(void)
 {
 	int saved = errno;
@@ -511,6 +528,13 @@ void fgi_monitor_after_fork(void)
 	hang_up();
 	dialogue.busy = 0;
 	dialogue.due_ns = 0;
+	if (first == UNDER_WAY) {
+		bool by_a_waiter = target.length && !target.once;
+
+		refusal = EINPROGRESS;
+		may_reconnect = by_a_waiter;
+		first = by_a_waiter ? OVER : NOT_BEGUN;
+	}
 	errno = saved;
 }
 
@@ -521,16 +545,16 @@ void fgi_monitor_attach(const struct fg_shared *page)
 
 void fgi_process_init(void)
 {
-	static uint32_t begun;
 	int saved = errno, cancel;
 	sigset_t all, before;
 
 	/* A second thread does not wait: until the first has registered, the process runs without a monitor. */
-	if (fg_load_relaxed(&begun) || fg_xchg_relaxed(&begun, 1))
+	if (fg_load_relaxed(&first) || fg_xchg_relaxed(&first, UNDER_WAY))
 		return;
 	find_target();
 	if (!target.length) {
 		fg_store_release(&refusal, (uint32_t)target.why_nowhere);
+		fg_store_release(&first, OVER);
 		errno = saved;
 		return;
 	}
@@ -543,6 +567,7 @@ void fgi_process_init(void)
 	dialogue.due_ns = fgi_now_ns(CLOCK_MONOTONIC) + (dialogue.open ? FGI_REPLY_LOOK_NS : FGI_RECONNECT_NS);
 	/* release: pairs with the acquire in fgi_monitor_alive */
 	fg_store_release(&may_reconnect, target.again || (is_postponed() && !target.once));
+	fg_store_release(&first, OVER);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_setcancelstate(cancel, NULL);
 	errno = saved;

@@ -82,10 +82,10 @@ uint32_t fgi_monitor_refusal(void);
  * that park or have spun for long; costs one load.
  *
  * If no monitor lives it also takes the next step of a registration, if one is due: a few system calls that never wait.
- * Async-signal-safe, keeps errno. There is one to make if the monitor was too busy for the first (until that is
- * answered), or if FLEXGUARD_RECONNECT is 1. More is off by default: a program that has put itself into a sandbox since
- * its first registration may be killed for a system call that it does not make itself. FLEXGUARD_RECONNECT=0 leaves it
- * at the first. */
+ * Async-signal-safe, keeps errno. There is one to make if the first came to nothing for a reason that may pass (until
+ * there is another outcome), or if FLEXGUARD_RECONNECT is 1. More is off by default: a program that has put itself into
+ * a sandbox since its first registration may be killed for a system call that it does not make itself.
+ * FLEXGUARD_RECONNECT=0 leaves it at the first. */
 bool fgi_monitor_alive(uint64_t now_ns);
 
 void fgi_monitor_after_fork(void); /* in the child */

@@ -179,22 +179,46 @@ mod tests {
         Kernel::load(object, false, Keeper::Nobody, machine).ok()
     }
 
+    fn image() -> Registration {
+        Registration {
+            block_offset: -4096,
+            flags: 0,
+            windows: vec![],
+        }
+    }
+
     fn has_looked(census: &mut Census, kernel: &Kernel) -> bool {
         let before = census.ended;
         census.look_now_and_then(kernel).unwrap();
         census.ended != before
     }
 
+    /// The records of its threads would be held against no account.
+    #[test]
+    fn of_a_process_that_is_refused_the_leader_alone_has_a_record() {
+        let Some(kernel) = load() else { return };
+        kernel.set_budget(i64::from(i32::MAX)).unwrap();
+        let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let threads = std::sync::Barrier::new(9);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| threads.wait());
+            }
+            let before = kernel.budget_left().unwrap();
+            let refused = kernel.register(this.as_fd(), &image(), |_| Err(Errno::EDQUOT));
+            let taken = before - kernel.budget_left().unwrap();
+            threads.wait();
+            assert_eq!(refused.map(drop), Err(Errno::EDQUOT));
+            let leader = i64::from(FG_PROCESS_BYTES) + i64::from(FG_THREAD_BYTES);
+            assert!(taken <= leader, "{taken} bytes");
+        });
+    }
+
     #[test]
     fn many_forks_are_counted_within_a_second_whatever_it_costs() {
         let Some(kernel) = load() else { return };
-        let image = Registration {
-            block_offset: -4096,
-            flags: 0,
-            windows: vec![],
-        };
         let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
-        kernel.register(this.as_fd(), &image, |_| Ok(())).unwrap();
+        kernel.register(this.as_fd(), &image(), |_| Ok(())).unwrap();
         let mut census = Census::new(&kernel, u32::MAX, i64::MAX).unwrap();
         census.took = Duration::from_secs(1);
         census.ended = Instant::now() - INTERVAL;

@@ -269,9 +269,7 @@ impl Kernel {
         if self.record(pidfd)?.is_none() {
             return Ok(None);
         }
-        let mut leader = libbpf_sys::bpf_iter_link_info::default();
-        leader.task.tid = peer::pid_of(pidfd)? as u32;
-        self.iterate("fg_adopt", leader)?;
+        self.adopt_leader(pidfd)?;
         let known = self.known_image(image);
         let has = |record: &fg_process_record| {
             known.is_some_and(|known| record.has(known, image.flags as u32))
@@ -296,24 +294,31 @@ impl Kernel {
 
     /// Adds an image to the record of the process behind `pidfd`.
     ///
-    /// `check` is asked with the record after that was tied to the program that the process runs now, and before the image
-    /// is in it: if the process runs another program later, the record is void.
+    /// `check` is asked with the record after that was tied to the program that the process runs now, before its threads
+    /// have records, and again before the image is in it: if the process runs another program later, the record is void.
     pub fn register(
         &self,
         pidfd: BorrowedFd<'_>,
         image: &Registration,
-        check: impl FnOnce(&fg_process_record) -> Result<(), Errno>,
+        mut check: impl FnMut(&fg_process_record) -> Result<(), Errno>,
     ) -> Result<Registered, Errno> {
         if self.record(pidfd)?.is_none() {
             // An empty record first: see fg_adopt.
             let empty = fg_process_record::new_zeroed();
             self.write_record(pidfd, &empty, MapFlags::ANY)?;
         }
+        let mut ask = || {
+            let record = self.record(pidfd)?.ok_or(Errno::ECONNRESET)?;
+            check(&record).map(|()| record)
+        };
         let added = self
-            .adopt_threads(pidfd)
+            .adopt_leader(pidfd)
             .and_then(|()| self.need_domain(pidfd))
-            .and_then(|()| check(&self.record(pidfd)?.ok_or(Errno::ECONNRESET)?))
-            .and_then(|()| self.add_image(pidfd, image));
+            .and_then(|()| ask())
+            .and_then(|record| self.make_image(image, record.account))
+            .and_then(|_| self.adopt_threads(pidfd))
+            .and_then(|()| ask())
+            .and_then(|_| self.add_image(pidfd, image));
         if added.is_err() && self.record(pidfd)?.is_some_and(|r| r.n_images == 0) {
             self.forget(pidfd)?;
         }
@@ -374,6 +379,13 @@ impl Kernel {
         };
         let record = fg_process_record::read_from_prefix(&value).map_err(|_| Errno::EIO)?;
         Ok(Some(record.0))
+    }
+
+    /// Runs fg_adopt over the first thread of the process behind `pidfd`.
+    fn adopt_leader(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut leader = libbpf_sys::bpf_iter_link_info::default();
+        leader.task.tid = peer::pid_of(pidfd)? as u32;
+        self.iterate("fg_adopt", leader).map(drop)
     }
 
     /// Runs fg_adopt over the threads of the process behind `pidfd`. ESRCH: the iterator cannot see that process, which

@@ -44,7 +44,7 @@ pub use keep::Keeper;
 pub use monitor::{Monitor, Options, Registered};
 pub use probe::{Hook, Probe, probe};
 pub use refused::Refused;
-pub use socket::SocketName;
+pub use socket::{SocketName, bound_backlog};
 pub use stats::{Counted, Listed, Listing, Stats};
 pub use stop::Stop;
 pub use trace::{Event, Tracer};

@@ -128,7 +128,8 @@ impl SocketName {
         };
         let listener = listener.map_err(failed)?;
         listener.socket.set_nonblocking(true).map_err(failed)?;
-        prepare(&listener.socket);
+        refuse_descriptors(&listener.socket);
+        bound_backlog(&listener.socket);
         Ok(listener)
     }
 
@@ -191,7 +192,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// A socket that the service manager listens on, and where that is.
+    /// A socket that the service manager listens on, and where that is. The backlog is the manager's.
     pub fn passed(socket: OwnedFd) -> Result<(Listener, SocketName), Error> {
         let listens = socket::getsockopt(&socket, sockopt::AcceptConn) == Ok(true)
             && socket::getsockopt(&socket, sockopt::SockType) == Ok(SockType::Stream);
@@ -206,7 +207,7 @@ impl Listener {
                 socket: name.clone(),
                 source,
             })?;
-        prepare(&socket);
+        refuse_descriptors(&socket);
         Ok((Listener { socket, file: None }, name))
     }
 }
@@ -241,9 +242,8 @@ fn refuse_descriptors(socket: &UnixListener) {
 /// they do, one for each of its processes.
 const BACKLOG: i32 = 512;
 
-/// A socket that listens is made fit for clients.
-fn prepare(socket: &UnixListener) {
-    refuse_descriptors(socket);
+/// Not for a socket that another user listens on: whoever does so last is whom clients see at the other end.
+pub fn bound_backlog(socket: &UnixListener) {
     let backlog = Backlog::new(BACKLOG);
     if let Err(errno) = backlog.and_then(|backlog| socket::listen(socket, backlog)) {
         tracing::debug!(%errno, "the queue of clients stays as long as it is");

@@ -252,6 +252,11 @@ impl Manager {
 
     /// Starts the service as its unit does, and does what it asks for until it is ready.
     fn start(&mut self) -> Process {
+        self.start_with(&[])
+    }
+
+    /// The same, by a command that becomes it.
+    fn start_with(&mut self, launcher: &[&str]) -> Process {
         let mut names = vec!["flexguard.socket"];
         names.extend(self.kept.iter().map(|(name, _)| name.as_str()));
         let mut passed = vec![self.listener.as_raw_fd()];
@@ -261,9 +266,11 @@ impl Manager {
         command
             .args([
                 "-c",
-                "LISTEN_PID=$$ WATCHDOG_USEC=30000000 exec \"$0\" monitor",
-                FLEXGUARD,
+                "LISTEN_PID=$$ WATCHDOG_USEC=30000000 exec \"$@\"",
+                "sh",
             ])
+            .args(launcher)
+            .args([FLEXGUARD, "monitor"])
             .env("LISTEN_FDS", passed.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
             .env("NOTIFY_SOCKET", self.dir.path().join("notify"))
@@ -462,6 +469,37 @@ fn the_units_capabilities_are_the_minimum() {
             }
         }
     }
+}
+
+/// The service is neither root nor the program's user: the program trusts it because root listens on its socket.
+#[test]
+fn a_program_trusts_the_service_that_root_listens_for() {
+    const TEST: &str = "a_program_trusts_the_service_that_root_listens_for";
+    if !bpf(TEST) || !root(TEST) {
+        return; // only root can become other users
+    }
+    let mut manager = Manager::new();
+    let socket = manager.socket();
+    for path in [
+        manager.dir.path(),
+        &socket,
+        &manager.dir.path().join("notify"),
+    ] {
+        open_to_all(path);
+    }
+    let _service = manager.start_with(&[
+        "setpriv",
+        "--reuid=65533",
+        "--regid=65533",
+        "--clear-groups",
+        "--inh-caps=-all,+bpf,+perfmon",
+        "--ambient-caps=-all,+bpf,+perfmon",
+        "--bounding-set=-all,+bpf,+perfmon",
+    ]);
+    let _worker = confined_worker(&socket);
+    wait_for("the program to register", || {
+        (counters(&socket)["registered_processes"] == 1).then_some(())
+    });
 }
 
 /// A program of user nobody, in PID, mount and network namespaces of its own. It checks mutual exclusion itself, and ends

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -337,32 +338,52 @@ static void another_user(void)
 	CHECK(listen(listener, 4) == 0);
 }
 
+/* Answers with that status, or hangs up without an answer. */
+static void turn_away(int fd, uint32_t status)
+{
+	const struct answer no = {
+		{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .status = status}, sizeof(struct fg_reply), 0};
+
+	if (status != ECONNRESET)
+		answer(fd, no, -1);
+	close(fd);
+}
+
 /* The first registration is answered after its time, while a thread waits for a lock. */
 static void late(void)
 {
-	int before = descriptors(), fd = accepted();
+	int before = descriptors(), fd = accepted(), page;
 
 	CHECK(fgi_monitor_refusal() == ETIMEDOUT);
 	CHECK(!after(LOOK) && !after(LOOK));
 	CHECK(descriptors() == before + 1, "it is hung up");
-	answer(fd, good, make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1));
+	page = make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1);
+	answer(fd, good, page);
 	after(LOOK);
 	CHECK(after(LOOK) && fgi_preempted_cs(), "not attached");
 	CHECK(fgi_monitor_refusal() == 0);
 	hung_up(fd);
-	close(before); /* the page */
+	close(page);
 	CHECK(descriptors() == before - 1, "its descriptor stays");
 	CHECK(!after(FG_HEARTBEAT_DEAD_NS) && !after(100 * ATTEMPT));
 	CHECK(descriptors() == before - 1, "nobody has asked for another registration");
 }
 
-/* The monitor had no time for this user. */
-static void busy(void)
+/* The monitor could not serve this program then. It is asked again, after a second refusal half as soon. */
+static void postponed(uint32_t why)
 {
 	int before = descriptors(), fd;
 
-	CHECK(fgi_monitor_refusal() == EAGAIN);
+	CHECK(fgi_monitor_refusal() == why);
 	CHECK(!after(2 * ATTEMPT));
+	CHECK(descriptors() == before + 1, "no other attempt");
+	turn_away(accepted(), why);
+	after(LOOK);
+	CHECK(fgi_monitor_refusal() == why);
+	if (why != ECONNRESET)
+		CHECK(!after(ATTEMPT));
+	CHECK(descriptors() == before, "too early");
+	CHECK(!after(ATTEMPT));
 	CHECK(descriptors() == before + 1, "no other attempt");
 	fd = accepted();
 	answer(fd, good, make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1));
@@ -381,15 +402,91 @@ static void refused(void)
 	CHECK(descriptors() == before, "asked again");
 }
 
+static char main_thread(void)
+{
+	char path[64], text[256] = "", *state;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	state = strrchr(text, ')');
+	CHECK(state);
+	return state[2];
+}
+
+/* It has none of the parent's attempt, and makes its own while it waits for a lock. */
+static void child_of_a_fork(int before, int answered)
+{
+	char byte;
+
+	CHECK(descriptors() == before - 1, "the child still has it");
+	CHECK(!after(LOOK));
+	CHECK(read(answered, &byte, 1) == 1);
+	after(LOOK);
+	CHECK(after(LOOK) && fgi_preempted_cs(), "not attached");
+	CHECK(fgi_monitor_refusal() == 0);
+	_exit(0);
+}
+
+/* Forks while the main thread waits for the answer to the first registration. */
+static void *fork_meanwhile(void *unused)
+{
+	int fd = accepted(), page, answers[2], before, status;
+	pid_t child;
+
+	CHECK(pipe(answers) == 0);
+	while (main_thread() != 'S')
+		;
+	before = descriptors();
+	page = make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1);
+	child = fork();
+	if (child == 0) {
+		close(page);
+		child_of_a_fork(before, answers[0]);
+	}
+	answer(fd, good, page);
+	hung_up(fd);
+	fd = accepted();
+	answer(fd, good, page);
+	CHECK(write(answers[1], "", 1) == 1);
+	CHECK(waitpid(child, &status, 0) == child && status == 0, "the child: %x", status);
+	return unused;
+}
+
+static pthread_t forks;
+
+/* Before the constructors, of which one registers. */
+static void before_constructors(int argc, char **argv, char **environment)
+{
+	(void)environment;
+	if (argc < 4 || strcmp(argv[2], "forking") != 0)
+		return;
+	listener = atoi(argv[1]);
+	now = fgi_now_ns(CLOCK_MONOTONIC);
+	CHECK(pthread_create(&forks, NULL, fork_meanwhile, NULL) == 0);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const before)(int, char **,
+									     char **) = before_constructors;
+
+static void forking(void)
+{
+	CHECK(pthread_join(forks, NULL) == 0);
+	CHECK(fgi_monitor_refusal() == 0);
+}
+
 /* Runs this program again, which registers in its constructor, and is answered by a child with that status; 0: not. */
 static void run_again(char **again, const char *mode, const char *reconnect, uint32_t status)
 {
-	const struct answer no = {
-		{.magic = FG_ABI_MAGIC, .version = FG_ABI_VERSION, .status = status}, sizeof(struct fg_reply), 0};
+	char number[16];
 	int ended;
 	pid_t child;
 
+	snprintf(number, sizeof(number), "%u", status);
 	again[2] = (char *)mode;
+	again[3] = number;
 	child = fork();
 	if (child == 0) {
 		if (reconnect)
@@ -399,12 +496,8 @@ static void run_again(char **again, const char *mode, const char *reconnect, uin
 		execv("/proc/self/exe", again);
 		_exit(1);
 	}
-	if (status) {
-		int fd = accepted();
-
-		answer(fd, no, -1);
-		hung_up(fd);
-	}
+	if (status)
+		turn_away(accepted(), status);
 	CHECK(waitpid(child, &ended, 0) == child && ended == 0, "%s: %x", mode, ended);
 }
 
@@ -433,7 +526,7 @@ static void reconnecting(void)
 	another_user();
 }
 
-static void play(const char *mode)
+static void play(const char *mode, uint32_t status)
 {
 	if (strcmp(mode, "reconnect") == 0)
 		reconnecting();
@@ -441,8 +534,10 @@ static void play(const char *mode)
 		late();
 	else if (strcmp(mode, "once") == 0)
 		once();
-	else if (strcmp(mode, "busy") == 0)
-		busy();
+	else if (strcmp(mode, "postponed") == 0)
+		postponed(status);
+	else if (strcmp(mode, "forking") == 0)
+		forking();
 	else
 		refused();
 }
@@ -451,13 +546,14 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	socklen_t length;
-	char number[16], *again[] = {argv[0], number, NULL, NULL};
+	char number[16], *again[] = {argv[0], number, NULL, NULL, NULL};
+	const uint32_t may_pass[] = {EAGAIN, EBUSY, ECONNRESET, EDQUOT, ETOOMANYREFS, EIO, ENOMEM};
 
 	check_watchdog(60);
-	if (argc > 2) {
+	if (argc > 3) {
 		listener = atoi(argv[1]);
 		now = fgi_now_ns(CLOCK_MONOTONIC);
-		play(argv[2]);
+		play(argv[2], (uint32_t)atoi(argv[3]));
 		return 0;
 	}
 	snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "flexguard-test-reconnect.%d", (int)getpid());
@@ -470,7 +566,9 @@ int main(int argc, char **argv)
 	run_again(again, "reconnect", "1", 0);
 	run_again(again, "late", NULL, 0);
 	run_again(again, "once", "0", 0);
-	run_again(again, "busy", NULL, EAGAIN);
+	run_again(again, "forking", NULL, 0);
+	for (size_t i = 0; i < sizeof(may_pass) / sizeof(may_pass[0]); i++)
+		run_again(again, "postponed", NULL, may_pass[i]);
 	run_again(again, "refused", NULL, EPERM);
 	return 0;
 }

@@ -135,6 +135,7 @@ fn begin() -> std::result::Result<Lease, Begun> {
     })?;
     let start = || {
         let programs = bind(&monitor_name())?;
+        flexguard_monitor::bound_backlog(&programs);
         let (ours, theirs) = UnixStream::pair()?;
         let monitor = start(theirs, leases, programs)?;
         Ok::<_, io::Error>(Lease {

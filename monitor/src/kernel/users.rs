@@ -16,7 +16,7 @@ impl Kernel {
         if !without || !self.free_domains()? {
             return Ok(());
         }
-        self.adopt_threads(pidfd)
+        self.adopt_leader(pidfd)
     }
 
     /// Of the domains and tables, those that no process has. Looks at every thread of the machine, so not too often;
