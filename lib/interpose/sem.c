@@ -7,7 +7,8 @@
  *
  * A wait that a signal handler interrupts ends with EINTR, unless the handler was installed with SA_RESTART. A handler
  * that ran while the waiter is awake would go unnoticed. So from its second look on, before it first yields, the waiter
- * has signals blocked; it looks for pending ones at the end, and then lets their handlers run. */
+ * has signals blocked; it looks for pending ones at the end, and then lets their handlers run. These are system calls
+ * that glibc's wait does not make: in a sandbox all waiting is glibc's. */
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include "interpose/deadline.h"
 #include "interpose/real.h"
 #include "runtime/clock.h"
+#include "runtime/sandbox.h"
 #include "sync/awake.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -84,7 +86,7 @@ static int wait_awake(struct wait *w, sem_t *sem, clockid_t clock, const struct 
 	w->sem = sem;
 	w->looks = 0;
 	fgi_awake_begin(&w->awake, sem);
-	if (fgi_awake_stay(&w->awake, look, w, clock, abs))
+	if (!fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, clock, abs))
 		fgi_awake_end(&w->awake, false, 0);
 	else
 		result = EAGAIN;
