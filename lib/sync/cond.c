@@ -197,12 +197,14 @@ void fgi_cond_broadcast(void *c)
 
 bool fgi_cond_busy(const struct fgi_cond *c)
 {
+	bool suspended = fgi_async_suspend();
 	uint32_t waited;
 	struct fgi_parked_list *list = lock_queue(c, &waited);
 	bool busy = list && fgi_parked_first(list, c, waited);
 
 	if (list)
 		fgi_parked_unlock(list);
+	fgi_async_resume(suspended);
 	return busy;
 }
 

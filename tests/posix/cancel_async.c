@@ -180,6 +180,37 @@ static void condition(void)
 	}
 }
 
+static void *destroy_busy(void *unused)
+{
+	ok(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL));
+	tell(&tid, 1);
+	for (;;)
+		CHECK_IS(pthread_cond_destroy(&c), EBUSY);
+	return unused;
+}
+
+/* Cancelled while it looks whether somebody waits. */
+static void busy_condition(void)
+{
+	pthread_t other, cancelled;
+
+	tid = 0;
+	other = check_thread(wait_on_cond, (void *)(long)PTHREAD_CANCEL_DEFERRED);
+	await(&tid, 1);
+	ok(pthread_mutex_lock(&own)); /* so it waits */
+	ok(pthread_mutex_unlock(&own));
+	for (int i = 0; i < rounds(300); i++) {
+		tid = 0;
+		cancelled = check_thread(destroy_busy, NULL);
+		await(&tid, 1);
+		ok(pthread_cancel(cancelled));
+		CHECK(check_join(cancelled) == PTHREAD_CANCELED);
+		CHECK_IS(pthread_cond_destroy(&c), EBUSY);
+	}
+	ok(pthread_cond_signal(&c));
+	check_join(other);
+}
+
 static void type_is_told(void)
 {
 	int old;
@@ -201,7 +232,9 @@ int main(void)
 	mutex(PTHREAD_MUTEX_RECURSIVE);
 	mutex(PTHREAD_MUTEX_ERRORCHECK);
 	condition();
-	if (ours()) /* glibc's is not usable afterwards */
+	if (ours()) { /* under glibc these are not usable afterwards */
 		rwlock();
+		busy_condition();
+	}
 	return 0;
 }
