@@ -5,7 +5,8 @@
  *
  * A token is not a critical section: who has it need not be who gives it back. Nothing is published.
  *
- * A wait that a signal handler interrupts ends with EINTR, unless the handler was installed with SA_RESTART. A handler
+ * A wait that a signal handler interrupts ends with EINTR, unless the handler was installed with SA_RESTART and the wait
+ * has no deadline: the kernel restarts no futex call with a timeout. A handler
  * that ran while the waiter is awake would go unnoticed. So from its second look on, before it first yields, the waiter
  * has signals blocked; it looks for pending ones at the end, and then lets their handlers run. These are system calls
  * that glibc's wait does not make: in a sandbox all waiting is glibc's. */
@@ -62,7 +63,7 @@ static bool look(const void *wait)
 }
 
 /* Will a handler run, once signals are no longer blocked, after which the wait does not go on? */
-static bool is_interrupted(const sigset_t *mask)
+static bool is_interrupted(const sigset_t *mask, bool timed)
 {
 	struct sigaction action;
 	sigset_t pending;
@@ -71,7 +72,7 @@ static bool is_interrupted(const sigset_t *mask)
 	for (int signo = 1; signo < NSIG; signo++)
 		if (sigismember(&pending, signo) > 0 && !sigismember(mask, signo) &&
 		    sigaction(signo, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
-		    action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
+		    action.sa_handler != SIG_IGN && (timed || !(action.sa_flags & SA_RESTART)))
 			return true;
 	return false;
 }
@@ -92,7 +93,7 @@ static int wait_awake(struct wait *w, sem_t *sem, clockid_t clock, const struct 
 		result = EAGAIN;
 	if (w->looks <= LOOKS_UNBLOCKED)
 		return result;
-	if (result && is_interrupted(&w->mask))
+	if (result && is_interrupted(&w->mask, abs != NULL))
 		result = EINTR;
 	pthread_sigmask(SIG_SETMASK, &w->mask, NULL);
 	return result;
