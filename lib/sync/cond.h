@@ -29,8 +29,9 @@
  *     that an unlock leaves behind watches: if it is still there after 4 ms it leaves, and takes the mutex. A mutex
  *     that keeps no such record (the C API's): a broadcast moves the sleepers but one, and each of them tells the next
  *     when it has the mutex.
- * C7  A handler of the waiting thread may signal while the thread unlocks, and so move it to a mutex whose unlock has
- *     looked already. So a thread that finds after its unlock that it had its signal does not wait at all. */
+ * C7  A handler of the waiting thread may signal while the thread unlocks, and so move waiters, itself included, to a
+ *     mutex whose unlock has looked already. So a thread that finds after its unlock that it has moved any meanwhile
+ *     tells all that are at the mutex. */
 #ifndef FGI_SYNC_COND_H
 #define FGI_SYNC_COND_H
 
