@@ -29,7 +29,7 @@ struct waiter {
 	const struct fgi_cond_mutexes *mutexes;
 	void *mutex;
 	struct fgi_due *due; /* where it is counted, once it was moved. The bucket's lock, then its thread's */
-	uint32_t had; /* enum had. The bucket's lock, then its thread's */
+	uint32_t had;        /* enum had. The bucket's lock, then its thread's */
 	bool in_flight;      /* its arrival counts (C6). Before it is told */
 	bool slept;
 	bool suspended;              /* the caller's asynchronous cancellation */
@@ -229,11 +229,29 @@ static bool wakes_another(struct fgi_due *due)
 	return true;
 }
 
-struct fgi_due_told fgi_due_take(struct fgi_due *due, const void *mutex)
+/* All that were moved to the mutex, without it. */
+static void tell_moved(void *mutex)
+{
+	struct fgi_parked *chain = NULL, **end = &chain, *p;
+	struct fgi_parked_list *list = fgi_parked_lock(mutex);
+
+	while ((p = fgi_parked_first(list, mutex, 0)) != NULL) {
+		fgi_parked_remove(list, p);
+		append(&end, p);
+	}
+	fgi_parked_unlock(list);
+	tell_all(chain);
+}
+
+struct fgi_due_told fgi_due_take(struct fgi_due *due, void *mutex)
 {
 	struct fgi_due_told told = {NULL, NULL};
 	struct fgi_parked **end = &told.chain, *p;
-	struct fgi_parked_list *list = fgi_parked_lock(mutex);
+	struct fgi_parked_list *list;
+
+	if (fgi_parked_postpone(tell_moved, mutex))
+		return told;
+	list = fgi_parked_lock(mutex);
 
 	while ((p = fgi_parked_first(list, mutex, 0)) != NULL) {
 		if (is_asleep(p)) {
@@ -261,20 +279,6 @@ void fgi_due_tell(struct fgi_due_told told)
 	tell_all(told.chain);
 	if (told.watcher)
 		fgi_futex_wake(told.watcher, 1);
-}
-
-/* All that were moved to the mutex, without it. */
-static void tell_moved(void *mutex)
-{
-	struct fgi_parked *chain = NULL, **end = &chain, *p;
-	struct fgi_parked_list *list = fgi_parked_lock(mutex);
-
-	while ((p = fgi_parked_first(list, mutex, 0)) != NULL) {
-		fgi_parked_remove(list, p);
-		append(&end, p);
-	}
-	fgi_parked_unlock(list);
-	tell_all(chain);
 }
 
 /* ---- a wait ------------------------------------------------------------------------------------------------------ */

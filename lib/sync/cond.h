@@ -76,12 +76,13 @@ void fgi_cond_broadcast(void *c);
 /* Does a thread wait, in this process? */
 bool fgi_cond_busy(const struct fgi_cond *c);
 
-/* An unlock with due->any: takes out whom it tells, before the mutex is free, and tells them afterwards (C6). */
+/* An unlock with due->any: takes out whom it tells, before the mutex is free, and tells them afterwards (C6). In a
+ * handler (P7) all that were moved are told later. */
 struct fgi_due_told {
 	struct fgi_parked *chain;
 	uint32_t *watcher;
 };
-struct fgi_due_told fgi_due_take(struct fgi_due *due, const void *mutex);
+struct fgi_due_told fgi_due_take(struct fgi_due *due, void *mutex);
 void fgi_due_tell(struct fgi_due_told told);
 
 #endif

@@ -140,13 +140,14 @@ static void *wait_again(void *cond)
 	return NULL;
 }
 
-static void end(pthread_cond_t *cond, pthread_t waiter)
+static void end(pthread_cond_t *cond, const pthread_t *waiters, int number)
 {
 	ok(pthread_mutex_lock(&m));
 	over = true;
 	ok(pthread_mutex_unlock(&m));
 	ok(pthread_cond_broadcast(cond));
-	check_join(waiter);
+	for (int i = 0; i < number; i++)
+		check_join(waiters[i]);
 	at = released = 0;
 	over = false;
 }
@@ -163,7 +164,7 @@ static void beside_another(int (*wakes)(void))
 		await(&released, ++wakings);
 		await(&at, 1);
 	}
-	end(&c, other);
+	end(&c, &other, 1);
 }
 
 /* The signal is for a thread that waits with the same mutex, and this one waits for that thread's answer. */
@@ -183,7 +184,38 @@ static void for_another(int (*wakes)(void))
 	}
 	await(&at, 1);
 	woken = &c;
-	end(&d, other);
+	end(&d, &other, 1);
+}
+
+static int unlocks(void)
+{
+	ok(pthread_mutex_unlock(&m));
+	return 0;
+}
+
+/* A handler unlocks the mutex, to which a waiter was moved, while its thread signals. */
+static void unlocked_by_handler(void)
+{
+	pthread_t others[2];
+	bool happened = true;
+	int wakings = 0;
+
+	for (int i = 0; i < 2; i++)
+		others[i] = check_thread(wait_again, &d);
+	for (int n = 1; happened; n += stride / 3) {
+		await(&at, 2);
+		ok(pthread_mutex_lock(&m));
+		at = 0;
+		ok(pthread_cond_signal(&d));
+		trap_after(n, unlocks);
+		ok(pthread_cond_signal(&d));
+		happened = has_trapped();
+		if (!happened)
+			ok(pthread_mutex_unlock(&m));
+		await(&released, wakings += 2);
+	}
+	await(&at, 2);
+	end(&d, others, 2);
 }
 
 int main(void)
@@ -200,5 +232,6 @@ int main(void)
 	beside_another(broadcasts);
 	for_another(signals);
 	for_another(broadcasts);
+	unlocked_by_handler();
 	return 0;
 }

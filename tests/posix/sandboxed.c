@@ -102,8 +102,8 @@ static int filters(void)
 
 int main(int argc, char **argv)
 {
-	static const int forbidden[] = {SYS_socket,         SYS_connect,     SYS_membarrier, SYS_sched_getscheduler,
-					SYS_sched_getparam, SYS_sched_yield, SYS_gettid,     SYS_tgkill,
+	static const int forbidden[] = {SYS_socket,         SYS_connect,     SYS_membarrier,   SYS_sched_getscheduler,
+					SYS_sched_getparam, SYS_sched_yield, SYS_gettid,       SYS_tgkill,
 					SYS_getpriority,    SYS_poll,        SYS_rt_sigpending};
 	char as_here[16], one_more[16];
 
