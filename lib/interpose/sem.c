@@ -9,13 +9,15 @@
  * has no deadline: the kernel restarts no futex call with a timeout. A handler
  * that ran while the waiter is awake would go unnoticed. So from its second look on, before it first yields, the waiter
  * has signals blocked; it looks for pending ones at the end, and then lets their handlers run. These are system calls
- * that glibc's wait does not make: in a sandbox all waiting is glibc's. */
+ * that glibc's wait does not make: in a sandbox all waiting is glibc's. So it is where the thread may be cancelled
+ * asynchronously: its cleanup handlers would run with signals blocked. */
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
 
 #include "interpose/deadline.h"
 #include "interpose/real.h"
+#include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/sandbox.h"
 #include "sync/awake.h"
@@ -87,7 +89,7 @@ static int wait_awake(struct wait *w, sem_t *sem, clockid_t clock, const struct 
 	w->sem = sem;
 	w->looks = 0;
 	fgi_awake_begin(&w->awake, sem);
-	if (!fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, clock, abs))
+	if (!fgi_async && !fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, clock, abs))
 		fgi_awake_end(&w->awake, false, 0);
 	else
 		result = EAGAIN;
