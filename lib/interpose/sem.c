@@ -5,12 +5,12 @@
  *
  * A token is not a critical section: who has it need not be who gives it back. Nothing is published.
  *
- * A wait that a signal handler interrupts ends with EINTR, unless the handler was installed with SA_RESTART and the wait
- * has no deadline: the kernel restarts no futex call with a timeout. A handler
- * that ran while the waiter is awake would go unnoticed. So from its second look on, before it first yields, the waiter
- * has signals blocked; it looks for pending ones at the end, and then lets their handlers run. These are system calls
- * that glibc's wait does not make: in a sandbox all waiting is glibc's. So it is where the thread may be cancelled
- * asynchronously: its cleanup handlers would run with signals blocked. */
+ * A wait that a signal handler interrupts ends with EINTR, unless the handler was installed with SA_RESTART and the
+ * wait has no deadline: the kernel restarts no futex call with a timeout. A handler that ran while the waiter is awake
+ * would go unnoticed. So from its second look on, before it first yields, the waiter has signals blocked; it looks for
+ * pending ones at the end, and then lets their handlers run. These are system calls that glibc's wait does not make: in
+ * a sandbox all waiting is glibc's. So it is where the thread may be cancelled asynchronously: its cleanup handlers
+ * would run with signals blocked. */
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>

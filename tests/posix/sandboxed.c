@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that is started under a seccomp filter which kills for what a program does not do by itself: it registers
- * with no monitor, and its locks, condition variables, read-write locks and semaphores do without. Where the variable says that
- * such a filter is no sandbox, it does try, and is killed. */
+ * with no monitor, and its locks, condition variables, read-write locks and semaphores do without. Where the variable
+ * says that such a filter is no sandbox, it does try, and is killed. */
 #include <semaphore.h>
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal handler interrupts a wait at a semaphore: EINTR, whether the waiter sleeps or is awake; with a deadline also
- * if the handler has SA_RESTART, which restarts no futex call with a timeout. A tracer sends the signal as the waiter is
- * about to yield for the first time, for the second time, ..., or to sleep. */
+ * if the handler has SA_RESTART, which restarts no futex call with a timeout. A tracer sends the signal as the waiter
+ * is about to yield for the first time, for the second time, ..., or to sleep. */
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/ptrace.h>
