@@ -5,16 +5,21 @@
  *
  * A token is not a critical section: who has it need not be who gives it back. Nothing is published.
  *
- * A wait that a signal handler interrupts ends with EINTR, unless the handler was installed with SA_RESTART. A handler
- * that ran while the waiter is awake would go unnoticed. So from its second look on, before it first yields, the waiter
- * has signals blocked; it looks for pending ones at the end, and then lets their handlers run. */
+ * A wait that a signal handler interrupts ends with EINTR, unless the handler was installed with SA_RESTART and the
+ * wait has no deadline: the kernel restarts no futex call with a timeout. A handler that ran while the waiter is awake
+ * would go unnoticed. So from its second look on, before it first yields, the waiter has signals blocked; it looks for
+ * pending ones at the end, and then lets their handlers run. These are system calls that glibc's wait does not make: in
+ * a sandbox all waiting is glibc's. So it is where the thread may be cancelled asynchronously: its cleanup handlers
+ * would run with signals blocked. */
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
 
 #include "interpose/deadline.h"
 #include "interpose/real.h"
+#include "runtime/cancel.h"
 #include "runtime/clock.h"
+#include "runtime/sandbox.h"
 #include "sync/awake.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -60,7 +65,7 @@ static bool look(const void *wait)
 }
 
 /* Will a handler run, once signals are no longer blocked, after which the wait does not go on? */
-static bool is_interrupted(const sigset_t *mask)
+static bool is_interrupted(const sigset_t *mask, bool timed)
 {
 	struct sigaction action;
 	sigset_t pending;
@@ -69,7 +74,7 @@ static bool is_interrupted(const sigset_t *mask)
 	for (int signo = 1; signo < NSIG; signo++)
 		if (sigismember(&pending, signo) > 0 && !sigismember(mask, signo) &&
 		    sigaction(signo, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
-		    action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
+		    action.sa_handler != SIG_IGN && (timed || !(action.sa_flags & SA_RESTART)))
 			return true;
 	return false;
 }
@@ -84,13 +89,13 @@ static int wait_awake(struct wait *w, sem_t *sem, clockid_t clock, const struct 
 	w->sem = sem;
 	w->looks = 0;
 	fgi_awake_begin(&w->awake, sem);
-	if (fgi_awake_stay(&w->awake, look, w, clock, abs))
+	if (!fgi_async && !fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, clock, abs))
 		fgi_awake_end(&w->awake, false, 0);
 	else
 		result = EAGAIN;
 	if (w->looks <= LOOKS_UNBLOCKED)
 		return result;
-	if (result && is_interrupted(&w->mask))
+	if (result && is_interrupted(&w->mask, abs != NULL))
 		result = EINTR;
 	pthread_sigmask(SIG_SETMASK, &w->mask, NULL);
 	return result;

@@ -29,7 +29,7 @@ struct waiter {
 	const struct fgi_cond_mutexes *mutexes;
 	void *mutex;
 	struct fgi_due *due; /* where it is counted, once it was moved. The bucket's lock, then its thread's */
-	uint32_t had;        /* enum had. The bucket's lock, then its thread's; may be read at any time */
+	uint32_t had;        /* enum had. The bucket's lock, then its thread's */
 	bool in_flight;      /* its arrival counts (C6). Before it is told */
 	bool slept;
 	bool suspended;              /* the caller's asynchronous cancellation */
@@ -48,6 +48,9 @@ static struct waiter *of(struct fgi_parked *p)
 
 /* Has a waiter with a priority ever slept? Until then the order of arrival is the order of priority. */
 static uint32_t ranked;
+
+/* So many waiters this thread has moved (C7). Its own, and its signal handlers'. */
+static __thread uint32_t moves __attribute__((tls_model("initial-exec")));
 
 /* ---- with the bucket locked -------------------------------------------------------------------------------------- */
 
@@ -105,6 +108,7 @@ static void move(struct fgi_parked_list *list, struct fgi_parked *p)
 	const void *mutex = of(p)->mutex;
 	struct fgi_parked *first = fgi_parked_first(list, mutex, 0), *watcher = first ? first->prev : NULL;
 
+	moves++;
 	p->object = mutex;
 	p->number = 0;
 	fgi_parked_add(list, p, false);
@@ -197,12 +201,14 @@ void fgi_cond_broadcast(void *c)
 
 bool fgi_cond_busy(const struct fgi_cond *c)
 {
+	bool suspended = fgi_async_suspend();
 	uint32_t waited;
 	struct fgi_parked_list *list = lock_queue(c, &waited);
 	bool busy = list && fgi_parked_first(list, c, waited);
 
 	if (list)
 		fgi_parked_unlock(list);
+	fgi_async_resume(suspended);
 	return busy;
 }
 
@@ -223,11 +229,29 @@ static bool wakes_another(struct fgi_due *due)
 	return true;
 }
 
-struct fgi_due_told fgi_due_take(struct fgi_due *due, const void *mutex)
+/* All that were moved to the mutex, without it. */
+static void tell_moved(void *mutex)
+{
+	struct fgi_parked *chain = NULL, **end = &chain, *p;
+	struct fgi_parked_list *list = fgi_parked_lock(mutex);
+
+	while ((p = fgi_parked_first(list, mutex, 0)) != NULL) {
+		fgi_parked_remove(list, p);
+		append(&end, p);
+	}
+	fgi_parked_unlock(list);
+	tell_all(chain);
+}
+
+struct fgi_due_told fgi_due_take(struct fgi_due *due, void *mutex)
 {
 	struct fgi_due_told told = {NULL, NULL};
 	struct fgi_parked **end = &told.chain, *p;
-	struct fgi_parked_list *list = fgi_parked_lock(mutex);
+	struct fgi_parked_list *list;
+
+	if (fgi_parked_postpone(tell_moved, mutex))
+		return told;
+	list = fgi_parked_lock(mutex);
 
 	while ((p = fgi_parked_first(list, mutex, 0)) != NULL) {
 		if (is_asleep(p)) {
@@ -390,19 +414,22 @@ int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes
 		  const struct timespec *abs)
 {
 	struct waiter w = {.mutexes = mutexes, .mutex = mutex, .cancel_type = PTHREAD_CANCEL_DEFERRED};
+	uint32_t before;
 	int error, result = 0;
 
 	w.deadline = FGI_SPIN_BUDGET(clock, abs);
 	w.suspended = fgi_async_suspend();
 	join(c, &w); /* C2 */
+	before = fg_load_relaxed(&moves);
 	error = mutexes->unlock(mutex);
 	if (error) {
 		leave_and_pass_on(&w);
 		fgi_async_resume(w.suspended);
 		return error;
 	}
-	if (fg_likely(!fg_load_relaxed(&w.had))) /* C7 */
-		await(&w);
+	if (fg_unlikely(fg_load_relaxed(&moves) != before)) /* C7 */
+		tell_moved(mutex);
+	await(&w);
 	if (leave(&w) == NOTHING && abs && w.node.forks == fgi_forks)
 		result = ETIMEDOUT;
 	fgi_awake_end(&w.awake, w.slept, fgi_parked_told(&w.node) ? w.node.told_ns : 0);

@@ -29,8 +29,9 @@
  *     that an unlock leaves behind watches: if it is still there after 4 ms it leaves, and takes the mutex. A mutex
  *     that keeps no such record (the C API's): a broadcast moves the sleepers but one, and each of them tells the next
  *     when it has the mutex.
- * C7  A handler of the waiting thread may signal while the thread unlocks, and so move it to a mutex whose unlock has
- *     looked already. So a thread that finds after its unlock that it had its signal does not wait at all. */
+ * C7  A handler of the waiting thread may signal while the thread unlocks, and so move waiters, itself included, to a
+ *     mutex whose unlock has looked already. So a thread that finds after its unlock that it has moved any meanwhile
+ *     tells all that are at the mutex. */
 #ifndef FGI_SYNC_COND_H
 #define FGI_SYNC_COND_H
 
@@ -75,12 +76,13 @@ void fgi_cond_broadcast(void *c);
 /* Does a thread wait, in this process? */
 bool fgi_cond_busy(const struct fgi_cond *c);
 
-/* An unlock with due->any: takes out whom it tells, before the mutex is free, and tells them afterwards (C6). */
+/* An unlock with due->any: takes out whom it tells, before the mutex is free, and tells them afterwards (C6). In a
+ * handler (P7) all that were moved are told later. */
 struct fgi_due_told {
 	struct fgi_parked *chain;
 	uint32_t *watcher;
 };
-struct fgi_due_told fgi_due_take(struct fgi_due *due, const void *mutex);
+struct fgi_due_told fgi_due_take(struct fgi_due *due, void *mutex);
 void fgi_due_tell(struct fgi_due_told told);
 
 #endif

@@ -2,6 +2,9 @@
 /* Threads whose cancellation type is asynchronous are cancelled while they wait for a lock. No function of a lock
  * allows for that by POSIX, but under glibc it works for mutexes and condition variables: the thread ends at once,
  * without the lock, and other waiters go on. Ours does so at read-write locks, too. */
+#include <semaphore.h>
+#include <signal.h>
+
 #include "tests/posix/posix.h"
 
 #define LOOK_NS 20000000 /* at a thread that is to fall asleep; some locks only spin */
@@ -180,6 +183,77 @@ static void condition(void)
 	}
 }
 
+static void *destroy_busy(void *unused)
+{
+	ok(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL));
+	tell(&tid, 1);
+	for (;;)
+		CHECK_IS(pthread_cond_destroy(&c), EBUSY);
+	return unused;
+}
+
+/* Cancelled while it looks whether somebody waits. */
+static void busy_condition(void)
+{
+	pthread_t other, cancelled;
+
+	tid = 0;
+	other = check_thread(wait_on_cond, (void *)(long)PTHREAD_CANCEL_DEFERRED);
+	await(&tid, 1);
+	ok(pthread_mutex_lock(&own)); /* so it waits */
+	ok(pthread_mutex_unlock(&own));
+	for (int i = 0; i < rounds(300); i++) {
+		tid = 0;
+		cancelled = check_thread(destroy_busy, NULL);
+		await(&tid, 1);
+		ok(pthread_cancel(cancelled));
+		CHECK(check_join(cancelled) == PTHREAD_CANCELED);
+		CHECK_IS(pthread_cond_destroy(&c), EBUSY);
+	}
+	ok(pthread_cond_signal(&c));
+	check_join(other);
+}
+
+static sem_t no_token;
+static int blocked;
+
+static void look_at_mask(void *unused)
+{
+	sigset_t mask;
+
+	(void)unused;
+	ok(pthread_sigmask(SIG_BLOCK, NULL, &mask));
+	blocked += sigismember(&mask, SIGUSR1);
+}
+
+static void *wait_for_token(void *unused)
+{
+	ok(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL));
+	pthread_cleanup_push(look_at_mask, NULL);
+	tell(&tid, 1);
+	ok(sem_wait(&no_token));
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+/* Cancelled as it begins to wait: its cleanup handler finds the signal mask of the program. */
+static void semaphore(void)
+{
+	ok(sem_init(&no_token, 0, 0));
+	for (int i = 0; i < rounds(500); i++) {
+		pthread_t thread;
+
+		tid = 0;
+		thread = check_thread(wait_for_token, NULL);
+		while (!__atomic_load_n(&tid, __ATOMIC_ACQUIRE))
+			;
+		ok(pthread_cancel(thread));
+		CHECK(check_join(thread) == PTHREAD_CANCELED);
+		CHECK_IS(blocked, 0);
+	}
+	ok(sem_destroy(&no_token));
+}
+
 static void type_is_told(void)
 {
 	int old;
@@ -201,7 +275,10 @@ int main(void)
 	mutex(PTHREAD_MUTEX_RECURSIVE);
 	mutex(PTHREAD_MUTEX_ERRORCHECK);
 	condition();
-	if (ours()) /* glibc's is not usable afterwards */
+	semaphore();
+	if (ours()) { /* under glibc these are not usable afterwards */
 		rwlock();
+		busy_condition();
+	}
 	return 0;
 }

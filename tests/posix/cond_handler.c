@@ -51,21 +51,21 @@ static inline bool has_trapped(void)
 }
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER, d = PTHREAD_COND_INITIALIZER, *woken = &c;
 static int stride;       /* instructions from one to the next */
-static int released, at; /* under the mutex: the other thread's waits that are over; it waits now */
+static int released, at; /* under the mutex: the other thread's waits that are over; so many wait now */
 static bool over;
 static const struct timespec gone = {1, 0};
 
 static int signals(void)
 {
-	ok(pthread_cond_signal(&c));
+	ok(pthread_cond_signal(woken));
 	return 0;
 }
 
 static int broadcasts(void)
 {
-	ok(pthread_cond_broadcast(&c));
+	ok(pthread_cond_broadcast(woken));
 	return 0;
 }
 
@@ -125,37 +125,97 @@ static void begins(int (*wakes)(void))
 	}
 }
 
-static void *wait_again(void *unused)
+/* Answers with a signal to c, if it waits elsewhere. */
+static void *wait_again(void *cond)
 {
 	ok(pthread_mutex_lock(&m));
 	while (!over) {
-		tell(&at, 1);
-		ok(pthread_cond_wait(&c, &m));
+		tell(&at, at + 1);
+		ok(pthread_cond_wait(cond, &m));
 		tell(&released, released + 1);
+		if (cond != &c)
+			ok(pthread_cond_signal(&c));
 	}
 	ok(pthread_mutex_unlock(&m));
-	return unused;
+	return NULL;
+}
+
+static void end(pthread_cond_t *cond, const pthread_t *waiters, int number)
+{
+	ok(pthread_mutex_lock(&m));
+	over = true;
+	ok(pthread_mutex_unlock(&m));
+	ok(pthread_cond_broadcast(cond));
+	for (int i = 0; i < number; i++)
+		check_join(waiters[i]);
+	at = released = 0;
+	over = false;
 }
 
 /* Another thread has waited for longer: each signal is for it. It hangs if one is lost. */
 static void beside_another(int (*wakes)(void))
 {
-	pthread_t other = check_thread(wait_again, NULL);
+	pthread_t other = check_thread(wait_again, &c);
 	int n = 1, met = 0, wakings = 0;
 
-	released = 0;
 	await(&at, 1);
 	while (wait_trapped(n, wakes, &gone, &met)) {
 		n += stride;
 		await(&released, ++wakings);
 		await(&at, 1);
 	}
-	ok(pthread_mutex_lock(&m));
-	over = true;
+	end(&c, &other, 1);
+}
+
+/* The signal is for a thread that waits with the same mutex, and this one waits for that thread's answer. */
+static void for_another(int (*wakes)(void))
+{
+	struct timespec late = from_now(CLOCK_MONOTONIC, LONG_WAIT);
+	pthread_t other = check_thread(wait_again, &d);
+	int met = 0, waits = 0;
+
+	woken = &d;
+	when_joined = wakes;
+	for (int n = 2; n < 160; n += stride < 20 ? 2 : 7) {
+		await(&at, 1);
+		after_joining = n;
+		wait_trapped(1, once_joined, &late, &met);
+		CHECK_IS(met, ++waits);
+	}
+	await(&at, 1);
+	woken = &c;
+	end(&d, &other, 1);
+}
+
+static int unlocks(void)
+{
 	ok(pthread_mutex_unlock(&m));
-	ok(pthread_cond_broadcast(&c));
-	check_join(other);
-	over = false;
+	return 0;
+}
+
+/* A handler unlocks the mutex, to which a waiter was moved, while its thread signals. */
+static void unlocked_by_handler(void)
+{
+	pthread_t others[2];
+	bool happened = true;
+	int wakings = 0;
+
+	for (int i = 0; i < 2; i++)
+		others[i] = check_thread(wait_again, &d);
+	for (int n = 1; happened; n += stride / 3) {
+		await(&at, 2);
+		ok(pthread_mutex_lock(&m));
+		at = 0;
+		ok(pthread_cond_signal(&d));
+		trap_after(n, unlocks);
+		ok(pthread_cond_signal(&d));
+		happened = has_trapped();
+		if (!happened)
+			ok(pthread_mutex_unlock(&m));
+		await(&released, wakings += 2);
+	}
+	await(&at, 2);
+	end(&d, others, 2);
 }
 
 int main(void)
@@ -170,5 +230,8 @@ int main(void)
 	begins(broadcasts);
 	beside_another(signals);
 	beside_another(broadcasts);
+	for_another(signals);
+	for_another(broadcasts);
+	unlocked_by_handler();
 	return 0;
 }

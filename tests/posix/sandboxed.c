@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that is started under a seccomp filter which kills for what a program does not do by itself: it registers
- * with no monitor, and its locks, condition variables and read-write locks do without. Where the variable says that
- * such a filter is no sandbox, it does try, and is killed. */
+ * with no monitor, and its locks, condition variables, read-write locks and semaphores do without. Where the variable
+ * says that such a filter is no sandbox, it does try, and is killed. */
+#include <semaphore.h>
 #include <stddef.h>
 
 #include "tests/posix/posix.h"
@@ -26,6 +27,18 @@ static void *use(void *arg)
 	return arg;
 }
 
+static void wait_for_no_token(void)
+{
+	struct timespec soon = from_now(CLOCK_REALTIME, 20000000);
+	sem_t sem;
+
+	ok(sem_init(&sem, 0, 0));
+	filter_call(SYS_rt_sigprocmask, SECCOMP_RET_KILL_PROCESS, 0); /* threads begin with it */
+	filter_call(SYS_rt_sigaction, SECCOMP_RET_KILL_PROCESS, 0);
+	CHECK_IS(sem_timedwait(&sem, &soon), -1);
+	CHECK_IS(errno, ETIMEDOUT);
+}
+
 static int inside(void)
 {
 	struct timespec soon = from_now(CLOCK_REALTIME, 20000000);
@@ -46,6 +59,7 @@ static int inside(void)
 	ok(pthread_mutex_lock(&checked));
 	CHECK_IS(pthread_mutex_lock(&checked), EDEADLK);
 	ok(pthread_mutex_unlock(&checked));
+	wait_for_no_token();
 	return 0;
 }
 
@@ -88,16 +102,16 @@ static int filters(void)
 
 int main(int argc, char **argv)
 {
-	static const int forbidden[] = {SYS_socket,         SYS_connect,     SYS_membarrier, SYS_sched_getscheduler,
-					SYS_sched_getparam, SYS_sched_yield, SYS_gettid,     SYS_tgkill,
-					SYS_getpriority,    SYS_poll};
+	static const int forbidden[] = {SYS_socket,         SYS_connect,     SYS_membarrier,   SYS_sched_getscheduler,
+					SYS_sched_getparam, SYS_sched_yield, SYS_gettid,       SYS_tgkill,
+					SYS_getpriority,    SYS_poll,        SYS_rt_sigpending};
 	char as_here[16], one_more[16];
 
 	if (argc > 1)
 		return inside();
 	snprintf(as_here, sizeof(as_here), "%d", filters());
 	snprintf(one_more, sizeof(one_more), "%d", filters() + 1);
-	CHECK_IS(status_under(forbidden, 10, as_here, argv[0]), 0);
+	CHECK_IS(status_under(forbidden, 11, as_here, argv[0]), 0);
 	if (filters() == 0)
 		CHECK_IS(status_under(forbidden, 2, NULL, argv[0]), 0); /* one is a container's, two are not */
 	CHECK_IS(status_under(forbidden, 1, one_more, argv[0]), ours() ? SIGSYS : 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A signal handler interrupts a wait at a semaphore: EINTR, whether the waiter sleeps or is awake. A tracer sends the
- * signal as the waiter is about to yield for the first time, for the second time, ..., or to sleep. */
+/* A signal handler interrupts a wait at a semaphore: EINTR, whether the waiter sleeps or is awake; with a deadline also
+ * if the handler has SA_RESTART, which restarts no futex call with a timeout. A tracer sends the signal as the waiter
+ * is about to yield for the first time, for the second time, ..., or to sleep. */
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -39,9 +40,9 @@ static int wait_so(sem_t *sem, enum how how)
 				  : sem_clockwait(sem, CLOCK_MONOTONIC, &abs);
 }
 
-static int be_the_waiter(enum how how)
+static int be_the_waiter(enum how how, int flags)
 {
-	const struct sigaction signals = {.sa_handler = handle}, alarms = {.sa_handler = late};
+	const struct sigaction signals = {.sa_handler = handle, .sa_flags = flags}, alarms = {.sa_handler = late};
 	const struct itimerval last = {{0, 100000}, {LAST_SECONDS, 0}};
 	sem_t sem;
 
@@ -69,7 +70,7 @@ static bool is_waiting(pid_t pid, bool *sleeps)
 
 /* Sends the signal at the nth yield, or as the waiter goes to sleep. Returns how it ended; *slept: it had fewer
  * yields. */
-static int interrupted_at(int n, enum how how, bool *slept)
+static int interrupted_at(int n, enum how how, int flags, bool *slept)
 {
 	int status, stops = 0, pass_on = 0;
 	bool enters = false, sent = false;
@@ -77,7 +78,7 @@ static int interrupted_at(int n, enum how how, bool *slept)
 
 	CHECK(pid >= 0);
 	if (pid == 0)
-		_exit(be_the_waiter(how));
+		_exit(be_the_waiter(how, flags));
 	CHECK_IS(waitpid(pid, &status, 0), pid);
 	CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP, "%x", status);
 	ok(ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL));
@@ -100,14 +101,21 @@ static int interrupted_at(int n, enum how how, bool *slept)
 	return WEXITSTATUS(status);
 }
 
+static void everywhere(enum how how, int flags)
+{
+	bool slept = false;
+
+	for (int n = 1; n <= YIELDS && !slept; n++)
+		CHECK(interrupted_at(n, how, flags, &slept) == INTERRUPTED, "way %d: a signal at yield %d was lost",
+		      how, n);
+}
+
 int main(void)
 {
 	for (enum how how = WAIT; how < WAYS; how++) {
-		bool slept = false;
-
-		for (int n = 1; n <= YIELDS && !slept; n++)
-			CHECK(interrupted_at(n, how, &slept) == INTERRUPTED, "way %d: a signal at yield %d was lost",
-			      how, n);
+		everywhere(how, 0);
+		if (how != WAIT)
+			everywhere(how, SA_RESTART);
 	}
 	return 0;
 }
