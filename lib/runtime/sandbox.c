@@ -35,7 +35,7 @@ static long filters(void)
 	struct reader r = {"\nSeccomp_filters:", 0, -1};
 	long fd = fgi_system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/status", O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	long size = 0, number = -1;
-	char text[512];
+	char text[512] = "";
 
 	if (fd < 0)
 		return fd;

@@ -41,8 +41,8 @@ fg_defect(no-wake spin-park ${published}/spin-park.c "fgi_futex_wake(&l->word, 1
 
 # Empties the queue while a waiter has entered it and not linked itself.
 fg_defect(link-not-awaited mcs ${parts}/mcs_queue.h
-	"if (fgi_drop_cas64(tail, fgi_node_word(node), 0) == fgi_node_word(node))\n\t\treturn NULL;"
-	"fgi_drop_cas64(tail, fgi_node_word(node), 0);\n\treturn NULL;")
+	"if (fgi_tail_node(found) != node)\n\t\t\treturn fgi_queue_await_link(node);"
+	"if (fgi_tail_node(found) != node)\n\t\t\treturn NULL;")
 
 fg_defect(no-wake malthusian ${parts}/spin_then_park.h "fgi_futex_wake(&node->state, 1);" "return;")
 fg_defect(passive-forgotten malthusian ${published}/malthusian.c

@@ -480,7 +480,7 @@ static void forking(void)
 /* Runs this program again, which registers in its constructor, and is answered by a child with that status; 0: not. */
 static void run_again(char **again, const char *mode, const char *reconnect, uint32_t status)
 {
-	char number[16];
+	static char number[16];
 	int ended;
 	pid_t child;
 
