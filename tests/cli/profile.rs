@@ -581,7 +581,7 @@ fn what_cannot_be_profiled_is_refused_before_the_program_starts() {
 }
 
 #[test]
-fn a_running_process_is_watched_from_outside() {
+fn a_process_to_watch_exists_and_comes_without_a_program() {
     let nobody = run(["profile", "--pid", "4194305"]); // above every PID_MAX
     assert_eq!(nobody.status.code(), Some(125));
     assert!(stderr(&nobody).contains("no process 4194305"));
@@ -589,6 +589,10 @@ fn a_running_process_is_watched_from_outside() {
         run(["profile", "--pid", "1", "true"]).status.code(),
         Some(2)
     );
+}
+
+#[test]
+fn a_running_process_is_watched_from_outside() {
     if !as_root() || !bpf("a_running_process_is_watched_from_outside") {
         return;
     }
