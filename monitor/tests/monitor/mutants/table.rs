@@ -172,7 +172,7 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     // the life of a registration
     mutant("thread-without-record", "counting::threads", "\tmake_thread_record(child, count);", ""),
-    mutant("old-thread-without-record", "counting::threads", "\tmake_thread_record(task, count);", ""),
+    mutant("old-thread-without-record", "counting::threads", "\tmake_thread_record(task, count);", ";"),
     mutant("full-users-fork", FULL, "if (i < full->number && full->account[i] == account)", "if (0)"),
     mutant("none-may-fork", FULL, "if (i < full->number && full->account[i] == account)", "if (i < full->number)"),
     mutant("records-without-end", BUDGET, "if (__sync_fetch_and_add(left, -bytes) >= bytes)", "if (1)"),
