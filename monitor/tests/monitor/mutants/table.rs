@@ -206,7 +206,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("stay-since-the-first", STAYS, "\tcount->process_since_ns = now;", ""),
     // fg_age
     mutant("ages-nobody", AGED, ">= (__s64)FG_AGED_NS;", ">= (__s64)FG_AGED_NS && 0;"),
-    mutant("aged-stay-counted", AGED, "\tadjust(&at, -1);\n\tadjust_domain(", "\tadjust_domain("),
     // domains
     mutant("joins-no-domain", OWN_USER, "adjust_domain(all, joined, 1);", ";"),
     mutant("joins-domain-zero", OWN_USER, "thread->domain = process->domain;", "thread->domain = 0;"),
