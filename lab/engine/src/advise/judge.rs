@@ -175,22 +175,9 @@ pub fn is_look(rounds: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Random(u64);
+    use crate::stats::testing::Random;
 
     impl Random {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            ((self.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-        }
-
-        fn normal(&mut self) -> f64 {
-            (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-        }
-
         /// The time of a run: `spread` of chance, and one run of twelve takes up to twice as long.
         fn time(&mut self, spread: f64) -> f64 {
             let apart = match self.uniform() < 1.0 / 12.0 {

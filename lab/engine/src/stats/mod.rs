@@ -7,3 +7,5 @@ mod verdict;
 
 pub use estimate::Estimate;
 pub use verdict::{Better, Difference, Leader, Noise, Rounds, against, against_at, differ, lead};
+#[cfg(test)]
+pub mod testing;

@@ -91,6 +91,7 @@ fn normal_quantile(share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::testing::Random;
     use proptest::prelude::*;
 
     fn of(ratios: &[f64]) -> Estimate {
@@ -154,21 +155,7 @@ mod tests {
         assert!(ratio([(0, f64::NAN)]).is_none() && ratio([]).is_none());
     }
 
-    struct Random(u64);
-
     impl Random {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            ((self.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-        }
-
-        fn normal(&mut self) -> f64 {
-            (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-        }
-
         /// What a lock does in a round, as a logarithm: normal, and in one round of twelve far off. `spread` is what is seen of
         /// futex at 8 threads on two hardware contexts in rounds of 0.15 s.
         fn measured(&mut self, spread: f64) -> f64 {
