@@ -4,7 +4,7 @@
 # list a name alone is a lock of the library's. Sets
 #   FG_LOCKS               all names, in order
 #   FG_LIB_LOCKS           those of lib/lock/LOCKS
-#   FG_LOCK_<name>_FILE    for FGI_LOCK_FILE: lock/default/<name>.c or locks/published/<name>.c
+#   FG_LOCK_<name>_FILE    for FGI_LOCK_FILE: lock/default/<name>.inc.h or locks/published/<name>.inc.h
 #   FG_LOCK_<name>_CLASS   spin, block or adaptive
 #   FG_LOCK_<name>_NEEDS_SLICE   true or false
 # and writes all lines to LOCKS in the build's folder, which is installed.
@@ -33,10 +33,10 @@ function(fg_lock_list names lines list folder include)
 		if(name IN_LIST found OR name IN_LIST FG_LIB_LOCKS)
 			message(FATAL_ERROR "${list}: ${name} is there twice")
 		endif()
-		if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${name}.c)
-			message(FATAL_ERROR "${list}: there is no ${folder}/${name}.c")
+		if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${name}.inc.h)
+			message(FATAL_ERROR "${list}: there is no ${folder}/${name}.inc.h")
 		endif()
-		set(FG_LOCK_${name}_FILE ${include}/${name}.c PARENT_SCOPE)
+		set(FG_LOCK_${name}_FILE ${include}/${name}.inc.h PARENT_SCOPE)
 		set(FG_LOCK_${name}_CLASS ${class} PARENT_SCOPE)
 		set(FG_LOCK_${name}_NEEDS_SLICE ${slice} PARENT_SCOPE)
 		set(fg_line_${name} "${line}\n" PARENT_SCOPE)
