@@ -7,7 +7,7 @@ use super::*;
 
 /// Models of the lists of locks: tatas, the default lock, mcs, malthusian, FlexGuard as published.
 const WORD: &str = "word:0";
-const OWNER: &str = "owner:0";
+const OWNER_WORD: &str = "owner:0";
 const QUEUE: &str = "tail:0";
 const CULLING: &str = "tail:0,culls";
 const BOTH: &str = "word:0,tail:8";
@@ -117,7 +117,7 @@ fn a_word_belongs_to_who_found_it_free() {
 #[test]
 fn flags_own_nothing() {
     const FLAGS: u32 = !FG_OWNER_MASK;
-    let mut lock = Lock::new(OWNER);
+    let mut lock = Lock::new(OWNER_WORD);
     assert_eq!(lock.word(77).leaves(A), OWNER);
     assert_eq!(lock.word(77 | FLAGS).leaves(B), NOTHING);
     assert_eq!(lock.word(FLAGS).leaves(A), NOTHING);
