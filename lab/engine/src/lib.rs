@@ -44,7 +44,9 @@ pub mod contention;
 mod distance;
 mod document;
 pub mod exec;
+pub mod experiment;
 pub mod export;
+mod figure;
 pub mod first;
 pub mod guests;
 mod html;
@@ -70,6 +72,7 @@ mod stats;
 pub mod subject;
 pub mod suite;
 mod table;
+mod words;
 mod worker;
 pub mod workload;
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use flexguard_launch::attach::{Attachment, Loading, MonitorMode, SOCKET_ENV, may_load};
 use flexguard_launch::child::{self, Child, Status};
 use flexguard_launch::failure::{Context, Failure, Result};
@@ -25,7 +25,7 @@ use crate::manual::{
     SOCKET_FILE, SOCKET_ITEM, Section,
 };
 use crate::monitor_choice::MonitorChoice;
-use summary::Summary;
+use summary::{StatsFormat, Summary};
 
 /// Run a program with its mutexes replaced
 ///
@@ -56,14 +56,6 @@ pub struct Run {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StatsFormat {
-    /// One `name: value` a line
-    Text,
-    /// One object with the same names
-    Json,
 }
 
 impl Subcommand for Run {

@@ -69,8 +69,8 @@ impl Subcommand for Status {
                 ),
                 (
                     "preempted now",
-                    "Critical threads without a CPU: what they have, for how long, and who has taken their CPU. The counter consists \
-                     of them, but for the aged: those that had none for a second are no longer counted.",
+                    "Critical threads without a CPU: what they have, for how long, and who has taken their CPU. The counter is \
+                     their number. A thread that had no CPU for a second has aged: it is shown and no longer counted.",
                 ),
             ],
         },
