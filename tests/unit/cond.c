@@ -37,8 +37,8 @@ static void begin(struct waiter *w)
 	join(&c, w);
 }
 
-/* More signals of handlers than the thread keeps while it has a bucket locked: every waiter goes on, one with a deadline
- * as after a broadcast. */
+/* Handlers signal more often than the thread keeps while it has a bucket locked: every waiter goes on, one with a
+ * deadline as after a broadcast. */
 static void wakes_all(void)
 {
 	struct fgi_cond conds[12] = {0};
@@ -46,7 +46,7 @@ static void wakes_all(void)
 	struct fgi_parked_list *list;
 
 	for (int i = 0; i < 12; i++) {
-		waiters[i] = (struct waiter){.mutexes = &no_mutexes, .mutex = &conds[i], .deadline = FGI_NO_DEADLINE};
+		waiters[i] = (struct waiter){.mutexes = &no_mutexes, .mutex = &conds[i]};
 		join(&conds[i], &waiters[i]);
 	}
 	list = fgi_parked_lock(&conds[0]);
