@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 WERROR ?= $(if $(CI),ON,OFF)
 REQUIRE_PEERS ?= $(if $(CI),ON,OFF)
-ROUNDS ?= 3
+ROUNDS ?= 7
 
 CMAKE_BUILD := build/.cmake
 CARGO := cargo build --release --locked
