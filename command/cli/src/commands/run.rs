@@ -22,8 +22,7 @@ use flexguard_launch::{Preload, locks, musl, output, signals};
 use super::Subcommand;
 use crate::manual::{
     FILTERS_ITEM, FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM,
-    SOCKET_FILE, SOCKET_ITEM, Section,
-};
+    SOCKET_FILE, SOCKET_ITEM, Section, examples};
 use crate::monitor_choice::MonitorChoice;
 use summary::{StatsFormat, Summary};
 
@@ -157,9 +156,7 @@ impl Subcommand for Run {
                 ),
             ],
         },
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard run --stats -- pbzip2 -k file",
                     "Run pbzip2 and end with the summary.",
@@ -176,8 +173,7 @@ impl Subcommand for Run {
                     "flexguard run --monitor require -- ./job",
                     "Fail rather than run without a monitor.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {
