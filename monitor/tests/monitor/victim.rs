@@ -31,8 +31,9 @@ impl Block {
             self_: 0,
             node: 0,
             pending: 0,
-            spins: 0,
+            life: 0,
             parks: 0,
+            spins: 0,
             lock_private: [0; 3],
         };
         Block(UnsafeCell::new(zero))

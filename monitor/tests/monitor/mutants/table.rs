@@ -137,13 +137,13 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "sleep-not-noted",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "\tif (thread && name)\n\t\tpublish_name(thread, name, at->all);",
+        "\tif (thread && name)\n\t\tpublish_name(thread, name, life, at->cpu, at->all);",
         "",
     ),
     mutant(
         "preempted-not-named",
         "sleepers::who_is_preempted_is_named_until_it_runs",
-        "\tif (name)\n\t\tpublish_name(thread, name | FG_RUNNABLE, at->all);",
+        "\tif (name)\n\t\tpublish_name(thread, name | FG_RUNNABLE, life, at->cpu, at->all);",
         "",
     ),
     mutant(
