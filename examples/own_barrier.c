@@ -16,17 +16,15 @@ static unsigned sums[THREADS];
 static void barrier(void)
 {
 	unsigned now = atomic_load_explicit(&phase, memory_order_relaxed);
-	struct fg_wait w = {0};
+	struct fg_wait w = {0, THREADS - 1, 0};
 
 	fg_section_end(); /* nobody waits for this thread any more */
 	if (atomic_fetch_add_explicit(&arrived, 1, memory_order_acq_rel) == THREADS - 1) {
 		atomic_store_explicit(&arrived, 0, memory_order_relaxed);
 		atomic_store_explicit(&phase, now + 1, memory_order_release);
 	}
-	while (atomic_load_explicit(&phase, memory_order_acquire) == now) {
-		w.number = THREADS - atomic_load_explicit(&arrived, memory_order_relaxed);
+	while (atomic_load_explicit(&phase, memory_order_acquire) == now)
 		(void)fg_wait_once(&w);
-	}
 	fg_section_begin();
 }
 
@@ -34,6 +32,7 @@ static void *work(void *number)
 {
 	unsigned me = (unsigned)(uintptr_t)number;
 
+	(void)fg_thread_handle(); /* so that the others learn which CPU this thread waits for */
 	fg_section_begin();
 	for (unsigned i = 0; i < PHASES; i++) {
 		sums[me] += i;

@@ -10,7 +10,7 @@ typedef uint64_t fg_handle; /* a thread; 0: none */
 /* One wait, from its first look to its last. */
 struct fg_wait {
 	fg_handle whom;  /* for this thread, which is in a section; 0: not known */
-	uint32_t number; /* for so many threads in sections, if `whom` is 0; 0: not known */
+	uint32_t number; /* for so many threads at most, if `whom` is 0: at a barrier, for all others; 0: not known */
 	uint32_t looks;  /* how often this wait has looked so far */
 };
 
@@ -24,7 +24,7 @@ enum fg_wait_reason {
 	FG_WHY_RUNS = 0,        /* the thread, or each thread in a section, is on its CPU as far as is known */
 	FG_WHY_PREEMPTED = 1,   /* it, or one of them, is runnable and off its CPU */
 	FG_WHY_ASLEEP = 2,      /* it sleeps in its section */
-	FG_WHY_TOO_MANY = 3,    /* there are not as many CPUs as threads that are waited for, besides this one */
+	FG_WHY_TOO_MANY = 3,    /* more threads are waited for than there are CPUs beside this one's */
 	FG_WHY_LONG = 4,        /* this wait has been long, for no reason that is known */
 	FG_WHY_UNMONITORED = 5, /* no monitor says anything: spin a little, yield a few times, sleep */
 };
@@ -38,7 +38,7 @@ struct fg_advice {
 /* Looks of a wait that nothing is known of: the first so many spin, the next yield, then it sleeps, for longer and
  * longer. */
 #define FG_LOOKS_SPINNING 256u
-#define FG_LOOKS_YIELDING 64u
+#define FG_LOOKS_YIELDING 1024u
 #define FG_SLEEP_SHORTEST_NS 50000u
 #define FG_SLEEP_LONGEST_NS 1000000u
 

@@ -18,7 +18,7 @@
  * may pull that thread; short beside a time slice. */
 #define SLEEP_PREEMPTED_NS 100000u
 #define SLEEP_ASLEEP_NS 200000u
-#define YIELDS_PER_SLEEP 16u
+#define YIELDS_PER_SLEEP FG_LOOKS_YIELDING
 
 void fg_section_begin(void)
 {
@@ -84,11 +84,11 @@ static bool too_many(const struct fg_wait *w)
 	return w->number && cpus && w->number >= cpus;
 }
 
-/* The thread that has no CPU may wait for this one or for another: a yield lets it run here, and while this thread
- * sleeps its CPU may pull it. */
+/* The thread that has no CPU may wait for this one or for another: a yield lets it run here. Now and then it sleeps: an
+ * idle CPU may pull what waits elsewhere. */
 static struct fg_advice offer_cpu(const struct fg_wait *w, enum fg_wait_reason why)
 {
-	if (w->looks % YIELDS_PER_SLEEP)
+	if (w->looks % YIELDS_PER_SLEEP != YIELDS_PER_SLEEP - 1)
 		return fg_advice_of(FG_WAIT_YIELD, why, 0);
 	return fg_advice_of(FG_WAIT_SLEEP, why, FG_SLEEP_SHORTEST_NS);
 }
@@ -99,7 +99,8 @@ static struct fg_advice about_others(const struct fg_wait *w)
 	if (too_many(w))
 		return offer_cpu(w, FG_WHY_TOO_MANY);
 	if (fgi_preempted_cs())
-		return offer_cpu(w, FG_WHY_PREEMPTED);
+		return fgi_preempted_elsewhere() ? fg_advice_of(FG_WAIT_SLEEP, FG_WHY_PREEMPTED, SLEEP_PREEMPTED_NS)
+						 : offer_cpu(w, FG_WHY_PREEMPTED);
 	if (w->looks < LOOKS_LONG)
 		return fg_advice_of(FG_WAIT_SPIN, FG_WHY_RUNS, 0);
 	return fg_advice_after(w->looks - LOOKS_LONG, FG_WHY_LONG);
@@ -111,7 +112,7 @@ __attribute__((noinline)) static struct fg_advice advice_slow(const struct fg_wa
 		(void)fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
 	if (fg_load_relaxed(&fgi_monitor_page) == &fgi_no_monitor) {
 		if (!w->whom && too_many(w))
-			return fg_advice_after(w->looks, FG_WHY_TOO_MANY);
+			return offer_cpu(w, FG_WHY_TOO_MANY);
 		return fg_advice_unmonitored(w->looks);
 	}
 	return w->whom ? about_whom(w, fgi_whereabouts_of(w->whom, name)) : about_others(w);

@@ -65,4 +65,23 @@ static inline enum fgi_whereabouts fgi_whereabouts_of(fg_handle h, uint32_t name
 	return cpu == fgi_cpu() ? FGI_PREEMPTED_HERE : FGI_PREEMPTED_ELSEWHERE;
 }
 
+/* Of the preempted threads of the domain that have a handle: is there one, and do all wait for other CPUs? Looks at 16
+ * cache lines, and is asked only while some thread is preempted. */
+static inline bool fgi_preempted_elsewhere(void)
+{
+	const uint32_t *notes = fg_load_relaxed(&fgi_off_cpu_notes), *names = fg_load_relaxed(&fgi_off_cpu);
+	uint32_t here = fgi_cpu(), note;
+	bool elsewhere = false;
+
+	for (uint32_t i = 0; notes && i < FG_OFF_CPU; i++) {
+		note = fg_load_relaxed(&notes[i]);
+		if (!note || !(fg_load_relaxed(&names[i]) & FG_RUNNABLE))
+			continue;
+		if (note >> FG_NOTE_CPU_SHIFT == here)
+			return false;
+		elsewhere = true;
+	}
+	return elsewhere;
+}
+
 #endif

@@ -77,9 +77,16 @@ static void knows_how_many(void)
 {
 	ADVICE(SPIN, RUNS, .number = 1);
 	ADVICE(YIELD, TOO_MANY, .number = CPU_SETSIZE, .looks = 1);
-	ADVICE(SLEEP, TOO_MANY, .number = CPU_SETSIZE, .looks = 16);
+	ADVICE(SLEEP, TOO_MANY, .number = CPU_SETSIZE, .looks = 1023);
 	all.domains[DOMAIN].num_preempted_cs = 1;
-	ADVICE(YIELD, PREEMPTED, .number = 1, .looks = 1);
+	ADVICE(YIELD, PREEMPTED, .number = 1);
+	say(TID | FG_RUNNABLE, note_of_cpu(fgi_cpu() ^ 1));
+	ADVICE(SLEEP, PREEMPTED, .number = 1);
+	say(TID, note_of_cpu(fgi_cpu() ^ 1)); /* it sleeps: where the preempted one waits is not known */
+	ADVICE(YIELD, PREEMPTED, .number = 1);
+	say(TID | FG_RUNNABLE, note_of_cpu(fgi_cpu()));
+	ADVICE(YIELD, PREEMPTED, .number = 1);
+	say(0, 0);
 	all.domains[DOMAIN].num_preempted_cs = 0;
 }
 
@@ -90,8 +97,8 @@ static void knows_nothing(void)
 	all.page.num_preempted_cs = 0;
 	ADVICE(YIELD, LONG, .looks = 100001);
 	all.domains[DOMAIN].num_preempted_cs = 1;
-	ADVICE(SLEEP, PREEMPTED, .looks = 0);
-	ADVICE(YIELD, PREEMPTED, .looks = 1);
+	ADVICE(YIELD, PREEMPTED, .looks = 0);
+	ADVICE(SLEEP, PREEMPTED, .looks = 1023);
 	ADVICE(SPIN, RUNS, .whom = other); /* it is another thread that is preempted */
 	all.domains[DOMAIN].num_preempted_cs = 0;
 }
