@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A spin barrier as a pool of workers has it (ggml's, libgomp's): threads compute for a while and meet, again and again.
- * Prints phases a second, the phases' 50th and 99th percentile, and the CPU time that a second took.
+/* A spin barrier as a pool of workers has it (ggml's, libgomp's): threads compute for a while and meet, again and
+ * again. Prints phases a second, the phases' 50th and 99th percentile, and the CPU time that a second took.
  *
  *   fg-loop-barrier WAIT [THREADS [WORK_US [SECONDS]]]
  *

@@ -13,12 +13,19 @@
 /* So many looks of a wait for which all is well; longer than a time slice with a spin hint a look. Then it has been
  * long: a handle may be stale, or two threads share a place. */
 #define LOOKS_LONG 100000u
+/* The same of a wait that does not say for whom: about what a sleep costs. A thread that was woken, and has not run
+ * yet, is in no section. */
+#define LOOKS_LONG_UNNAMED 2048u
 #define LOOKS_PER_BEAT 256u
 /* While a thread that is waited for has no CPU. Longer than this thread's timer is late, so that the CPU which it frees
  * may pull that thread; short beside a time slice. */
 #define SLEEP_PREEMPTED_NS 100000u
 #define SLEEP_ASLEEP_NS 200000u
 #define YIELDS_PER_SLEEP FG_LOOKS_YIELDING
+/* A yield that took longer gave a time slice away; for so long the waiters of this process sleep instead. As the
+ * default lock has them. */
+#define GIVEN_AWAY_NS 600000u
+#define COMPETE_NS 100000000u
 
 void fg_section_begin(void)
 {
@@ -101,12 +108,22 @@ static struct fg_advice about_others(const struct fg_wait *w)
 	if (fgi_preempted_cs())
 		return fgi_preempted_elsewhere() ? fg_advice_of(FG_WAIT_SLEEP, FG_WHY_PREEMPTED, SLEEP_PREEMPTED_NS)
 						 : offer_cpu(w, FG_WHY_PREEMPTED);
-	if (w->looks < LOOKS_LONG)
+	if (w->looks < LOOKS_LONG_UNNAMED)
 		return fg_advice_of(FG_WAIT_SPIN, FG_WHY_RUNS, 0);
-	return fg_advice_after(w->looks - LOOKS_LONG, FG_WHY_LONG);
+	return fg_advice_after(w->looks - LOOKS_LONG_UNNAMED, FG_WHY_LONG);
 }
 
-__attribute__((noinline)) static struct fg_advice advice_slow(const struct fg_wait *w, uint32_t name)
+/* Until then other processes are taken to compete for the CPUs: a yield of this process has given one away for long. */
+static uint64_t compete_until_ns;
+
+static bool yield_costs_a_slice(void)
+{
+	uint64_t until = fg_load_relaxed(&compete_until_ns);
+
+	return fgi_other_process_waits() || (until && fgi_now_ns(CLOCK_MONOTONIC) < until);
+}
+
+static struct fg_advice advice_by_table(const struct fg_wait *w, uint32_t name)
 {
 	if (w->looks % LOOKS_PER_BEAT == LOOKS_PER_BEAT - 1)
 		(void)fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
@@ -116,6 +133,16 @@ __attribute__((noinline)) static struct fg_advice advice_slow(const struct fg_wa
 		return fg_advice_unmonitored(w->looks);
 	}
 	return w->whom ? about_whom(w, fgi_whereabouts_of(w->whom, name)) : about_others(w);
+}
+
+/* A yield is for threads of this process, or for the one that is waited for. Another process would keep the CPU. */
+__attribute__((noinline)) static struct fg_advice advice_slow(const struct fg_wait *w, uint32_t name)
+{
+	struct fg_advice a = advice_by_table(w, name);
+
+	if (a.action == FG_WAIT_YIELD && !(w->whom && a.reason == FG_WHY_PREEMPTED) && yield_costs_a_slice())
+		return fg_advice_of(FG_WAIT_SLEEP, a.reason, FG_SLEEP_SHORTEST_NS);
+	return a;
 }
 
 struct fg_advice fgi_advice(const struct fg_wait *w)
@@ -139,6 +166,17 @@ struct fg_advice fg_wait_advice(const struct fg_wait *w)
 	return fgi_advice(w);
 }
 
+/* Learns from it: a yield that finds no thread takes less than a microsecond; to another process it takes a slice. */
+static void yield(void)
+{
+	uint64_t before = fgi_now_ns(CLOCK_MONOTONIC), after;
+
+	fgi_spin_yield();
+	after = fgi_now_ns(CLOCK_MONOTONIC);
+	if (after - before > GIVEN_AWAY_NS)
+		fg_store_relaxed(&compete_until_ns, after + COMPETE_NS);
+}
+
 struct fg_advice fg_wait_once(struct fg_wait *w)
 {
 	struct fg_advice a = fgi_advice(w);
@@ -146,7 +184,7 @@ struct fg_advice fg_wait_once(struct fg_wait *w)
 	if (a.action == FG_WAIT_SPIN)
 		fgi_spin_once();
 	else if (a.action == FG_WAIT_YIELD)
-		fgi_spin_yield();
+		yield();
 	else
 		fgi_nap((uint32_t)a.sleep_ns);
 	w->looks++;

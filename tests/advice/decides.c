@@ -95,7 +95,9 @@ static void knows_nothing(void)
 	all.page.num_preempted_cs = 5; /* another domain's */
 	ADVICE(SPIN, RUNS, .looks = 0);
 	all.page.num_preempted_cs = 0;
-	ADVICE(YIELD, LONG, .looks = 100001);
+	ADVICE(SPIN, RUNS, .looks = 2047);
+	ADVICE(YIELD, LONG, .looks = 2048);
+	ADVICE(SLEEP, LONG, .looks = 4000);
 	all.domains[DOMAIN].num_preempted_cs = 1;
 	ADVICE(YIELD, PREEMPTED, .looks = 0);
 	ADVICE(SLEEP, PREEMPTED, .looks = 1023);
