@@ -261,7 +261,7 @@ static const struct fg_shared *map_page(int fd, size_t size)
 	return NULL;
 }
 
-uint32_t fgi_connection_answer(int fd, const struct fg_shared **page, uint32_t *domain)
+uint32_t fgi_connection_answer(int fd, const struct fg_shared **page, uint32_t *domain, bool *whole)
 {
 	uint32_t why;
 	int page_fd = receive(fd, domain, &why);
@@ -269,7 +269,10 @@ uint32_t fgi_connection_answer(int fd, const struct fg_shared **page, uint32_t *
 	*page = NULL;
 	if (page_fd < 0)
 		return why;
-	*page = map_page(page_fd, *domain ? sizeof(struct fg_published) : FG_PAGE);
+	*page = map_page(page_fd, sizeof(struct fg_published));
+	*whole = *page != NULL;
+	if (!*page && *domain == 0)
+		*page = map_page(page_fd, FG_PAGE);
 	fgi_connection_close(page_fd);
 	return *page ? 0 : EPROTO;
 }

@@ -36,8 +36,9 @@ int fgi_connection_out_of_the_way(int fd);
 /* Is there an answer, or the end? Waits for `ms`. */
 bool fgi_connection_readable(int fd, int ms);
 
-/* Takes the answer, without waiting. Returns 0 with the page and this process's domain there, or an errno number. */
-uint32_t fgi_connection_answer(int fd, const struct fg_shared **page, uint32_t *domain);
+/* Takes the answer, without waiting. Returns 0 with the page and this process's domain there, or an errno number.
+ * `whole`: struct fg_published is there; else, which can be in domain 0, the page alone. */
+uint32_t fgi_connection_answer(int fd, const struct fg_shared **page, uint32_t *domain, bool *whole);
 
 void fgi_connection_close(int fd);
 

@@ -15,18 +15,19 @@ const struct fg_shared fgi_no_monitor __attribute__((aligned(FG_CACHE_LINE)));
 const struct fg_shared *fgi_monitor_page = &fgi_no_monitor;
 const uint32_t *fgi_preempted_counter = &fgi_no_monitor.num_preempted_cs;
 const uint32_t *fgi_off_cpu = fgi_no_monitor.off_cpu;
+const uint32_t *fgi_off_cpu_notes;
 
 /* A monitor's page, and what the domain of this process has there. */
 struct view {
 	const struct fg_shared *page;
-	const uint32_t *counter, *off_cpu;
+	const uint32_t *counter, *off_cpu, *notes;
 };
 
-static const struct view nowhere = {&fgi_no_monitor, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu};
+static const struct view nowhere = {&fgi_no_monitor, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu, NULL};
 
 /* While registered, whether the monitor lives or not; `page` is NULL before. A thread that finds parts of two views may
  * look at them: each is mapped for ever. */
-static struct view attached = {NULL, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu};
+static struct view attached = {NULL, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu, NULL};
 
 /* What to take from this process's CLOCK_MONOTONIC to get the one of the heartbeat: 0 but in a time namespace. */
 static int64_t clock_skew_ns;
@@ -102,10 +103,11 @@ static int request(uint32_t ms)
 static void look_at(struct view v)
 {
 	if (fg_load_relaxed(&fgi_monitor_page) == v.page && fg_load_relaxed(&fgi_preempted_counter) == v.counter &&
-	    fg_load_relaxed(&fgi_off_cpu) == v.off_cpu)
+	    fg_load_relaxed(&fgi_off_cpu) == v.off_cpu && fg_load_relaxed(&fgi_off_cpu_notes) == v.notes)
 		return;
 	fg_store_release(&fgi_preempted_counter, v.counter);
 	fg_store_release(&fgi_off_cpu, v.off_cpu);
+	fg_store_release(&fgi_off_cpu_notes, v.notes);
 	fg_store_release(&fgi_monitor_page, v.page);
 }
 
@@ -114,36 +116,39 @@ static void attach_to(struct view v)
 	fg_store_relaxed(&attached.page, v.page);
 	fg_store_relaxed(&attached.counter, v.counter);
 	fg_store_relaxed(&attached.off_cpu, v.off_cpu);
+	fg_store_relaxed(&attached.notes, v.notes);
 	look_at(v.page ? v : nowhere);
 }
 
-/* The page alone will do for domain 0. */
-static struct view view_of(const struct fg_shared *page, uint32_t domain)
+/* The page alone will do for domain 0, but for the notes. */
+static struct view view_of(const struct fg_shared *page, uint32_t domain, bool whole)
 {
 	const struct fg_published *all = (const struct fg_published *)page;
+	const uint32_t *notes = whole ? all->off_cpu_notes[domain] : NULL;
 
 	if (domain == 0)
-		return (struct view){page, &page->num_preempted_cs, page->off_cpu};
-	return (struct view){page, &all->domains[domain].num_preempted_cs, all->off_cpu[domain]};
+		return (struct view){page, &page->num_preempted_cs, page->off_cpu, notes};
+	return (struct view){page, &all->domains[domain].num_preempted_cs, all->off_cpu[domain], notes};
 }
 
-static void attach(const struct fg_shared *page, uint32_t domain, uint64_t now_ns)
+static void attach(const struct fg_shared *page, uint32_t domain, bool whole, uint64_t now_ns)
 {
 	int64_t age = (int64_t)(now_ns - fg_load_relaxed(&page->heartbeat_ns));
 	bool same_clock = age > -(int64_t)FG_HEARTBEAT_DEAD_NS && age < (int64_t)FG_HEARTBEAT_DEAD_NS;
 
 	fg_store_relaxed(&clock_skew_ns, same_clock ? 0 : age);
-	attach_to(view_of(page, domain));
+	attach_to(view_of(page, domain, whole));
 }
 
 /* Attaches to the page that came with the reply, if one did. An older page stays mapped: a thread may be reading it. */
 static void take_reply(int fd, uint64_t now_ns)
 {
 	const struct fg_shared *page;
-	uint32_t domain, why = fgi_connection_answer(fd, &page, &domain);
+	bool whole;
+	uint32_t domain, why = fgi_connection_answer(fd, &page, &domain, &whole);
 
 	if (why == 0)
-		attach(page, domain, now_ns);
+		attach(page, domain, whole, now_ns);
 	fg_store_release(&refusal, why);
 }
 
@@ -349,7 +354,12 @@ void fgi_monitor_after_fork(void)
 
 void fgi_monitor_attach(const struct fg_shared *page)
 {
-	attach_to(page ? view_of(page, 0) : (struct view){NULL, nowhere.counter, nowhere.off_cpu});
+	attach_to(page ? view_of(page, 0, false) : (struct view){NULL, nowhere.counter, nowhere.off_cpu, NULL});
+}
+
+void fgi_monitor_attach_all(const struct fg_published *all, uint32_t domain)
+{
+	attach_to(view_of(&all->page, domain, true));
 }
 
 void fgi_process_init(void)
@@ -386,6 +396,7 @@ bool fgi_monitor_alive(uint64_t now_ns)
 	if (alive) {
 		v.counter = fg_load_relaxed(&attached.counter);
 		v.off_cpu = fg_load_relaxed(&attached.off_cpu);
+		v.notes = fg_load_relaxed(&attached.notes);
 		look_at(v);
 	} else if (v.page) {
 		look_at(nowhere);

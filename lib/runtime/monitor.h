@@ -15,6 +15,9 @@ extern const uint32_t *fgi_preempted_counter;
 /* Where critical threads that are off their CPU are named: `off_cpu` of that domain. Never NULL. */
 extern const uint32_t *fgi_off_cpu;
 
+/* The notes beside these names, NULL where none are mapped. */
+extern const uint32_t *fgi_off_cpu_notes;
+
 /* The monitor's page while it lives, otherwise one that always reads 0. Never NULL. */
 extern const struct fg_shared *fgi_monitor_page;
 extern const struct fg_shared fgi_no_monitor;
@@ -109,7 +112,8 @@ void fgi_monitor_before_sandbox(void);
 #define FGI_REPLY_LOOK_NS 1000000ull      /* between looks for the answer to one */
 #define FGI_LATE_ANSWER_NS 60000000000ull /* a first registration is given up after that */
 
-/* For tests: stands in for a monitor. */
+/* For tests: stands in for a monitor; the second with the tables of a domain. */
 void fgi_monitor_attach(const struct fg_shared *page);
+void fgi_monitor_attach_all(const struct fg_published *all, uint32_t domain);
 
 #endif

@@ -40,17 +40,18 @@ static __always_inline bool still_runnable(struct task_struct *prev, bool preemp
 }
 
 /* The comment above struct fg_thread_block, in code. The certain evidence comes first; a next waiter that holds as
- * well is a holder. `name` is what lock words call the thread. */
-static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_counts *count, __u32 *name)
+ * well is a holder. `name` is what lock words call the thread, and `life` which thread of that name it is. */
+static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_counts *count, __u32 *name, __u32 *life)
 {
 	struct fg_thread_block block;
 	__u32 word;
 
-	if (bpf_probe_read_user(&block, __builtin_offsetof(struct fg_thread_block, spins), (void *)address)) {
+	if (bpf_probe_read_user(&block, __builtin_offsetof(struct fg_thread_block, parks), (void *)address)) {
 		count->unreadable++;
 		return FG_KIND_NONE;
 	}
 	*name = block.self;
+	*life = block.life;
 	if (block.held > 0)
 		return FG_KIND_HOLDER;
 	if (block.pending) {
@@ -146,7 +147,7 @@ static __always_inline bool in_window(struct task_struct *task, const struct fg_
 }
 
 static __always_inline enum fg_kind judge(struct task_struct *task, const struct fg_process_record *process,
-					  struct fg_cpu_counts *count, __u32 *name)
+					  struct fg_cpu_counts *count, __u32 *name, __u32 *life)
 {
 	enum fg_kind kind = FG_KIND_NONE;
 	__u64 tp = task->thread.fsbase;
@@ -157,7 +158,7 @@ static __always_inline enum fg_kind judge(struct task_struct *task, const struct
 
 		if (i >= process->n_images)
 			break;
-		seen = judge_block(tp + process->images[i].block_offset, count, name);
+		seen = judge_block(tp + process->images[i].block_offset, count, name, life);
 		if (seen == FG_KIND_HOLDER)
 			return seen;
 		if (seen != FG_KIND_NONE)

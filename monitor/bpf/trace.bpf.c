@@ -187,12 +187,12 @@ static __always_inline void begin(void *ctx, struct task_struct *prev, struct ta
 {
 	struct fg_cpu_counts unused = {};
 	struct fg_trace_event *event;
-	__u32 zero = 0, name = 0, tid = prev->pid;
+	__u32 zero = 0, name = 0, life = 0, tid = prev->pid;
 	bool names_owner = false;
 	enum fg_kind kind;
 	long bytes;
 
-	kind = judge(prev, process, &unused, &name);
+	kind = judge(prev, process, &unused, &name, &life);
 	event = bpf_map_lookup_elem(&scratch, &zero);
 	if (kind == FG_KIND_NONE || !event)
 		return;
