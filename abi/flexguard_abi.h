@@ -94,7 +94,7 @@ struct fg_window {
 	fg_u32 pad;
 };
 
-/* User registers of the preempted thread, by their x86-64 names. */
+/* User registers of the preempted thread. The numbers 1 to 7 mean other registers on each architecture. */
 enum fg_reg {
 	FG_REG_NONE = 0,
 	FG_REG_AX = 1,
@@ -104,6 +104,8 @@ enum fg_reg {
 	FG_REG_SI = 5,
 	FG_REG_DI = 6,
 	FG_REG_FLAGS = 7,
+	FG_REG_ARM64_X9 = 1, /* and so on, to x15 */
+	FG_REG_ARM64_X10 = 2,
 	FG_REG_COUNT = 8,
 };
 
