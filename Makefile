@@ -26,13 +26,16 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONST
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
+.PHONY: all workers simulators tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
 
 workers: ## the same, and the workers of `flexguard bench`
 	$(call build,$(strict) -DFG_TESTS=ON,all workers,-p flexguard -p flexguard-peers)
+
+simulators: ## the same, and what `flexguard bench --machine` runs: every lock on simulated machines
+	$(call build,$(strict) -DFG_TESTS=ON,all workers simulators,-p flexguard -p flexguard-peers)
 
 tests: ## everything: the workers and the tests, too
 	$(call build,$(strict) -DFG_TESTS=ON,all workers tests,--workspace --bins --tests)

@@ -13,6 +13,7 @@ use crate::options::distinct;
 use crate::plot::{FigureSpec, Shape};
 use crate::point::{Point, number};
 use crate::runner::Run;
+use crate::simulated::Simulated;
 use crate::worker;
 use crate::workload::{Counts, Launch, Reading, Workload};
 
@@ -218,6 +219,10 @@ impl Workload for Micro {
             return ramp_figures();
         }
         self.contention.figures(&self.name)
+    }
+
+    fn simulated(&self) -> Option<&Simulated> {
+        self.contention.simulated.as_ref()
     }
 
     fn monitor(&self) -> Option<MonitorMode> {
