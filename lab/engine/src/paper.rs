@@ -125,6 +125,7 @@ impl Size {
     /// Of the scenes, whose file says how long and how often they run.
     fn of_scenes(&self, locks: &[String]) -> Sizes {
         Sizes {
+            simulated: None,
             rounds: self.given_rounds,
             seconds: self.given_seconds,
             warmup: self.given_seconds.map(|_| 0.0),
