@@ -7,11 +7,19 @@ add_custom_target(variant)
 # A test ends 0 (passed), 77 (this machine cannot run it: skipped) or otherwise (failed). Its group is its first label.
 # With the label `variant`, the builds with clang and with sanitizers run it, too: all unit tests have it, the stress
 # test of exclusion, all stress tests of one lock of each kind, and the worker with two locks and with each peer. Target
-# `variant` builds their programs.
+# `variant` builds their programs. ThreadSanitizer runs those that may show a race: unit tests that are about no lock of
+# the lab, the stress test of exclusion, and all stress tests of two locks. It survives no thread that is created after a
+# fork, and no single steps; and unit.default_* read the words of the lock beside its waiters.
 #
 # A test runs alone, because most tests count preemptions, or keep every CPU busy. A test that does neither says
 # PARALLEL; a folder of such tests says set(FG_PARALLEL ON). Of these the LONG ones begin first: those that take some
 # seconds, most of which they wait. So they do not end alone on an idle machine.
+set(FG_VARIANT_TESTS "^unit\\.|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|tatas|futex|mcs)$")
+set(FG_VARIANT_OMITS "^$")
+if(FG_SANITIZE STREQUAL "thread")
+	set(FG_VARIANT_TESTS "^unit\\.[a-z_]+$|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|flexguard-sosp25)$|^tsan\\.")
+	set(FG_VARIANT_OMITS "^unit\\.(default_.*|bare_fork|node_fork|parked)$|^stress\\.fork\\.")
+endif()
 function(fg_test)
 	cmake_parse_arguments(T "PARALLEL;LONG" "NAME;TIMEOUT" "LABELS;ENVIRONMENT;COMMAND" ${ARGN})
 	if(NOT T_TIMEOUT)
@@ -19,8 +27,10 @@ function(fg_test)
 	endif()
 	string(REGEX REPLACE "\\..*" "" group ${T_NAME})
 	list(PREPEND T_LABELS ${group})
-	if(T_NAME MATCHES "^unit\\.|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|tatas|futex|mcs)$")
+	if(T_NAME MATCHES "${FG_VARIANT_TESTS}" AND NOT T_NAME MATCHES "${FG_VARIANT_OMITS}")
 		list(APPEND T_LABELS variant)
+	elseif(FG_SANITIZE STREQUAL "thread")
+		list(REMOVE_ITEM T_LABELS variant)
 	endif()
 	list(REMOVE_DUPLICATES T_LABELS)
 	if("variant" IN_LIST T_LABELS)
@@ -40,6 +50,9 @@ function(fg_test)
 		LABELS "${T_LABELS}")
 	if(T_LONG)
 		set_tests_properties(${T_NAME} PROPERTIES COST 20)
+	endif()
+	if(FG_SANITIZE STREQUAL "thread")
+		list(APPEND T_ENVIRONMENT "TSAN_OPTIONS=exitcode=1:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
 	endif()
 	if(T_ENVIRONMENT)
 		set_tests_properties(${T_NAME} PROPERTIES ENVIRONMENT "${T_ENVIRONMENT}")

@@ -14,7 +14,9 @@ static inline void check_sections(int line, int locks)
 	int told = fg_thread.held;
 
 	if (word) {
-		CHECK((*word & FG_OWNER_MASK) == fg_thread.self, "line %d: `pending` leads to %#x", line, *word);
+		uint32_t found = fg_load_relaxed(word);
+
+		CHECK((found & FG_OWNER_MASK) == fg_thread.self, "line %d: `pending` leads to %#x", line, found);
 		told++;
 	}
 	CHECK(told == locks, "line %d: %d locks are told of, not %d", line, told, locks);

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <stdlib.h>
 
+#include "runtime/hash.h"
 #include "simulator/engine.h"
 
 struct fgs_futex_bucket {
@@ -30,7 +31,7 @@ void fgs_futex_start(void)
 
 static struct fgs_futex_bucket *bucket_of(const uint32_t *word)
 {
-	return &buckets[((uint64_t)(uintptr_t)word / 4 * 0x9e3779b97f4a7c15ull >> 32) % bucket_count];
+	return &buckets[fgi_hash((uintptr_t)word / 4, 32) % bucket_count];
 }
 
 /* The lock of a bucket: its line, and the time for which others hold it. */

@@ -78,7 +78,7 @@ __attribute__((noinline)) static int slow_path(struct fg_lock *l, struct fgi_spi
 	uint32_t flags = 0;
 
 	while (!wait_awake(l, p, flags)) {
-		int woken = fgi_word_park(&l->word, p);
+		int woken = fgi_word_park(&l->word, &p->deadline);
 
 		flags = FGI_WORD_SLEEPERS;
 		fgi_spin_budget_renew(p);
@@ -97,15 +97,15 @@ static inline bool fgi_trylock(struct fg_lock *l)
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	struct fgi_spin_budget p = FGI_NO_DEADLINE;
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(FGI_NEVER);
 
 	if (fg_unlikely(!fgi_trylock(l)))
 		slow_path(l, &p);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(until);
 
 	return fg_likely(fgi_trylock(l)) ? 0 : slow_path(l, &p);
 }

@@ -32,16 +32,14 @@ static const struct fgi_cond_mutexes mutexes = {unlock, lock, NULL, false};
 
 void fg_cond_wait(struct fg_cond *c, struct fg_mutex *m)
 {
-	(void)fgi_cond_wait(of(c), m, &mutexes, CLOCK_MONOTONIC, NULL);
+	(void)fgi_cond_wait(of(c), m, &mutexes, FGI_NEVER);
 }
 
 int fg_cond_timedwait(struct fg_cond *c, struct fg_mutex *m, clockid_t clock, const struct timespec *abs)
 {
-	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
-		return EINVAL;
-	if (abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000)
-		return EINVAL;
-	return fgi_cond_wait(of(c), m, &mutexes, clock, abs);
+	struct fgi_deadline until = FGI_DEADLINE(clock, abs);
+
+	return fgi_is_deadline(until) ? fgi_cond_wait(of(c), m, &mutexes, until) : EINVAL;
 }
 
 void fg_cond_signal(struct fg_cond *c)

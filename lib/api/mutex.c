@@ -25,11 +25,9 @@ int fg_mutex_trylock(struct fg_mutex *m)
 
 int fg_mutex_timedlock(struct fg_mutex *m, clockid_t clock, const struct timespec *abs)
 {
-	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
-		return EINVAL;
-	if (abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000)
-		return EINVAL;
-	return fgi_timedlock(lock_of(m), clock, abs);
+	struct fgi_deadline until = FGI_DEADLINE(clock, abs);
+
+	return fgi_is_deadline(until) ? fgi_timedlock(lock_of(m), until) : EINVAL;
 }
 
 void fg_mutex_unlock(struct fg_mutex *m)
@@ -55,7 +53,7 @@ void fg_mutex_slow_lock_4(struct fg_mutex *m, int attempted)
 
 	if (attempted) {
 		fgi_intent_clear(&l->word);
-		contended(l, &FGI_NO_DEADLINE);
+		contended(l, &FGI_NEVER);
 	} else {
 		fgi_lock(l);
 	}

@@ -16,19 +16,14 @@ static inline struct fgi_rwlock *lock_of(struct fg_rwlock *l)
 	return (struct fgi_rwlock *)(void *)l->opaque;
 }
 
-static bool is_wait(clockid_t clock, const struct timespec *abs)
-{
-	return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) && abs->tv_nsec >= 0 && abs->tv_nsec < 1000000000;
-}
-
 int fg_rwlock_rdlock(struct fg_rwlock *l)
 {
-	return fgi_rwlock_read(lock_of(l), CLOCK_MONOTONIC, NULL);
+	return fgi_rwlock_read(lock_of(l), FGI_NEVER);
 }
 
 int fg_rwlock_wrlock(struct fg_rwlock *l)
 {
-	return fgi_rwlock_write(lock_of(l), CLOCK_MONOTONIC, NULL);
+	return fgi_rwlock_write(lock_of(l), FGI_NEVER);
 }
 
 int fg_rwlock_tryrdlock(struct fg_rwlock *l)
@@ -43,12 +38,16 @@ int fg_rwlock_trywrlock(struct fg_rwlock *l)
 
 int fg_rwlock_timedrdlock(struct fg_rwlock *l, clockid_t clock, const struct timespec *abs)
 {
-	return is_wait(clock, abs) ? fgi_rwlock_read(lock_of(l), clock, abs) : EINVAL;
+	struct fgi_deadline until = FGI_DEADLINE(clock, abs);
+
+	return fgi_is_deadline(until) ? fgi_rwlock_read(lock_of(l), until) : EINVAL;
 }
 
 int fg_rwlock_timedwrlock(struct fg_rwlock *l, clockid_t clock, const struct timespec *abs)
 {
-	return is_wait(clock, abs) ? fgi_rwlock_write(lock_of(l), clock, abs) : EINVAL;
+	struct fgi_deadline until = FGI_DEADLINE(clock, abs);
+
+	return fgi_is_deadline(until) ? fgi_rwlock_write(lock_of(l), until) : EINVAL;
 }
 
 void fg_rwlock_unlock(struct fg_rwlock *l)

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "interpose/bridge.h"
-#include "interpose/deadline.h"
 #include "interpose/glibc_layout.h"
 #include "interpose/mutex.h"
 #include "interpose/real.h"
+#include "runtime/deadline.h"
 
 _Static_assert(sizeof(struct fgi_cond) == sizeof(uint32_t), "at 0, where no glibc has its flags");
 _Static_assert(_Alignof(struct fgi_cond) <= _Alignof(pthread_cond_t), "a condition variable must fit");
@@ -36,7 +36,7 @@ static clockid_t clock_of(const pthread_cond_t *cond)
 EXPORT int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex)
 {
 	if (!shared(cond))
-		return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, CLOCK_MONOTONIC, NULL);
+		return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, FGI_NEVER);
 	if (fgi_mutex_native(mutex))
 		return fgi_bridge_wait(cond, mutex, FGI_OWN_CLOCK, NULL);
 	return fgi_real()->cond_wait(cond, mutex);
@@ -48,7 +48,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t
 	if (!fgi_is_time(abs))
 		return EINVAL;
 	if (!shared(cond))
-		return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, clock_of(cond), abs);
+		return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, FGI_DEADLINE(clock_of(cond), abs));
 	if (fgi_mutex_native(mutex))
 		return fgi_bridge_wait(cond, mutex, FGI_OWN_CLOCK, abs);
 	return fgi_real()->cond_timedwait(cond, mutex, abs);
@@ -57,10 +57,12 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t
 EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex, clockid_t clock,
 				  const struct timespec *restrict abs)
 {
-	if (!fgi_is_time(abs) || !fgi_is_clock(clock))
+	struct fgi_deadline until = FGI_DEADLINE(clock, abs);
+
+	if (!fgi_is_deadline(until))
 		return EINVAL;
 	if (!shared(cond))
-		return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, clock, abs);
+		return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, until);
 	if (fgi_mutex_native(mutex))
 		return fgi_bridge_wait(cond, mutex, clock, abs);
 	return fgi_real()->cond_clockwait(cond, mutex, clock, abs);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* pthread_cond_*@GLIBC_2.2.5, to which programs are bound that were linked before 2003. Their condition variables have
  * 24 bytes, without flags: of one process, on CLOCK_REALTIME. Ours needs 4 of them. */
-#include "interpose/deadline.h"
 #include "interpose/mutex.h"
+#include "runtime/deadline.h"
 
 #if defined(__x86_64__)
 #include <errno.h>
@@ -27,14 +27,14 @@ OLD(destroy, pthread_cond_t *cond)
 
 OLD(wait, pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
-	return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, CLOCK_MONOTONIC, NULL);
+	return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, FGI_NEVER);
 }
 
 OLD(timedwait, pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *abs)
 {
 	if (!fgi_is_time(abs))
 		return EINVAL;
-	return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, CLOCK_REALTIME, abs);
+	return fgi_cond_wait(fgi_cond_of(cond), mutex, &fgi_pthread_mutexes, FGI_DEADLINE(CLOCK_REALTIME, abs));
 }
 
 OLD(signal, pthread_cond_t *cond)

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "interpose/atfork.h"
-#include "interpose/deadline.h"
 #include "interpose/probes.h"
 #include "interpose/real.h"
 #include "lock/lock.h"
 #include "runtime/cancel.h"
 #include "runtime/cleanup.h"
 #include "runtime/clock.h"
+#include "runtime/deadline.h"
 #include "runtime/node.h"
 #include "runtime/thread.h"
 #include FGI_LOCK_FILE
@@ -103,21 +103,18 @@ static void unlock_cancelled(void *mutex)
 		fgi_unlock(&mutex_of(mutex)->lock);
 }
 
-/* By a thread that may be cancelled asynchronously: acts on it, without the lock, after ASYNC_NS at the latest. `abs`:
- * NULL, or valid. */
-__attribute__((noinline, cold)) static int lock_in_turns(struct fgi_mutex *m, clockid_t clock,
-							 const struct timespec *abs)
+/* By a thread that may be cancelled asynchronously: acts on it, without the lock, after ASYNC_NS at the latest. */
+__attribute__((noinline, cold)) static int lock_in_turns(struct fgi_mutex *m, struct fgi_deadline until)
 {
-	const struct fgi_spin_budget deadline = FGI_SPIN_BUDGET(clock, abs);
 	struct _pthread_cleanup_buffer buffer;
 	int result;
 
 	do {
-		bool last = abs && fgi_remaining_ns(&deadline) <= ASYNC_NS;
+		bool last = until.time && fgi_remaining_ns(&until) <= ASYNC_NS;
 		struct timespec turn = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + ASYNC_NS);
 		bool suspended = fgi_async_suspend();
 
-		result = fgi_timedlock(&m->lock, last ? clock : CLOCK_MONOTONIC, last ? abs : &turn);
+		result = fgi_timedlock(&m->lock, last ? until : FGI_DEADLINE(CLOCK_MONOTONIC, &turn));
 		if (result == 0)
 			_pthread_cleanup_push(&buffer, unlock_cancelled, m);
 		fgi_async_resume(suspended);
@@ -140,7 +137,7 @@ __attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
 	if (result != UNDECIDED)
 		return result;
 	if (fgi_async)
-		lock_in_turns(m, CLOCK_MONOTONIC, NULL);
+		lock_in_turns(m, FGI_NEVER);
 	else
 		fgi_lock(&m->lock);
 	set_owner(m);
@@ -262,16 +259,16 @@ static int lock_after_wait(void *mutex)
 const struct fgi_cond_mutexes fgi_pthread_mutexes = {unlock_to_wait, lock_after_wait, due_of, true};
 
 /* Only for mutexes of ours. */
-static int lock_until(struct fgi_mutex *m, clockid_t clock, const struct timespec *abs)
+static int lock_until(struct fgi_mutex *m, struct fgi_deadline until)
 {
 	int result = lock_again(m, EDEADLK);
 
 	if (result != UNDECIDED)
 		return result;
-	if (!fgi_is_time(abs)) {
+	if (!fgi_is_deadline(until)) {
 		if (!fgi_trylock(&m->lock))
 			return EINVAL; /* M4 */
-	} else if (fgi_async ? lock_in_turns(m, clock, abs) : fgi_timedlock(&m->lock, clock, abs)) {
+	} else if (fgi_async ? lock_in_turns(m, until) : fgi_timedlock(&m->lock, until)) {
 		return ETIMEDOUT;
 	}
 	set_owner(m);
@@ -284,7 +281,7 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct
 	if (!fgi_mutex_native(mutex))
 		return fgi_real()->mutex_timedlock(mutex, abs);
 	FGI_PROBE2(mutex_timedlock_entry, mutex, abs);
-	return lock_until(mutex_of(mutex), CLOCK_REALTIME, abs);
+	return lock_until(mutex_of(mutex), FGI_DEADLINE(CLOCK_REALTIME, abs));
 }
 
 EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t clock,
@@ -295,7 +292,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t cl
 	FGI_PROBE3(mutex_clocklock_entry, mutex, clock, abs);
 	if (!fgi_is_clock(clock))
 		return EINVAL;
-	return lock_until(mutex_of(mutex), clock, abs);
+	return lock_until(mutex_of(mutex), FGI_DEADLINE(clock, abs));
 }
 
 /* In the child of a fork: a mutex that its thread has held since before is not unlocked but initialised again, as many

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "interpose/atfork.h"
-#include "interpose/deadline.h"
 #include "interpose/glibc_layout.h"
 #include "interpose/real.h"
+#include "runtime/deadline.h"
 #include "sync/rwlock.h"
 
 /* What a lock of ours holds in glibc's 56 bytes. */
@@ -56,23 +56,18 @@ static inline struct fgi_rwlock *lock_of(pthread_rwlock_t *rwlock)
 	return &r->lock;
 }
 
-static bool is_wait(clockid_t clock, const struct timespec *abs)
-{
-	return fgi_is_clock(clock) && fgi_is_time(abs);
-}
-
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *rwlock)
 {
 	if (!native(rwlock))
 		return fgi_real()->rwlock_rdlock(rwlock);
-	return fgi_rwlock_read(lock_of(rwlock), CLOCK_MONOTONIC, NULL);
+	return fgi_rwlock_read(lock_of(rwlock), FGI_NEVER);
 }
 
 EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *rwlock)
 {
 	if (!native(rwlock))
 		return fgi_real()->rwlock_wrlock(rwlock);
-	return fgi_rwlock_write(lock_of(rwlock), CLOCK_MONOTONIC, NULL);
+	return fgi_rwlock_write(lock_of(rwlock), FGI_NEVER);
 }
 
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
@@ -95,28 +90,28 @@ EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *rwlock)
 }
 
 /* An invalid time is EINVAL even where the lock is free, as in glibc. */
-static int read_until(pthread_rwlock_t *rwlock, clockid_t clock, const struct timespec *abs)
+static int read_until(pthread_rwlock_t *rwlock, struct fgi_deadline until)
 {
-	return is_wait(clock, abs) ? fgi_rwlock_read(lock_of(rwlock), clock, abs) : EINVAL;
+	return fgi_is_deadline(until) ? fgi_rwlock_read(lock_of(rwlock), until) : EINVAL;
 }
 
-static int write_until(pthread_rwlock_t *rwlock, clockid_t clock, const struct timespec *abs)
+static int write_until(pthread_rwlock_t *rwlock, struct fgi_deadline until)
 {
-	return is_wait(clock, abs) ? fgi_rwlock_write(lock_of(rwlock), clock, abs) : EINVAL;
+	return fgi_is_deadline(until) ? fgi_rwlock_write(lock_of(rwlock), until) : EINVAL;
 }
 
 EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *restrict rwlock, const struct timespec *restrict abs)
 {
 	if (!native(rwlock))
 		return fgi_real()->rwlock_timedrdlock(rwlock, abs);
-	return read_until(rwlock, CLOCK_REALTIME, abs);
+	return read_until(rwlock, FGI_DEADLINE(CLOCK_REALTIME, abs));
 }
 
 EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *restrict rwlock, const struct timespec *restrict abs)
 {
 	if (!native(rwlock))
 		return fgi_real()->rwlock_timedwrlock(rwlock, abs);
-	return write_until(rwlock, CLOCK_REALTIME, abs);
+	return write_until(rwlock, FGI_DEADLINE(CLOCK_REALTIME, abs));
 }
 
 EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *restrict rwlock, clockid_t clock,
@@ -124,7 +119,7 @@ EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *restrict rwlock, clockid
 {
 	if (!native(rwlock))
 		return fgi_real()->rwlock_clockrdlock(rwlock, clock, abs);
-	return read_until(rwlock, clock, abs);
+	return read_until(rwlock, FGI_DEADLINE(clock, abs));
 }
 
 EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *restrict rwlock, clockid_t clock,
@@ -132,7 +127,7 @@ EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *restrict rwlock, clockid
 {
 	if (!native(rwlock))
 		return fgi_real()->rwlock_clockwrlock(rwlock, clock, abs);
-	return write_until(rwlock, clock, abs);
+	return write_until(rwlock, FGI_DEADLINE(clock, abs));
 }
 
 /* In the child of a fork: a lock that its thread has held since before is initialised again. Then it is no longer held.

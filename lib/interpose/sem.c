@@ -15,10 +15,10 @@
 #include <semaphore.h>
 #include <signal.h>
 
-#include "interpose/deadline.h"
 #include "interpose/real.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
+#include "runtime/deadline.h"
 #include "runtime/sandbox.h"
 #include "sync/awake.h"
 
@@ -71,7 +71,7 @@ static bool is_interrupted(uint64_t mask, bool timed)
 }
 
 /* Returns 0 with a token; EINTR; EAGAIN: glibc is to wait. */
-static int wait_awake(struct wait *w, sem_t *sem, clockid_t clock, const struct timespec *abs)
+static int wait_awake(struct wait *w, sem_t *sem, struct fgi_deadline until)
 {
 	int result = 0;
 
@@ -80,13 +80,13 @@ static int wait_awake(struct wait *w, sem_t *sem, clockid_t clock, const struct 
 	w->sem = sem;
 	w->looks = 0;
 	fgi_awake_begin(&w->awake, sem);
-	if (!fgi_async && !fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, clock, abs))
+	if (!fgi_async && !fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, until))
 		fgi_awake_end(&w->awake, false, 0);
 	else
 		result = EAGAIN;
 	if (w->looks <= LOOKS_UNBLOCKED)
 		return result;
-	if (result && is_interrupted(w->mask, abs != NULL))
+	if (result && is_interrupted(w->mask, until.time != NULL))
 		result = EINTR;
 	(void)fgi_system_sigmask(w->mask);
 	return result;
@@ -114,7 +114,7 @@ EXPORT int sem_wait(sem_t *sem)
 	int error;
 
 	pthread_testcancel();
-	error = wait_awake(&w, sem, CLOCK_MONOTONIC, NULL);
+	error = wait_awake(&w, sem, FGI_NEVER);
 	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_wait(sem)) : ended(error);
 }
 
@@ -126,17 +126,18 @@ EXPORT int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict ab
 	if (!fgi_is_time(abs))
 		return fgi_real()->sem_timedwait(sem, abs);
 	pthread_testcancel();
-	error = wait_awake(&w, sem, CLOCK_REALTIME, abs);
+	error = wait_awake(&w, sem, FGI_DEADLINE(CLOCK_REALTIME, abs));
 	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_timedwait(sem, abs)) : ended(error);
 }
 
 EXPORT int sem_clockwait(sem_t *restrict sem, clockid_t clock, const struct timespec *restrict abs)
 {
+	struct fgi_deadline until = FGI_DEADLINE(clock, abs);
 	struct wait w;
 	int error;
 
-	if (!fgi_is_clock(clock) || !fgi_is_time(abs))
+	if (!fgi_is_deadline(until))
 		return fgi_real()->sem_clockwait(sem, clock, abs);
-	error = wait_awake(&w, sem, clock, abs);
+	error = wait_awake(&w, sem, until);
 	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_clockwait(sem, clock, abs)) : ended(error);
 }

@@ -48,7 +48,7 @@ static inline bool take(uint32_t *word)
 
 __attribute__((noinline)) static int lock_slow(uint32_t *word)
 {
-	struct fgi_spin_budget spinning = FGI_NO_DEADLINE, yielding = FGI_NO_DEADLINE;
+	struct fgi_spin_budget spinning = FGI_SPIN_BUDGET(FGI_NEVER), yielding = FGI_SPIN_BUDGET(FGI_NEVER);
 	uint32_t nap_ns = FIRST_NAP_NS;
 	bool spins = true;
 

@@ -22,9 +22,9 @@
  *                   fgi_spin_once();
  *   }
  *
- *   static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+ *   static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
  *   {
- *           return fgi_poll(l, clock, abs);
+ *           return fgi_poll(l, until);
  *   }
  *
  *   static inline void fgi_unlock(struct fg_lock *l)
@@ -37,9 +37,9 @@
  *   size        At most FGI_LOCK_BYTES, 8-aligned. Zeroed memory is an unlocked lock. No destructor is needed; memory
  *               of an unlocked lock that no thread is in a call on may vanish.
  *   calls       fgi_lock never fails. fgi_trylock never waits, and fails only if the lock is held. fgi_timedlock
- *               returns 0 with the lock, or ETIMEDOUT: at once if the deadline has passed and the lock is held. The
- *               clock is CLOCK_REALTIME or CLOCK_MONOTONIC, tv_nsec is valid. A lock is not recursive and checks no
- *               owner; any thread may unlock.
+ *               returns 0 with the lock, or ETIMEDOUT: at once if the deadline (runtime/deadline.h), which is a valid
+ *               one, has passed and the lock is held. A lock is not recursive and checks no owner; any thread may
+ *               unlock.
  *   hygiene     No allocation, no output, no exit; errno is kept; no cancellation point. Waiters call futex,
  *               sched_yield and clock_gettime, the default lock membarrier and sched_getscheduler, too: a sandbox
  *               must allow these.
@@ -92,7 +92,7 @@
 struct fg_lock;
 static inline void fgi_lock(struct fg_lock *l);
 static inline bool fgi_trylock(struct fg_lock *l);
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs);
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until);
 static inline void fgi_unlock(struct fg_lock *l);
 #ifdef FGI_LOCK_HAS_DESTROY
 static inline void fgi_lock_destroy(struct fg_lock *l);
@@ -103,13 +103,13 @@ static inline void fgi_lock_after_bare_fork(void);
 
 /* A timed wait for locks whose waiters cannot leave their queue: tries without queueing, spins for about the price of
  * a park, then naps between tries, twice as long each time. */
-static inline int fgi_poll(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_poll(struct fg_lock *l, struct fgi_deadline until)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(until);
 	uint32_t nap_ns = 20000; /* ours: less than the timer slack, up to a fraction of a time slice */
 
 	while (!fgi_trylock(l)) {
-		uint64_t left_ns = fgi_remaining_ns(&p);
+		uint64_t left_ns = fgi_remaining_ns(&until);
 
 		if (left_ns == 0)
 			return ETIMEDOUT;

@@ -55,9 +55,9 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return taken;
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	int error = plain_timedlock(l, clock, abs);
+	int error = plain_timedlock(l, until);
 
 	if (!error)
 		fgi_slice_request();

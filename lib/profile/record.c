@@ -307,7 +307,7 @@ uint32_t fgp_site(uint32_t lock, const void *frame)
 	frames = fgp_stack(frame, profile->pid, profile->modules, stack);
 	errno = error;
 	for (uint32_t i = 0; i < frames; i++)
-		hash = (hash ^ stack[i]) * 0x9e3779b97f4a7c15u;
+		hash = fgi_hash(hash ^ stack[i], 64);
 	for (uint32_t i = 0; i < SITE_PROBES; i++) {
 		uint32_t index = ((uint32_t)(hash >> 32) + i) % FG_PROFILE_SITES;
 		struct fg_profile_site *site = &profile->sites[index];

@@ -9,6 +9,7 @@
 
 #include "abi/flexguard_profile.h"
 #include "runtime/atomic.h"
+#include "runtime/hash.h"
 
 #define FGP_TIMED 8  /* timed locks that a thread remembers at once */
 #define FGP_PROBES 8 /* entries of a thread's table that are looked at for a lock */
@@ -40,7 +41,7 @@ extern __thread struct fgp_thread fgp_thread;
 /* Where a lock's counts are in a table: the address is a multiple of 8. */
 static inline uint32_t fgp_hash(uintptr_t mutex)
 {
-	return (uint32_t)(((uint64_t)mutex >> 3) * 0x9e3779b97f4a7c15u >> 32);
+	return (uint32_t)fgi_hash(mutex / 8, 32);
 }
 
 /* This thread's counts of a lock of that kind, made if need be; NULL: there is no profile, or a table is full. */

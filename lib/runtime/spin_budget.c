@@ -4,32 +4,6 @@
 #include "runtime/futex.h"
 #include "runtime/thread.h"
 
-uint64_t fgi_remaining_ns(const struct fgi_spin_budget *p)
-{
-	struct timespec t;
-	int64_t seconds, ns;
-
-	if (p->deadline->tv_sec < 0)
-		return 0;
-	fgi_clock_read(p->clock, &t);
-	seconds = p->deadline->tv_sec - t.tv_sec;
-	ns = p->deadline->tv_nsec - t.tv_nsec;
-	if (seconds > 1000000000)
-		seconds = 1000000000;
-	ns += seconds * 1000000000;
-	return seconds < -1 || ns < 0 ? 0 : (uint64_t)ns;
-}
-
-bool fgi_past_deadline(const struct fgi_spin_budget *p)
-{
-	struct timespec t;
-
-	if (!p->deadline)
-		return false;
-	fgi_clock_read(p->clock, &t);
-	return t.tv_sec > p->deadline->tv_sec || (t.tv_sec == p->deadline->tv_sec && t.tv_nsec >= p->deadline->tv_nsec);
-}
-
 bool fgi_spin_budget_look(struct fgi_spin_budget *p)
 {
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
@@ -38,7 +12,7 @@ bool fgi_spin_budget_look(struct fgi_spin_budget *p)
 		fgi_foreign_settle();
 	if (p->until_ns == 0)
 		p->until_ns = now + (fgi_monitor_alive(now) ? FGI_SPIN_SLICE_NS : FGI_SPIN_UNMONITORED_NS);
-	else if (now >= p->until_ns || fgi_past_deadline(p))
+	else if (now >= p->until_ns || fgi_past_deadline(&p->deadline))
 		p->out = true;
 	return p->out;
 }
@@ -52,14 +26,15 @@ bool fgi_spin_bound_look(struct fgi_spin_budget *p, uint64_t ns)
 	return now >= p->until_ns;
 }
 
-int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p, uint64_t until_ns, uint32_t as)
+int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_deadline *deadline, uint64_t until_ns,
+		    uint32_t as)
 {
 	struct timespec until;
 
-	if (p->deadline) {
-		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = fgi_remaining_ns(p);
+	if (deadline->time) {
+		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = fgi_remaining_ns(deadline);
 
-		if (p->clock == CLOCK_REALTIME && left > FGI_REALTIME_LOOK_NS)
+		if (deadline->clock == CLOCK_REALTIME && left > FGI_REALTIME_LOOK_NS)
 			left = FGI_REALTIME_LOOK_NS;
 		if (until_ns > now && until_ns - now > left)
 			until_ns = now + left;
@@ -68,11 +43,11 @@ int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_bud
 	return fgi_futex_wait_as(word, expected, CLOCK_MONOTONIC, &until, as);
 }
 
-int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p)
+int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_deadline *deadline)
 {
 	/* Detaches from a dead monitor, which may have left its counter above 0: then every waiter would park at once,
 	 * for ever. */
 	fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
 	fg_thread.parks++;
-	return fgi_futex_wait(word, expected, p->clock, p->deadline);
+	return fgi_futex_wait(word, expected, deadline->clock, deadline->time);
 }

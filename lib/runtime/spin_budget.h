@@ -16,18 +16,17 @@
 
 #include "runtime/atomic.h"
 #include "runtime/clock.h"
+#include "runtime/deadline.h"
 #include "runtime/monitor.h"
 
 struct fgi_spin_budget {
-	uint32_t spins;                  /* of busy-waiting so far; fgi_spin_once counts them for the statistics */
-	bool out;                        /* the bound has passed */
-	uint64_t until_ns;               /* the bound: CLOCK_MONOTONIC; 0: the clock has not been read yet */
-	clockid_t clock;                 /* of the deadline */
-	const struct timespec *deadline; /* NULL: none */
+	uint32_t spins;    /* of busy-waiting so far; fgi_spin_once counts them for the statistics */
+	bool out;          /* the bound has passed */
+	uint64_t until_ns; /* the bound: CLOCK_MONOTONIC; 0: the clock has not been read yet */
+	struct fgi_deadline deadline;
 };
 
-#define FGI_SPIN_BUDGET(clock_, deadline_) ((struct fgi_spin_budget){.clock = (clock_), .deadline = (deadline_)})
-#define FGI_NO_DEADLINE FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL)
+#define FGI_SPIN_BUDGET(deadline_) ((struct fgi_spin_budget){.deadline = (deadline_)})
 
 /* How many spins a waiter takes between two readings of the clock: about 2 us. */
 #define FGI_SPINS_PER_LOOK 64u
@@ -39,7 +38,6 @@ struct fgi_spin_budget {
 
 bool fgi_spin_budget_look(struct fgi_spin_budget *p);
 bool fgi_spin_bound_look(struct fgi_spin_budget *p, uint64_t ns);
-bool fgi_past_deadline(const struct fgi_spin_budget *p); /* false without a deadline */
 
 /* The waiter has busy-waited for `spins` more. Returns whether its bound or its deadline has passed. */
 static inline bool fgi_bound_reached_after(struct fgi_spin_budget *p, uint32_t spins)
@@ -74,7 +72,7 @@ static inline bool fgi_spun_for(struct fgi_spin_budget *p, uint64_t ns)
  * first spin, then at every FGI_SPINS_PER_LOOK-th. */
 static inline bool fgi_deadline_reached(struct fgi_spin_budget *p)
 {
-	return p->spins++ % FGI_SPINS_PER_LOOK == 0 && fgi_past_deadline(p);
+	return p->spins++ % FGI_SPINS_PER_LOOK == 0 && fgi_past_deadline(&p->deadline);
 }
 
 /* The waiter has slept: its bound begins anew. */
@@ -86,7 +84,7 @@ static inline void fgi_spin_budget_renew(struct fgi_spin_budget *p)
 
 /* Parks on `word` while it is `expected`, until the deadline at the latest, and counts it. Returns what fgi_futex_wait
  * returns. */
-int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p);
+int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_deadline *deadline);
 
 /* Sleeps on `word` while it is `expected`, as one of the group `as` (fgi_futex_wait_as), until about `until_ns`
  * (CLOCK_MONOTONIC) or the deadline, whichever comes first. Returns what fgi_futex_wait returns.
@@ -95,9 +93,7 @@ int fgi_park(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p)
  * set back. A deadline on CLOCK_REALTIME comes closer when it is set forward, and the sleep does not see it. So beside
  * such a deadline no sleep is longer than FGI_REALTIME_LOOK_NS, and it may return ETIMEDOUT before both. */
 #define FGI_REALTIME_LOOK_NS 100000000u
-int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p, uint64_t until_ns, uint32_t as);
-
-/* The time left until the deadline, which must exist; 0: it has passed. */
-uint64_t fgi_remaining_ns(const struct fgi_spin_budget *p);
+int fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_deadline *deadline, uint64_t until_ns,
+		    uint32_t as);
 
 #endif

@@ -189,15 +189,18 @@ static void find_recursive(void)
 uint32_t fgi_system_tid(void)
 {
 	static uint32_t numbered;
+	__typeof__(recursive.lock) lock, unlock;
 	pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	uint32_t tid = 0;
 	long answer;
 
 	if (fg_unlikely(!fg_load_acquire(&recursive.found)))
 		find_recursive();
-	if (recursive.lock && recursive.unlock && recursive.lock(&mutex) == 0) {
+	lock = fg_load_relaxed(&recursive.lock); /* another thread may find the same ones again */
+	unlock = fg_load_relaxed(&recursive.unlock);
+	if (lock && unlock && lock(&mutex) == 0) {
 		tid = (uint32_t)mutex.__data.__owner;
-		recursive.unlock(&mutex);
+		unlock(&mutex);
 	}
 	if (fg_likely(tid != 0 && tid < 1u << 22))
 		return tid;

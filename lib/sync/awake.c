@@ -3,6 +3,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/clock.h"
+#include "runtime/hash.h"
 #include "runtime/monitor.h"
 #include "runtime/policy.h"
 #include "runtime/spin_budget.h"
@@ -14,7 +15,8 @@
 #define SWITCH_NS 2000u
 
 #define MOST_MISSES 8
-#define HISTORIES 16
+#define HISTORY_BITS 4
+#define HISTORIES (1u << HISTORY_BITS)
 
 /* Until then no waiter of the process stays awake: a CPU was taken for long. */
 static uint64_t asleep_until_ns;
@@ -23,9 +25,8 @@ static __thread struct fgi_history histories[HISTORIES] __attribute__((tls_model
 
 static struct fgi_history *history_of(const void *object)
 {
-	return &histories[(uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15ull >> 60];
+	return &histories[fgi_hash_of(object, HISTORY_BITS)];
 }
-_Static_assert(HISTORIES == 1 << (64 - 60), "the hash has as many values");
 
 void fgi_awake_begin(struct fgi_awake *a, const void *object)
 {
@@ -34,10 +35,8 @@ void fgi_awake_begin(struct fgi_awake *a, const void *object)
 	*a = (struct fgi_awake){.history = history_of(object), .begin_ns = fgi_now_ns(CLOCK_MONOTONIC)};
 }
 
-bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, clockid_t clock,
-		    const struct timespec *abs)
+bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, struct fgi_deadline until)
 {
-	struct fgi_spin_budget deadline = FGI_SPIN_BUDGET(clock, abs);
 	uint64_t now = a->begin_ns, spent = 0;
 	uint64_t most = fgi_monitor_alive(now) ? FGI_AWAKE_NS : FGI_AWAKE_UNMONITORED_NS;
 
@@ -55,7 +54,7 @@ bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void
 			fg_pause();
 		if (ready(argument))
 			return true;
-		if (fgi_preempted_cs() || fgi_past_deadline(&deadline))
+		if (fgi_preempted_cs() || fgi_past_deadline(&until))
 			return false;
 		if (looks == LOOKS_BEFORE_YIELD && fgi_real_time()) {
 			a->stayed = false;

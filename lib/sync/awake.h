@@ -16,7 +16,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "runtime/deadline.h"
 
 /* Chosen by the workloads that wait through pthread calls (docs/results/condition-variables.md). */
 #define FGI_AWAKE_NS 20000u
@@ -43,8 +44,7 @@ void fgi_awake_begin(struct fgi_awake *a, const void *object);
 
 /* Stays awake until ready(argument), then it returns true, or until the thread should sleep. A cancellation may end it
  * anywhere. */
-bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, clockid_t clock,
-		    const struct timespec *abs);
+bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, struct fgi_deadline until);
 
 /* The wait is over, `slept` or not: learns. `event_ns`: when the event came while the thread slept (CLOCK_MONOTONIC);
  * 0: not known. */

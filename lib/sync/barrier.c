@@ -56,7 +56,7 @@ static void await_end(struct fgi_barrier *b, uint32_t end)
 	bool slept;
 
 	fgi_awake_begin(&awake, b);
-	slept = !fgi_awake_stay(&awake, ended, &w, CLOCK_MONOTONIC, NULL) && sleep_until(b, end);
+	slept = !fgi_awake_stay(&awake, ended, &w, FGI_NEVER) && sleep_until(b, end);
 	fgi_awake_end(&awake, slept, 0);
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
 #include "runtime/futex.h"
+#include "runtime/hash.h"
 
 #define FGI_BUCKET_SPINS 64 /* before a waiter sleeps: longer than a bucket is locked */
 
@@ -21,10 +22,9 @@
 #define FGI_BUCKET_BITS 8
 #define FGI_BUCKETS (1u << FGI_BUCKET_BITS)
 
-/* Fibonacci hashing: neighbouring objects spread evenly. */
 static inline unsigned int fgi_bucket_of(const void *object)
 {
-	return (unsigned int)((uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15ull >> (64 - FGI_BUCKET_BITS));
+	return (unsigned int)fgi_hash_of(object, FGI_BUCKET_BITS);
 }
 
 static inline void fgi_bucket_lock(uint32_t *word)

@@ -37,7 +37,7 @@ struct waiter {
 	const struct fgi_cond *cond; /* where it joined, */
 	uint32_t queue;              /* and in which queue */
 	uint64_t late_ns;            /* CLOCK_MONOTONIC: until when it watches; 0: it has not watched */
-	struct fgi_spin_budget deadline;
+	struct fgi_deadline deadline;
 	struct fgi_awake awake;
 } __attribute__((aligned(FG_CACHE_LINE)));
 
@@ -435,7 +435,7 @@ static void await(struct waiter *w)
 
 	_pthread_cleanup_push(&buffer, cancelled, w);
 	set_cancel_type(w, PTHREAD_CANCEL_ASYNCHRONOUS, &w->cancel_type);
-	if (!fgi_awake_stay(&w->awake, fgi_parked_told, &w->node, w->deadline.clock, w->deadline.deadline)) {
+	if (!fgi_awake_stay(&w->awake, fgi_parked_told, &w->node, w->deadline)) {
 		w->slept = true;
 		while (!fgi_parked_told(&w->node) && sleep_once(w))
 			;
@@ -444,14 +444,13 @@ static void await(struct waiter *w)
 	_pthread_cleanup_pop(&buffer, 0);
 }
 
-int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, clockid_t clock,
-		  const struct timespec *abs)
+int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, struct fgi_deadline until)
 {
 	struct waiter w = {.mutexes = mutexes, .mutex = mutex, .cancel_type = PTHREAD_CANCEL_DEFERRED};
 	uint32_t before;
 	int error, result = 0;
 
-	w.deadline = FGI_SPIN_BUDGET(clock, abs);
+	w.deadline = until;
 	w.suspended = fgi_async_suspend();
 	join(c, &w); /* C2 */
 	before = fg_load_relaxed(&moves);
@@ -464,7 +463,7 @@ int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes
 	if (fg_unlikely(fg_load_relaxed(&moves) != before)) /* C7 */
 		tell_moved(mutex);
 	await(&w);
-	if (leave(&w) == NOTHING && abs && w.node.forks == fgi_forks)
+	if (leave(&w) == NOTHING && until.time && w.node.forks == fgi_forks)
 		result = ETIMEDOUT;
 	fgi_awake_end(&w.awake, w.slept, fgi_parked_told(&w.node) ? w.node.told_ns : 0);
 	error = take_mutex(&w);

@@ -64,9 +64,8 @@ struct fgi_cond_mutexes {
 };
 
 /* Returns 0, ETIMEDOUT or what lock or unlock returned; in a process that a signal handler has forked meanwhile 0, at
- * once. The clock is CLOCK_REALTIME or CLOCK_MONOTONIC, `abs` valid, or NULL. */
-int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, clockid_t clock,
-		  const struct timespec *abs);
+ * once. */
+int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, struct fgi_deadline until);
 
 /* With a struct fgi_cond. They look at `waited` relaxed: a waiter that a signal must find joined before it unlocked the
  * mutex (C2), and the caller has had the mutex since, or has no claim that its signal came after. */

@@ -179,7 +179,7 @@ void fgi_parked_tell(struct fgi_parked *p, enum fgi_parked_state state)
 		fgi_futex_wake(word, 1);
 }
 
-int fgi_parked_sleep(struct fgi_parked *p, enum fgi_parked_state as, const struct fgi_spin_budget *deadline,
+int fgi_parked_sleep(struct fgi_parked *p, enum fgi_parked_state as, const struct fgi_deadline *deadline,
 		     uint64_t until_ns)
 {
 	uint32_t found = fg_cas_relaxed(&p->state, FGI_PARKED_AWAKE, as);
@@ -189,14 +189,13 @@ int fgi_parked_sleep(struct fgi_parked *p, enum fgi_parked_state as, const struc
 	fg_thread.parks++;
 	if (until_ns)
 		return fgi_sleep_until(&p->state, as, deadline, until_ns, FGI_ANYBODY);
-	return fgi_futex_wait(&p->state, as, deadline->clock, deadline->deadline);
+	return fgi_futex_wait(&p->state, as, deadline->clock, deadline->time);
 }
 
 bool fgi_parked_await(struct fgi_parked *p)
 {
 	while (!fgi_parked_told(p) && p->forks == fgi_forks)
-		fgi_parked_sleep(p, fgi_parked_watches(p) ? FGI_PARKED_WATCHES : FGI_PARKED_ASLEEP, &FGI_NO_DEADLINE,
-				 0);
+		fgi_parked_sleep(p, fgi_parked_watches(p) ? FGI_PARKED_WATCHES : FGI_PARKED_ASLEEP, &FGI_NEVER, 0);
 	return fgi_parked_told(p);
 }
 

@@ -135,7 +135,7 @@ static inline bool fgi_parked_watches(const struct fgi_parked *p)
 
 /* Sleeps as FGI_PARKED_ASLEEP or _WATCHES: until told, until the deadline, until `until_ns` if that is not 0, or for no
  * reason: the caller looks again. Returns what fgi_futex_wait returns. */
-int fgi_parked_sleep(struct fgi_parked *p, enum fgi_parked_state as, const struct fgi_spin_budget *deadline,
+int fgi_parked_sleep(struct fgi_parked *p, enum fgi_parked_state as, const struct fgi_deadline *deadline,
 		     uint64_t until_ns);
 
 /* Waits until a node is told that another thread has taken out (P5). False: it is not, in the child of a fork. */

@@ -40,14 +40,14 @@ void fgi_readers_wake(uint64_t *entry)
 	fgi_futex_wake(futex_of(entry), INT_MAX);
 }
 
-void fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs)
+void fgi_readers_sleep(uint64_t *entry, const void *lock, struct fgi_deadline until)
 {
 	uint64_t unmarked = (uint64_t)(uintptr_t)lock, marked = unmarked | 1;
 
 	if ((fg_cas_relaxed(entry, unmarked, marked) | 1) != marked)
 		return;
 	fg_thread.parks++;
-	fgi_futex_wait(futex_of(entry), (uint32_t)marked, clock, abs);
+	fgi_futex_wait(futex_of(entry), (uint32_t)marked, until.clock, until.time);
 }
 
 uint32_t fgi_readers_forget(const void *lock)

@@ -13,10 +13,13 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "runtime/deadline.h"
+#include "runtime/hash.h"
 #include "runtime/thread.h"
 
 #define FGI_READER_ROWS 128 /* 8 KiB. More threads than that share entries */
-#define FGI_READERS_A_ROW 8
+#define FGI_READERS_BITS 3
+#define FGI_READERS_A_ROW (1u << FGI_READERS_BITS)
 
 /* For how many read locks this thread has entered, in the table or elsewhere. */
 extern __thread int32_t fgi_reading __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -29,9 +32,8 @@ extern uint64_t fgi_readers[FGI_READER_ROWS][FGI_READERS_A_ROW] __attribute__((v
 
 static inline uint64_t fgi_readers_column(const void *lock)
 {
-	return (uint64_t)(uintptr_t)lock * 0x9e3779b97f4a7c15ull >> 61;
+	return fgi_hash_of(lock, FGI_READERS_BITS);
 }
-_Static_assert(FGI_READERS_A_ROW == 1 << (64 - 61), "the hash has as many values");
 
 static inline uint64_t *fgi_readers_entry(const void *lock)
 {
@@ -73,7 +75,7 @@ static inline bool fgi_readers_left(const uint64_t *entry, const void *lock)
 }
 
 /* Sleeps until the entry is no longer the lock's, until the deadline, or for no reason. */
-void fgi_readers_sleep(uint64_t *entry, const void *lock, clockid_t clock, const struct timespec *abs);
+void fgi_readers_sleep(uint64_t *entry, const void *lock, struct fgi_deadline until);
 
 /* A new lock begins at the address: the entries there are of a lock that no longer exists, and of threads that have
  * ended as its readers. Returns their number. */

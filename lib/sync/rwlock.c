@@ -25,7 +25,7 @@ struct wait {
 	struct fgi_parked node;
 	struct fgi_awake awake;
 	struct fgi_rwlock *lock;
-	struct fgi_spin_budget deadline;
+	struct fgi_deadline deadline;
 	uint32_t tries;
 	bool exempt; /* a reader that RESERVED does not keep out */
 	bool began, slept;
@@ -36,12 +36,12 @@ struct wait {
 	uint64_t pass_ns; /* how long its next reservation lasts */
 };
 
-static struct wait wait_at(struct fgi_rwlock *l, bool writer, clockid_t clock, const struct timespec *abs)
+static struct wait wait_at(struct fgi_rwlock *l, bool writer, struct fgi_deadline until)
 {
 	return (struct wait){
 		.node = {.object = l, .writer = writer, .self = fgi_self()},
 		.lock = l,
-		.deadline = FGI_SPIN_BUDGET(clock, abs),
+		.deadline = until,
 		.exempt = !writer && !l->writers_first && fgi_reading > 0,
 		.suspended = fgi_async_suspend(),
 		.pass_ns = FIRST_PASS_NS,
@@ -206,7 +206,7 @@ static enum fgi_parked_state leave_list(struct wait *w)
 /* Sleeps until told, or until the deadline (FGI_PARKED_AWAKE). */
 static enum fgi_parked_state sleep_in_list(struct wait *w)
 {
-	const struct fgi_spin_budget *p = &w->deadline;
+	const struct fgi_deadline *p = &w->deadline;
 	enum fgi_parked_state state;
 	int result;
 
@@ -284,8 +284,7 @@ static int wait_turn(struct wait *w)
 		if (w->node.writer && w->lock->writers_first)
 			w->act_ns = 0; /* reserved from the start, for as long as it takes */
 	}
-	if (w->tries++ < TRIES && !w->slept &&
-	    fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline.clock, w->deadline.deadline))
+	if (w->tries++ < TRIES && !w->slept && fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline))
 		return 0;
 	if (fgi_past_deadline(&w->deadline))
 		return ETIMEDOUT;
@@ -369,14 +368,14 @@ static int read_wait(struct wait *w)
 	}
 }
 
-int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
+int fgi_rwlock_read_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 {
 	struct wait w;
 	int result;
 
 	if ((fg_load_relaxed(&l->word) & FGI_RW_BIASED) && fgi_rwlock_read_biased(l))
 		return 0;
-	w = wait_at(l, false, clock, abs);
+	w = wait_at(l, false, until);
 	result = read_wait(&w);
 	if (!result)
 		fgi_rwlock_reads();
@@ -450,7 +449,7 @@ static void sleep_until_left(struct wait *w, uint64_t *entry)
 
 	_pthread_cleanup_push(&buffer, abandoned, w);
 	fgi_async_resume(w->suspended);
-	fgi_readers_sleep(entry, w->lock, w->deadline.clock, w->deadline.deadline);
+	fgi_readers_sleep(entry, w->lock, w->deadline);
 	fgi_async_suspend();
 	_pthread_cleanup_pop(&buffer, 0);
 }
@@ -458,7 +457,7 @@ static void sleep_until_left(struct wait *w, uint64_t *entry)
 /* Waits until no reader stands in the table. */
 static int drain(struct wait *w)
 {
-	const struct fgi_spin_budget *p = &w->deadline;
+	const struct fgi_deadline *p = &w->deadline;
 	struct fgi_rwlock *l = w->lock;
 	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), now;
 	uint64_t *entry;
@@ -470,7 +469,7 @@ static int drain(struct wait *w)
 		bool slept = false;
 
 		fgi_awake_begin(&awake, entry);
-		if (!fgi_awake_stay(&awake, entry_left, &e, p->clock, p->deadline))
+		if (!fgi_awake_stay(&awake, entry_left, &e, *p))
 			while (!entry_left(&e) && !fgi_past_deadline(p)) {
 				slept = true;
 				sleep_until_left(w, entry);
@@ -512,9 +511,9 @@ static int write_wait(struct wait *w)
 	}
 }
 
-int fgi_rwlock_write_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
+int fgi_rwlock_write_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 {
-	struct wait w = wait_at(l, true, clock, abs);
+	struct wait w = wait_at(l, true, until);
 	int result;
 
 	fgi_intent_set(&l->word);

@@ -55,8 +55,8 @@ struct fgi_rwlock {
 _Static_assert((FG_OWNER_MASK & FGI_RW_COUNT) == FGI_RW_COUNT, "a writer's tid is the owner");
 _Static_assert(!(FG_OWNER_MASK & (FGI_RW_WOKEN | FGI_RW_RESERVED | FGI_RW_PARKED)), "flags beside a writer");
 
-int fgi_rwlock_read_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs);
-int fgi_rwlock_write_slow(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs);
+int fgi_rwlock_read_slow(struct fgi_rwlock *l, struct fgi_deadline until);
+int fgi_rwlock_write_slow(struct fgi_rwlock *l, struct fgi_deadline until);
 void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted); /* in `held`, which has been lowered */
 void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l);
 void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l);
@@ -93,8 +93,8 @@ static inline bool fgi_rwlock_read_biased(struct fgi_rwlock *l)
 }
 
 /* All below return 0 with the lock. read and write: ETIMEDOUT; EDEADLK if this thread is the writer; EAGAIN if there
- * are too many readers. The clock is CLOCK_REALTIME or CLOCK_MONOTONIC, `abs` valid, or NULL. */
-static inline int fgi_rwlock_read(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
+ * are too many readers. */
+static inline int fgi_rwlock_read(struct fgi_rwlock *l, struct fgi_deadline until)
 {
 	uint32_t word = fg_load_relaxed(&l->word);
 
@@ -105,10 +105,10 @@ static inline int fgi_rwlock_read(struct fgi_rwlock *l, clockid_t clock, const s
 		fgi_rwlock_reads();
 		return 0;
 	}
-	return fgi_rwlock_read_slow(l, clock, abs);
+	return fgi_rwlock_read_slow(l, until);
 }
 
-static inline int fgi_rwlock_write(struct fgi_rwlock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_rwlock_write(struct fgi_rwlock *l, struct fgi_deadline until)
 {
 	uint32_t self = fgi_self();
 
@@ -116,7 +116,7 @@ static inline int fgi_rwlock_write(struct fgi_rwlock *l, clockid_t clock, const 
 	if (fg_likely(fg_cas_acquire(&l->word, 0, self) == 0)) /* pairs with the releases */
 		return 0;
 	fgi_intent_clear(&l->word);
-	return fgi_rwlock_write_slow(l, clock, abs);
+	return fgi_rwlock_write_slow(l, until);
 }
 
 int fgi_rwlock_try_read(struct fgi_rwlock *l);

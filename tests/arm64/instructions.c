@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One function per operation whose order the default lock relies on: instructions.sh looks at what becomes of it. */
-#include "runtime/arch/aarch64/asymmetric.h"
+#include "runtime/arch/generic/asymmetric.h"
 #include "runtime/atomic.h"
 
 uint32_t load_relaxed(uint32_t *p)

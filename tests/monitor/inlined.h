@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "flexguard/inline.h"
+#include "runtime/deadline.h"
 
 struct fg_lock {
 	struct fg_mutex mutex;
@@ -21,9 +22,9 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fg_mutex_trylock(&l->mutex) == 0;
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fg_mutex_timedlock(&l->mutex, clock, abs);
+	return fg_mutex_timedlock(&l->mutex, until.clock, until.time);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

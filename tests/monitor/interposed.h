@@ -25,9 +25,9 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return pthread_mutex_trylock(&l->mutex) == 0;
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return pthread_mutex_clocklock(&l->mutex, clock, abs);
+	return pthread_mutex_clocklock(&l->mutex, until.clock, until.time);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

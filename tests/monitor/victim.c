@@ -153,7 +153,7 @@ static bool enter_timed(void)
 		until.tv_nsec -= 1000000000;
 		until.tv_sec++;
 	}
-	return fgi_timedlock(&lock, CLOCK_MONOTONIC, &until) == 0;
+	return fgi_timedlock(&lock, FGI_DEADLINE(CLOCK_MONOTONIC, &until)) == 0;
 }
 
 /* 20 to 150 us of sleep, in two places.

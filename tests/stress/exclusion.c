@@ -47,7 +47,7 @@ static bool enter(unsigned int i, uint64_t r)
 			soon.tv_nsec -= 1000000000;
 			soon.tv_sec++;
 		}
-		if (fgi_timedlock(&shared[i].lock, CLOCK_MONOTONIC, &soon) == 0)
+		if (fgi_timedlock(&shared[i].lock, FGI_DEADLINE(CLOCK_MONOTONIC, &soon)) == 0)
 			return true;
 		fg_fetch_add_relaxed(&timeouts, 1);
 		return false;

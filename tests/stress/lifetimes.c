@@ -28,7 +28,7 @@ static bool enter_in_time(struct fg_lock *l, uint64_t ns)
 		soon.tv_nsec -= 1000000000;
 		soon.tv_sec++;
 	}
-	return fgi_timedlock(l, CLOCK_MONOTONIC, &soon) == 0;
+	return fgi_timedlock(l, FGI_DEADLINE(CLOCK_MONOTONIC, &soon)) == 0;
 }
 
 /* ---- 25,000 short-lived threads, or as many as are asked for -----------------------------------------------------

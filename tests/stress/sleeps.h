@@ -128,14 +128,14 @@ int __wrap_fgi_futex_wait(uint32_t *word, uint32_t expected, clockid_t clock, co
 }
 
 /* A sleep that a lock bounds by a clock of its own. In the test a caller's deadline is bound enough. */
-int __wrap_fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_spin_budget *p, uint64_t until_ns,
+int __wrap_fgi_sleep_until(uint32_t *word, uint32_t expected, const struct fgi_deadline *p, uint64_t until_ns,
 			   uint32_t as)
 {
 	struct timespec until = fgi_timespec(until_ns);
 	int result;
 
-	if (p->deadline)
-		return __wrap_fgi_futex_wait_as(word, expected, p->clock, p->deadline, as);
+	if (p->time)
+		return __wrap_fgi_futex_wait_as(word, expected, p->clock, p->time, as);
 	sleeps_fall_asleep(false);
 	result = __real_fgi_futex_wait_as(word, expected, CLOCK_MONOTONIC, &until, as);
 	if (result == ETIMEDOUT)

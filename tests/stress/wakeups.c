@@ -87,7 +87,7 @@ static bool enter(uint64_t r)
 		return fgi_trylock(&shared.lock);
 	case 1:
 		soon = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + (r >> 8) % 200000);
-		return fgi_timedlock(&shared.lock, CLOCK_MONOTONIC, &soon) == 0;
+		return fgi_timedlock(&shared.lock, FGI_DEADLINE(CLOCK_MONOTONIC, &soon)) == 0;
 	default:
 		fgi_lock(&shared.lock);
 		return true;
@@ -140,10 +140,11 @@ static void *supervise(void *stop)
 		doze(LOOK_NS);
 		stuck = sleeps_stuck(&events) ? stuck + 1 : 0;
 		CHECK(stuck < STUCK_LOOKS, "lost wake-up: %d threads use the lock, and all of them sleep",
-		      sleeps.at_work);
-		quiet = now == seen && sleeps.at_work > 0 ? quiet + 1 : 0;
+		      fg_load_relaxed(&sleeps.at_work));
+		quiet = now == seen && fg_load_relaxed(&sleeps.at_work) > 0 ? quiet + 1 : 0;
 		seen = now;
-		CHECK(quiet < QUIET_LOOKS, "%d threads use the lock, and none gets on", sleeps.at_work);
+		CHECK(quiet < QUIET_LOOKS, "%d threads use the lock, and none gets on",
+		      fg_load_relaxed(&sleeps.at_work));
 	}
 	return NULL;
 }
@@ -192,7 +193,7 @@ int main(int argc, char **argv)
 	pthread_barrier_wait(&round_begins);
 	for (int i = 0; i < most; i++)
 		check_join(thread[i]);
-	stop = 1;
+	fg_store_relaxed(&stop, 1);
 	check_join(supervisor);
 	printf("%lu rounds, %lu visits, %lu sleeps, %lu wake-ups, %lu ended by a clock; longest stall %lu us\n",
 	       (unsigned long)rounds, (unsigned long)visits, (unsigned long)sleeps.sleeps, (unsigned long)sleeps.wakes,

@@ -63,7 +63,7 @@ static bool stays(struct fgi_awake *a, const void *object, const struct timespec
 {
 	looks = yields = 0;
 	fgi_awake_begin(a, object);
-	return fgi_awake_stay(a, ready, NULL, CLOCK_REALTIME, abs);
+	return fgi_awake_stay(a, ready, NULL, FGI_DEADLINE(CLOCK_REALTIME, abs));
 }
 
 /* A wait for what does not come while the waiter is awake. Returns how often it looked. */

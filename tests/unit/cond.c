@@ -33,7 +33,7 @@ static void *signals(void *unused)
 
 static void begin(struct waiter *w)
 {
-	*w = (struct waiter){.mutexes = &no_mutexes, .mutex = (void *)(uintptr_t)&mutex, .deadline = FGI_NO_DEADLINE};
+	*w = (struct waiter){.mutexes = &no_mutexes, .mutex = (void *)(uintptr_t)&mutex, .deadline = FGI_NEVER};
 	join(&c, w);
 }
 

@@ -35,7 +35,7 @@ static inline bool crowd_enter(struct fg_lock *l, int round)
 		return fgi_trylock(l);
 	case 1:
 		soon = from_now(CLOCK_MONOTONIC, (uint64_t)round % 50);
-		return fgi_timedlock(l, CLOCK_MONOTONIC, &soon) == 0;
+		return fgi_timedlock(l, FGI_DEADLINE(CLOCK_MONOTONIC, &soon)) == 0;
 	default:
 		fgi_lock(l);
 		return true;

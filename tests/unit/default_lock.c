@@ -21,14 +21,14 @@ static void test_flags_without_owner(void)
 		CHECK(lock.word == (fgi_self() | flag_set(i)) && lock.ops == 1, "a flag was lost: %#x", lock.word);
 		CHECK_SECTIONS(1);
 		CHECK(!fgi_trylock(&lock) && lock.ops == 1);
-		CHECK(fgi_timedlock(&lock, CLOCK_MONOTONIC, &past) == ETIMEDOUT);
+		CHECK(fgi_timedlock(&lock, FGI_DEADLINE(CLOCK_MONOTONIC, &past)) == ETIMEDOUT);
 		CHECK_SECTIONS(1);
 		fgi_unlock(&lock);
 		CHECK(lock.word == (flag_set(i) & ~NEEDY), "word %#x", lock.word);
 		CHECK_SECTIONS(0);
 
-		CHECK(fgi_timedlock(&lock, CLOCK_REALTIME, &past) == 0, "free (%#x): the past does not matter",
-		      flag_set(i));
+		CHECK(fgi_timedlock(&lock, FGI_DEADLINE(CLOCK_REALTIME, &past)) == 0,
+		      "free (%#x): the past does not matter", flag_set(i));
 		fgi_unlock(&lock);
 
 		lock.word = flag_set(i);
@@ -367,7 +367,7 @@ static void *gives_up(void *clock_)
 	struct timespec until = from_now(clock, GIVES_UP_US);
 
 	errno = 4711;
-	CHECK(fgi_timedlock(&lock, clock, &until) == ETIMEDOUT, "it got a lock that is held");
+	CHECK(fgi_timedlock(&lock, FGI_DEADLINE(clock, &until)) == ETIMEDOUT, "it got a lock that is held");
 	CHECK(errno == 4711);
 	CHECK_SECTIONS(0);
 	took_us = (fgi_now_ns(CLOCK_MONOTONIC) - began) / 1000;
@@ -435,7 +435,7 @@ static void *may_give_up(void *us)
 {
 	struct timespec until = from_now(CLOCK_MONOTONIC, (uintptr_t)us);
 
-	if (fgi_timedlock(&lock, CLOCK_MONOTONIC, &until) == 0)
+	if (fgi_timedlock(&lock, FGI_DEADLINE(CLOCK_MONOTONIC, &until)) == 0)
 		fgi_unlock(&lock);
 	return NULL;
 }

@@ -15,18 +15,18 @@ static const struct timespec past = {0, 0};
 
 static int read_late(struct fgi_rwlock *lock)
 {
-	return fgi_rwlock_read(lock, CLOCK_REALTIME, &past);
+	return fgi_rwlock_read(lock, FGI_DEADLINE(CLOCK_REALTIME, &past));
 }
 
 static int write_late(struct fgi_rwlock *lock)
 {
-	return fgi_rwlock_write(lock, CLOCK_REALTIME, &past);
+	return fgi_rwlock_write(lock, FGI_DEADLINE(CLOCK_REALTIME, &past));
 }
 
 /* A reader that has lost the word to another. */
 static int read_crowded(struct fgi_rwlock *lock)
 {
-	return fgi_rwlock_read_slow(lock, CLOCK_REALTIME, &past);
+	return fgi_rwlock_read_slow(lock, FGI_DEADLINE(CLOCK_REALTIME, &past));
 }
 
 enum more {

@@ -30,7 +30,7 @@ static uint64_t *a_reader_stands_there(void)
 
 static void *write_it(void *deadline)
 {
-	int result = fgi_rwlock_write(&l, CLOCK_MONOTONIC, deadline);
+	int result = fgi_rwlock_write(&l, FGI_DEADLINE(CLOCK_MONOTONIC, deadline));
 
 	if (!result)
 		fgi_rwlock_unlock(&l);
@@ -70,7 +70,7 @@ static void a_deadline_ends_the_wait(void)
 static void *sleep_for_it(void *unused)
 {
 	(void)unused;
-	CHECK_IS(fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL), 0);
+	CHECK_IS(fgi_rwlock_write(&l, FGI_NEVER), 0);
 	CHECK(fg_thread.parks > 0, "it was awake all the time");
 	fgi_rwlock_unlock(&l);
 	return NULL;

@@ -33,8 +33,8 @@ static void *wait_for_it(void *argument)
 	struct waiter *w = argument;
 	uint32_t free_again = w->writer ? fgi_self() : READ(1);
 
-	w->result = w->writer ? fgi_rwlock_write(&l, CLOCK_MONOTONIC, &w->deadline)
-			      : fgi_rwlock_read(&l, CLOCK_MONOTONIC, &w->deadline);
+	w->result = w->writer ? fgi_rwlock_write(&l, FGI_DEADLINE(CLOCK_MONOTONIC, &w->deadline))
+			      : fgi_rwlock_read(&l, FGI_DEADLINE(CLOCK_MONOTONIC, &w->deadline));
 	w->word = __atomic_load_n(&l.word, __ATOMIC_RELAXED);
 	w->parks = (long)fg_thread.parks;
 	if (!w->result) {
@@ -356,7 +356,7 @@ static void is_woken_late(void)
 static void *is_cancelled(void *result)
 {
 	if (!result)
-		CHECK_IS(fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL), 0);
+		CHECK_IS(fgi_rwlock_write(&l, FGI_NEVER), 0);
 	CHECK_IS(pthread_cancel(pthread_self()), 0);
 	fgi_rw_resume(&l, true, (int)(long)result);
 	CHECK(!"cancelled", " ");

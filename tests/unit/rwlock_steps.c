@@ -145,22 +145,22 @@ static void flags_keep_what_else_changes(void)
 
 static int read_it(void)
 {
-	return fgi_rwlock_read(&l, CLOCK_MONOTONIC, NULL);
+	return fgi_rwlock_read(&l, FGI_NEVER);
 }
 
 static int read_slowly(void)
 {
-	return fgi_rwlock_read_slow(&l, CLOCK_MONOTONIC, NULL);
+	return fgi_rwlock_read_slow(&l, FGI_NEVER);
 }
 
 static int write_it(void)
 {
-	return fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL);
+	return fgi_rwlock_write(&l, FGI_NEVER);
 }
 
 static int write_slowly(void)
 {
-	return fgi_rwlock_write_slow(&l, CLOCK_MONOTONIC, NULL);
+	return fgi_rwlock_write_slow(&l, FGI_NEVER);
 }
 
 static int try_read(void)
@@ -230,7 +230,7 @@ static void calls_try_again(void)
 static struct wait late_waiter(bool writer)
 {
 	static const struct timespec past;
-	struct wait w = wait_at(&l, writer, CLOCK_MONOTONIC, &past);
+	struct wait w = wait_at(&l, writer, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
 
 	w.node.since_ns = fgi_now_ns(CLOCK_MONOTONIC);
 	return w;

@@ -19,7 +19,7 @@ static struct timespec deadline;
 static void *read_it(void *timed)
 {
 	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), sleeps;
-	int result = fgi_rwlock_read(&l, CLOCK_MONOTONIC, timed ? &deadline : NULL);
+	int result = fgi_rwlock_read(&l, FGI_DEADLINE(CLOCK_MONOTONIC, timed ? &deadline : NULL));
 	uint64_t awake = fg_thread.parks + fg_thread.spins;
 
 	if (!result)
@@ -53,7 +53,7 @@ static void told_late(bool timed)
 	pthread_t reader;
 
 	deadline = (struct timespec){INT32_MAX, 0};
-	CHECK(fgi_rwlock_write(&l, CLOCK_MONOTONIC, NULL) == 0, "the lock was free");
+	CHECK(fgi_rwlock_write(&l, FGI_NEVER) == 0, "the lock was free");
 	reader = check_thread(read_it, timed ? &l : NULL);
 	p = take_out();
 	__atomic_store_n(&deadline.tv_sec, 0, __ATOMIC_RELAXED);

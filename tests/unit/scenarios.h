@@ -59,9 +59,9 @@ static void given_up(void)
 {
 	const struct timespec past = {0, 0};
 
-	fgi_timedlock(&busy, CLOCK_MONOTONIC, &past);
+	fgi_timedlock(&busy, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
 	fgi_lock(&a);
-	fgi_timedlock(&busy, CLOCK_MONOTONIC, &past);
+	fgi_timedlock(&busy, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
 	fgi_unlock(&a);
 }
 

@@ -140,13 +140,13 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fgi_tickets_try(&l->next, &l->serving);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(until);
 
 	for (;;) {
 		uint64_t published = fgi_slice_published(), end = incapable_until(l, published);
-		uint64_t left = fg_unlikely(end) ? fgi_remaining_ns(&p) : 0, deadline;
+		uint64_t left = fg_unlikely(end) ? fgi_remaining_ns(&until) : 0, deadline;
 
 		if (left) {
 			deadline = fgi_now_ns(CLOCK_MONOTONIC) + left;

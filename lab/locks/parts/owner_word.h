@@ -35,7 +35,7 @@ static inline bool fgi_word_try(uint32_t *word, uint32_t flags)
 
 /* Sleeps until the word is released or the deadline is reached. Returns 0 at once if the word is free or was changed by
  * another thread meanwhile, otherwise what fgi_park returns. */
-__attribute__((noinline, cold)) static int fgi_word_park(uint32_t *word, const struct fgi_spin_budget *p)
+__attribute__((noinline, cold)) static int fgi_word_park(uint32_t *word, const struct fgi_deadline *until)
 {
 	uint32_t found = fg_load_relaxed(word);
 
@@ -43,7 +43,7 @@ __attribute__((noinline, cold)) static int fgi_word_park(uint32_t *word, const s
 		return 0;
 	if (!(found & FGI_WORD_SLEEPERS) && fg_cas_relaxed(word, found, found | FGI_WORD_SLEEPERS) != found)
 		return 0;
-	return fgi_park(word, found | FGI_WORD_SLEEPERS, p);
+	return fgi_park(word, found | FGI_WORD_SLEEPERS, until);
 }
 
 static inline void fgi_word_drop(uint32_t *word)

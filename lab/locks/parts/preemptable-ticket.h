@@ -54,7 +54,7 @@ static inline void draw_and_wait(struct fg_lock *l, struct fgi_spin_budget *p)
 			grant = now;
 			timeout = (uint64_t)TAU_SPINS * (ticket - grant);
 		}
-		if (timeout-- == 0 || (p->deadline && fgi_deadline_reached(p)))
+		if (timeout-- == 0 || (p->deadline.time && fgi_deadline_reached(p)))
 			break;
 		fgi_spin_once();
 	}

@@ -23,7 +23,7 @@ enum { FGI_NODE_PARKED = 16, FGI_NODE_AWAKE = 17 };
 
 __attribute__((noinline)) static void fgi_node_wait_slow(struct fg_queue_node *node)
 {
-	struct fgi_spin_budget p = FGI_NO_DEADLINE;
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(FGI_NEVER);
 
 	while (fgi_queue_state(node) != FG_NODE_GRANTED) {
 		if (!fgi_spun_for(&p, FGI_SPIN_UNMONITORED_NS)) {
@@ -34,7 +34,7 @@ __attribute__((noinline)) static void fgi_node_wait_slow(struct fg_queue_node *n
 		if (fg_cas_relaxed(&node->state, FG_NODE_WAITING, FGI_NODE_PARKED) != FG_NODE_WAITING)
 			continue;
 		while (fg_load_relaxed(&node->state) == FGI_NODE_PARKED)
-			fgi_park(&node->state, FGI_NODE_PARKED, &p);
+			fgi_park(&node->state, FGI_NODE_PARKED, &FGI_NEVER);
 	}
 }
 

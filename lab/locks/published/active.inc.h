@@ -81,7 +81,7 @@ static void take_place(struct fg_lock *l)
 		if (free)
 			return;
 		sleeper = SLEEPER;
-		fgi_park(&l->set, next, &FGI_NO_DEADLINE);
+		fgi_park(&l->set, next, &FGI_NEVER);
 	}
 }
 
@@ -140,9 +140,9 @@ static inline void fgi_lock(struct fg_lock *l)
 		wait_for(l);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 /* Leaves the place first: after the release the lock's memory may be gone. Whoever is woken so early spins. */

@@ -30,28 +30,28 @@ static inline bool fgi_trylock(struct fg_lock *l)
 }
 
 /* Sleeps for `ns`, but not past the deadline. */
-static inline void sleep_for(struct fg_lock *l, uint32_t ns, const struct fgi_spin_budget *p)
+static inline void sleep_for(struct fg_lock *l, uint32_t ns, const struct fgi_deadline *until)
 {
-	struct timespec until = fgi_timespec(fgi_now_ns(p->clock) + ns);
-	const struct timespec *end = p->deadline;
+	struct timespec slept = fgi_timespec(fgi_now_ns(until->clock) + ns);
+	const struct timespec *end = until->time;
 
-	if (!end || end->tv_sec > until.tv_sec || (end->tv_sec == until.tv_sec && end->tv_nsec > until.tv_nsec))
-		end = &until;
+	if (!end || end->tv_sec > slept.tv_sec || (end->tv_sec == slept.tv_sec && end->tv_nsec > slept.tv_nsec))
+		end = &slept;
 	fg_thread.parks++;
-	fgi_futex_wait(&l->word, 1, p->clock, end);
+	fgi_futex_wait(&l->word, 1, until->clock, end);
 }
 
-__attribute__((noinline)) static int back_off(struct fg_lock *l, const struct fgi_spin_budget *p)
+__attribute__((noinline)) static int back_off(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	/* The stack and the instant differ between threads. */
-	uint64_t random = (uint64_t)(uintptr_t)p ^ fg_cycles();
+	uint64_t random = (uint64_t)(uintptr_t)until ^ fg_cycles();
 	uint32_t ns = FIRST_NS;
 
 	while (!fgi_trylock(l)) {
-		if (fgi_past_deadline(p))
+		if (fgi_past_deadline(until))
 			return ETIMEDOUT;
 		random = random * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
-		sleep_for(l, ns - (uint32_t)(random >> 33) % (ns / 2), p);
+		sleep_for(l, ns - (uint32_t)(random >> 33) % (ns / 2), until);
 		ns = ns < LAST_NS / 2 ? 2 * ns : LAST_NS;
 	}
 	return 0;
@@ -60,12 +60,12 @@ __attribute__((noinline)) static int back_off(struct fg_lock *l, const struct fg
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		back_off(l, &FGI_NO_DEADLINE);
+		back_off(l, &FGI_NEVER);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_trylock(l) ? 0 : back_off(l, &FGI_SPIN_BUDGET(clock, abs));
+	return fgi_trylock(l) ? 0 : back_off(l, &until);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

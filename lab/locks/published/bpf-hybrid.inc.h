@@ -76,7 +76,7 @@ static void make_futex(struct fg_lock *l)
 }
 
 /* Sleeps until the lock is free, and takes it. */
-static int wait_asleep(struct fg_lock *l, const struct fgi_spin_budget *p)
+static int wait_asleep(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	uint32_t flags = 0, word;
 	int woken = 0;
@@ -92,7 +92,7 @@ static int wait_asleep(struct fg_lock *l, const struct fgi_spin_budget *p)
 			return ETIMEDOUT;
 		if (!(word & SLEEPERS) && fg_cas_relaxed(&l->word, word, word | SLEEPERS) != word)
 			continue;
-		woken = fgi_park(&l->word, word | SLEEPERS, p);
+		woken = fgi_park(&l->word, word | SLEEPERS, until);
 		flags = SLEEPERS;
 	}
 }
@@ -106,7 +106,7 @@ static int wait_spinning(struct fg_lock *l, struct fgi_spin_budget *p)
 	while (node && result == EAGAIN) {
 		if (fgi_queue_state(node) == FG_NODE_GRANTED && fgi_trylock(l))
 			result = 0;
-		else if (fgi_must_park(p) && fgi_past_deadline(p))
+		else if (fgi_must_park(p) && fgi_past_deadline(&p->deadline))
 			result = ETIMEDOUT;
 		else if (p->out || fgi_preempted_cs() || (p->spins % FGI_SPINS_PER_LOOK == 0 && is_futex(l)))
 			break;
@@ -127,18 +127,18 @@ __attribute__((noinline)) static int wait_for_lock(struct fg_lock *l, struct fgi
 			return result;
 		make_futex(l);
 	}
-	return wait_asleep(l, p);
+	return wait_asleep(l, &p->deadline);
 }
 
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		wait_for_lock(l, &FGI_NO_DEADLINE);
+		wait_for_lock(l, &FGI_SPIN_BUDGET(FGI_NEVER));
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_trylock(l) ? 0 : wait_for_lock(l, &FGI_SPIN_BUDGET(clock, abs));
+	return fgi_trylock(l) ? 0 : wait_for_lock(l, &FGI_SPIN_BUDGET(until));
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

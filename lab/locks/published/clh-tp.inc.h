@@ -124,7 +124,7 @@ static bool leave(struct fg_lock *l, struct fg_queue_node *node)
 /* Returns 0 with the lock, ETIMEDOUT, or EAGAIN: this thread was taken out and has no node any more.
  * A thread that was taken out may look at a predecessor that is by now in another queue; it acts on none, since that
  * begins with a compare-and-swap of its own node from WAITING. */
-static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
+static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_deadline *until)
 {
 	uint64_t since = 0;
 
@@ -146,13 +146,13 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 		now = tp_spin(l, node, &since);
 		if (state == FG_NODE_LEFT || (state == FG_NODE_WAITING && tp_stale(pred, now, TP_STALE_NS)))
 			take_out(node, pred, state);
-		else if (fgi_past_deadline(p) && leave(l, node))
+		else if (fgi_past_deadline(until) && leave(l, node))
 			return ETIMEDOUT;
 	}
 }
 
 /* Joins the queue, BUSY until the predecessor is known. */
-static int queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
+static int queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_deadline *until)
 {
 	uint64_t tag = tp_mind_fork(l);
 	struct fg_queue_node *pred;
@@ -168,7 +168,7 @@ static int queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi
 	}
 	set_pred(node, pred);
 	release(node, FG_NODE_WAITING);
-	return wait_in_queue(l, node, p);
+	return wait_in_queue(l, node, until);
 }
 
 static inline bool fgi_trylock(struct fg_lock *l)
@@ -186,20 +186,20 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return false;
 }
 
-__attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi_spin_budget *p)
+__attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	int result;
 
 	do {
-		struct fg_queue_node *node = p->deadline ? fgi_node_get(&l->tail) : fgi_node_need(&l->tail);
+		struct fg_queue_node *node = until->time ? fgi_node_get(&l->tail) : fgi_node_need(&l->tail);
 
 		if (node) {
-			result = queue(l, node, p);
+			result = queue(l, node, until);
 		} else if (fgi_trylock(l)) { /* without a node a waiter that may time out polls */
 			result = 0;
 		} else {
 			fgi_spin_once();
-			result = fgi_past_deadline(p) ? ETIMEDOUT : EAGAIN;
+			result = fgi_past_deadline(until) ? ETIMEDOUT : EAGAIN;
 		}
 	} while (result == EAGAIN);
 	return result;
@@ -208,12 +208,12 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fgi_trylock(l))
-		acquire(l, &FGI_NO_DEADLINE);
+		acquire(l, &FGI_NEVER);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_trylock(l) ? 0 : acquire(l, &FGI_SPIN_BUDGET(clock, abs));
+	return fgi_trylock(l) ? 0 : acquire(l, &until);
 }
 
 /* A neighbour is busy with the owner's node: waits until it is not, and makes the node BUSY. */

@@ -47,9 +47,9 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fgi_mcs_trylock(l, new_node);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 /* ---- the secondary queue; only the holder calls these ---- */

@@ -112,9 +112,9 @@ static inline void fgi_lock(struct fg_lock *l)
 		compete(l);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 /* Returns whether the global lock went with the local one. */

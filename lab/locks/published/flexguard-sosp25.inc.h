@@ -60,7 +60,7 @@ static inline bool must_block(struct fgi_spin_budget *p, uint32_t spins)
 {
 	if (SPIN_IS_BOUNDED)
 		return fgi_must_park_after(p, spins);
-	return p->out || fgi_preempted_cs() != 0 || (p->deadline && fgi_deadline_reached(p));
+	return p->out || fgi_preempted_cs() != 0 || (p->deadline.time && fgi_deadline_reached(p));
 }
 
 /* Phase 1, lines 36-45: waits in the queue until this thread is its head, or until the mode is blocking. */
@@ -86,7 +86,7 @@ static inline uint32_t block(struct fg_lock *l, uint32_t state, struct fgi_spin_
 	if (state != BLOCKED)
 		state = fgi_take_xchg32(&l->val, BLOCKED);
 	if (state != UNLOCKED) {
-		*woken = fgi_park(&l->val, BLOCKED, p);
+		*woken = fgi_park(&l->val, BLOCKED, &p->deadline);
 		state = fgi_take_xchg32(&l->val, BLOCKED);
 		fgi_spin_budget_renew(p);
 	}
@@ -142,14 +142,14 @@ static inline void fgi_lock(struct fg_lock *l) /* lines 27-33 */
 {
 	if (fg_likely(fgi_trylock(l)))
 		return;
-	slow_path(l, &FGI_NO_DEADLINE);
+	slow_path(l, &FGI_SPIN_BUDGET(FGI_NEVER));
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
 	if (fgi_trylock(l))
 		return 0;
-	return slow_path(l, &FGI_SPIN_BUDGET(clock, abs));
+	return slow_path(l, &FGI_SPIN_BUDGET(until));
 }
 
 static inline void fgi_unlock(struct fg_lock *l) /* lines 21-25 */

@@ -20,14 +20,14 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fgi_word_try(&l->word, 0);
 }
 
-__attribute__((noinline)) static int wait_for_word(struct fg_lock *l, const struct fgi_spin_budget *p)
+__attribute__((noinline)) static int wait_for_word(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	int woken = 0;
 
 	while (!fgi_word_try(&l->word, FGI_WORD_SLEEPERS)) {
 		if (woken == ETIMEDOUT)
 			return ETIMEDOUT;
-		woken = fgi_word_park(&l->word, p);
+		woken = fgi_word_park(&l->word, until);
 	}
 	return 0;
 }
@@ -35,12 +35,12 @@ __attribute__((noinline)) static int wait_for_word(struct fg_lock *l, const stru
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		wait_for_word(l, &FGI_NO_DEADLINE);
+		wait_for_word(l, &FGI_NEVER);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_trylock(l) ? 0 : wait_for_word(l, &FGI_SPIN_BUDGET(clock, abs));
+	return fgi_trylock(l) ? 0 : wait_for_word(l, &until);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

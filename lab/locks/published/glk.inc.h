@@ -261,7 +261,6 @@ static bool wait_in_queue(struct fg_lock *l, enum mode mode)
 
 static bool wait_asleep(struct fg_lock *l)
 {
-	const struct fgi_spin_budget p = FGI_NO_DEADLINE;
 	uint32_t flags = 0;
 
 	for (;;) {
@@ -272,7 +271,7 @@ static bool wait_asleep(struct fg_lock *l)
 		if (mode_of(l) != BLOCK)
 			break;
 		fgi_load_sampler_want(&sampler);
-		fgi_word_park(&l->word, &p);
+		fgi_word_park(&l->word, &FGI_NEVER);
 		flags = FGI_WORD_SLEEPERS;
 	}
 	if (flags)
@@ -309,9 +308,9 @@ static inline void fgi_lock(struct fg_lock *l)
 	wait_by_mode(l);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

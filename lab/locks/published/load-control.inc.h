@@ -145,21 +145,21 @@ static void sleep_in(uint32_t *slot)
 /* ---- waiting ---- */
 
 /* A waiter whose deadline is near goes on spinning. */
-static bool may_sleep(const struct fgi_spin_budget *p)
+static bool may_sleep(const struct fgi_deadline *until)
 {
-	if (!p->deadline)
+	if (!until->time)
 		return true;
-	return (uint64_t)p->deadline->tv_sec * 1000000000u + (uint64_t)p->deadline->tv_nsec >
-	       fgi_now_ns(p->clock) + 2 * (uint64_t)LONGEST_SLEEP_NS;
+	return (uint64_t)until->time->tv_sec * 1000000000u + (uint64_t)until->time->tv_nsec >
+	       fgi_now_ns(until->clock) + 2 * (uint64_t)LONGEST_SLEEP_NS;
 }
 
 /* Spins until it has the lock (0), the deadline has passed (ETIMEDOUT) or a slot is to be had (EAGAIN). Without a node
  * to queue with, the thread spins on the word as the head does, and takes no slot either. EBUSY: it had become the head
  * when it left the queue for a slot. */
-static int spin(struct fg_lock *l, const struct fgi_spin_budget *p)
+static int spin(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	struct fg_queue_node *node = fgi_queue_join(&l->queue);
-	struct fgi_spin_budget budget = FGI_NO_DEADLINE;
+	struct fgi_spin_budget budget = FGI_SPIN_BUDGET(FGI_NEVER);
 	int result = -1;
 
 	while (result < 0) {
@@ -171,13 +171,13 @@ static int spin(struct fg_lock *l, const struct fgi_spin_budget *p)
 			result = 0;
 		} else if (budget.spins % FGI_SPINS_PER_LOOK != 0) {
 			fgi_spin_once();
-		} else if (fgi_past_deadline(p)) {
+		} else if (fgi_past_deadline(until)) {
 			result = ETIMEDOUT;
-		} else if (node && !head && has_slot() && may_sleep(p)) {
+		} else if (node && !head && has_slot() && may_sleep(until)) {
 			result = EAGAIN;
 		} else if (slice_over && head) {
-			fgi_word_park(&l->word, p);
-			budget = FGI_NO_DEADLINE;
+			fgi_word_park(&l->word, until);
+			budget = FGI_SPIN_BUDGET(FGI_NEVER);
 		}
 	}
 	if (node && fgi_queue_leave(&l->queue, node) && result == EAGAIN)
@@ -185,10 +185,10 @@ static int spin(struct fg_lock *l, const struct fgi_spin_budget *p)
 	return result;
 }
 
-__attribute__((noinline)) static int wait_for_lock(struct fg_lock *l, const struct fgi_spin_budget *p)
+__attribute__((noinline)) static int wait_for_lock(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	for (;;) {
-		int result = spin(l, p);
+		int result = spin(l, until);
 		uint32_t *slot = result == EAGAIN ? take_slot() : NULL;
 
 		if (slot)
@@ -208,12 +208,12 @@ static inline bool fgi_trylock(struct fg_lock *l)
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		wait_for_lock(l, &FGI_NO_DEADLINE);
+		wait_for_lock(l, &FGI_NEVER);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_trylock(l) ? 0 : wait_for_lock(l, &FGI_SPIN_BUDGET(clock, abs));
+	return fgi_trylock(l) ? 0 : wait_for_lock(l, &until);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

@@ -90,9 +90,9 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fgi_mcs_trylock(l, new_node);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 /* Threads wait in the queue, `next` first. Returns the successor: `favoured`, a passive thread, if it is not NULL. */

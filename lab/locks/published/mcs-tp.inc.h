@@ -62,7 +62,7 @@ static struct fg_queue_node *join(struct fg_lock *l, bool may_leave)
 }
 
 /* Returns 0 with the lock, ETIMEDOUT, or EAGAIN: this thread was skipped and has no node any more. */
-static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_spin_budget *p)
+static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const struct fgi_deadline *until)
 {
 	uint64_t since = 0;
 	uint32_t state;
@@ -73,7 +73,7 @@ static int wait_in_queue(struct fg_lock *l, struct fg_queue_node *node, const st
 			fgi_node_put(node);
 			return EAGAIN;
 		}
-		if (fgi_past_deadline(p) &&
+		if (fgi_past_deadline(until) &&
 		    fg_cas_acq_rel(&node->state, FG_NODE_WAITING, FG_NODE_LEFT) == FG_NODE_WAITING) {
 			fgi_publish_node(NULL);
 			fgi_node_set_aside(node);
@@ -104,20 +104,20 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return true;
 }
 
-__attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi_spin_budget *p)
+__attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	int result;
 
 	do {
-		struct fg_queue_node *node = join(l, p->deadline != NULL);
+		struct fg_queue_node *node = join(l, until->time != NULL);
 
 		if (node) {
-			result = wait_in_queue(l, node, p);
+			result = wait_in_queue(l, node, until);
 		} else if (fgi_trylock(l)) {
 			result = 0;
 		} else {
 			fgi_spin_once();
-			result = fgi_past_deadline(p) ? ETIMEDOUT : EAGAIN;
+			result = fgi_past_deadline(until) ? ETIMEDOUT : EAGAIN;
 		}
 	} while (result == EAGAIN);
 	return result;
@@ -125,12 +125,12 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	acquire(l, &FGI_NO_DEADLINE);
+	acquire(l, &FGI_NEVER);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return acquire(l, &FGI_SPIN_BUDGET(clock, abs));
+	return acquire(l, &until);
 }
 
 /* Grants the lock to the thread of `node`, or makes the node one to be skipped. The new holder is named before the

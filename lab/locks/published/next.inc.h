@@ -164,7 +164,7 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
 struct wait {
-	const struct fgi_spin_budget *deadline;
+	const struct fgi_deadline *deadline;
 	uint64_t now, moved_at,
 		since;         /* the last look at the clock; when the lock last moved; awake and on a CPU since */
 	uint32_t ops, joined;  /* the lock's count at the last look, and when it became awake */
@@ -476,7 +476,7 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 }
 
 /* Returns 0 with the lock, ETIMEDOUT at the deadline. */
-__attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_spin_budget *deadline)
+__attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_deadline *deadline)
 {
 	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = waiters_of(l) & HOT};
 
@@ -523,12 +523,12 @@ static inline bool fgi_trylock(struct fg_lock *l)
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (fg_unlikely(fg_load_relaxed(&l->word) != 0 || !take(l, 0, 0)))
-		slow(l, &FGI_NO_DEADLINE);
+		slow(l, &FGI_NEVER);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return take(l, 0, 0) ? 0 : slow(l, &FGI_SPIN_BUDGET(clock, abs));
+	return take(l, 0, 0) ? 0 : slow(l, &until);
 }
 
 /* Returns whether LAST_SLEEPS was set, and kept. After it the word may belong to other memory. */

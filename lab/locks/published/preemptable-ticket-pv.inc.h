@@ -29,7 +29,7 @@ static inline bool spin(struct fg_lock *l, struct fgi_spin_budget *p)
 	for (unsigned int spin = 0; spin < HALT_SPINS; spin++) {
 		if (fg_load_relaxed(&l->lock) == FREE && fgi_take_cas32(&l->lock, HELD) == FREE)
 			return true;
-		if (p->deadline && fgi_deadline_reached(p))
+		if (p->deadline.time && fgi_deadline_reached(p))
 			return false;
 		fgi_spin_once();
 	}
@@ -37,20 +37,20 @@ static inline bool spin(struct fg_lock *l, struct fgi_spin_budget *p)
 }
 
 /* Sleeps until the next release. */
-static inline int halt(struct fg_lock *l, const struct fgi_spin_budget *p)
+static inline int halt(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	uint32_t found = fg_cas_relaxed(&l->lock, HELD, HALTED);
 
-	return found == FREE ? 0 : fgi_park(&l->lock, HALTED, p);
+	return found == FREE ? 0 : fgi_park(&l->lock, HALTED, until);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(until);
 
 	draw_and_wait(l, &p);
 	while (!spin(l, &p)) {
-		if (halt(l, &p) != ETIMEDOUT)
+		if (halt(l, &until) != ETIMEDOUT)
 			continue;
 		grant_one(l);
 		return ETIMEDOUT;
@@ -60,7 +60,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 
 static inline void fgi_lock(struct fg_lock *l)
 {
-	fgi_timedlock(l, CLOCK_MONOTONIC, NULL);
+	fgi_timedlock(l, FGI_NEVER);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

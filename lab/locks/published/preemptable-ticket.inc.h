@@ -12,13 +12,13 @@
  * Memory: 16 bytes; nothing per thread. A timed wait that ends hands its ticket back as granted. */
 #include "locks/parts/preemptable-ticket.h"
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(until);
 
 	draw_and_wait(l, &p);
 	while (fgi_take_xchg32(&l->lock, 1) != 0) { /* lines 29 to 35 */
-		if (abs && fgi_deadline_reached(&p)) {
+		if (until.time && fgi_deadline_reached(&p)) {
 			grant_one(l);
 			return ETIMEDOUT;
 		}
@@ -29,7 +29,7 @@ static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct
 
 static inline void fgi_lock(struct fg_lock *l) /* lines 2 to 36 */
 {
-	fgi_timedlock(l, CLOCK_MONOTONIC, NULL);
+	fgi_timedlock(l, FGI_NEVER);
 }
 
 static inline void fgi_unlock(struct fg_lock *l) /* lines 38 to 41 */

@@ -70,14 +70,14 @@ __attribute__((noinline)) static void shuffle(struct fg_lock *l, struct fg_queue
 
 static inline void wait_as_head(struct fg_lock *l, struct fg_queue_node *head)
 {
-	struct fgi_spin_budget p = FGI_NO_DEADLINE;
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(FGI_NEVER);
 
 	while (!fgi_word_try(&l->word, 0)) {
 		if (p.spins % SPINS_PER_SHUFFLE == 0 && node_private(head)->in_a_row < BATCH)
 			shuffle(l, head);
 		if (fgi_spun_for(&p, FGI_SPIN_SLICE_NS)) {
-			fgi_word_park(&l->word, &p);
-			p = FGI_NO_DEADLINE;
+			fgi_word_park(&l->word, &FGI_NEVER);
+			p = FGI_SPIN_BUDGET(FGI_NEVER);
 		}
 		fgi_spin_once();
 	}
@@ -128,9 +128,9 @@ static inline void fgi_lock(struct fg_lock *l)
 		wait_in_queue(l);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

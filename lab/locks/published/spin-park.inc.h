@@ -30,9 +30,9 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fg_load_relaxed(&l->word) == FREE && fgi_take_cas32(&l->word, HELD) == FREE;
 }
 
-static inline bool spin(struct fg_lock *l, const struct fgi_spin_budget *p)
+static inline bool spin(struct fg_lock *l, const struct fgi_deadline *until)
 {
-	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + SPIN_NS;
+	uint64_t end_ns = fgi_now_ns(CLOCK_MONOTONIC) + SPIN_NS;
 
 	do {
 		for (unsigned int spin = 0; spin < FGI_SPINS_PER_LOOK; spin++) {
@@ -40,20 +40,20 @@ static inline bool spin(struct fg_lock *l, const struct fgi_spin_budget *p)
 				return true;
 			fgi_spin_once();
 		}
-	} while (fgi_now_ns(CLOCK_MONOTONIC) < until && !fgi_past_deadline(p));
+	} while (fgi_now_ns(CLOCK_MONOTONIC) < end_ns && !fgi_past_deadline(until));
 	return false;
 }
 
-__attribute__((noinline)) static int spin_then_park(struct fg_lock *l, const struct fgi_spin_budget *p)
+__attribute__((noinline)) static int spin_then_park(struct fg_lock *l, const struct fgi_deadline *until)
 {
 	int woken = 0;
 
-	if (spin(l, p))
+	if (spin(l, until))
 		return 0;
 	while (fgi_take_xchg32(&l->word, CONTENDED) != FREE) {
 		if (woken == ETIMEDOUT)
 			return ETIMEDOUT;
-		woken = fgi_park(&l->word, CONTENDED, p);
+		woken = fgi_park(&l->word, CONTENDED, until);
 	}
 	return 0;
 }
@@ -61,12 +61,12 @@ __attribute__((noinline)) static int spin_then_park(struct fg_lock *l, const str
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (!fg_likely(fgi_trylock(l)))
-		spin_then_park(l, &FGI_NO_DEADLINE);
+		spin_then_park(l, &FGI_NEVER);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_trylock(l) ? 0 : spin_then_park(l, &FGI_SPIN_BUDGET(clock, abs));
+	return fgi_trylock(l) ? 0 : spin_then_park(l, &until);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

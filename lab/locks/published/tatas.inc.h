@@ -25,9 +25,9 @@ static inline void fgi_lock(struct fg_lock *l)
 		fgi_spin_once();
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

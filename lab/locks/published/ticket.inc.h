@@ -48,9 +48,9 @@ static inline bool fgi_trylock(struct fg_lock *l)
 	return fgi_tickets_try(&l->next, &l->serving);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

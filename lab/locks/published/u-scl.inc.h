@@ -35,6 +35,7 @@
 #include "locks/parts/extended.h"
 #include "locks/parts/owner_word.h"
 #include "locks/parts/spin_then_park.h"
+#include "runtime/hash.h"
 #include "runtime/sandbox.h"
 
 struct fg_lock {
@@ -58,7 +59,8 @@ _Static_assert(sizeof(struct lock_slice) <= FGI_EXTENDED_SMALL_BYTES, "must fit"
 /* ---- the account of a thread with a lock ---- */
 
 /* Ours: 64 accounts, 3 KiB of each thread, are more than contended locks that one thread uses at a time. */
-#define SETS 16u
+#define SET_BITS 4u
+#define SETS (1u << SET_BITS)
 #define WAYS 4u
 
 struct account {
@@ -74,10 +76,9 @@ static __thread struct account accounts[SETS][WAYS] __attribute__((tls_model("in
 /* This thread's account with the lock. A new one takes the place of the account whose ban ended first. */
 static struct account *account_of(const struct fg_lock *l, const struct lock_slice *s)
 {
-	uint64_t born = fg_load_relaxed(&s->born_ns), hash = ((uint64_t)(uintptr_t)l >> 3) * 0x9e3779b97f4a7c15u;
-	struct account *set = accounts[hash >> 60], *chosen = set;
+	uint64_t born = fg_load_relaxed(&s->born_ns);
+	struct account *set = accounts[fgi_hash((uintptr_t)l / 8, SET_BITS)], *chosen = set;
 
-	_Static_assert(SETS == 1u << (64 - 60), "the hash's top bits");
 	for (unsigned int i = 0; i < WAYS; i++) {
 		if (set[i].lock == l && set[i].born_ns == born)
 			return &set[i];
@@ -178,7 +179,7 @@ static void serve_ban(struct fg_lock *l, const struct lock_slice *s, uint64_t we
 
 static void wait_as_head(struct fg_lock *l, const struct lock_slice *s)
 {
-	struct fgi_spin_budget p = FGI_NO_DEADLINE;
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(FGI_NEVER);
 
 	for (;;) {
 		if (s && reserved(s, fgi_now_ns(CLOCK_MONOTONIC))) {
@@ -188,7 +189,7 @@ static void wait_as_head(struct fg_lock *l, const struct lock_slice *s)
 		if (fgi_word_try(&l->word, 0))
 			return;
 		if (fgi_spun_for(&p, FGI_SPIN_UNMONITORED_NS)) {
-			fgi_word_park(&l->word, &p);
+			fgi_word_park(&l->word, &FGI_NEVER);
 			fgi_spin_budget_renew(&p);
 		}
 		fgi_spin_once();
@@ -275,9 +276,9 @@ static inline void fgi_lock(struct fg_lock *l)
 	compete(l);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return fgi_poll(l, clock, abs);
+	return fgi_poll(l, until);
 }
 
 /* A section that outlasts its lock slice is charged in full. */

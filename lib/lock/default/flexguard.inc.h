@@ -174,7 +174,7 @@ static inline bool is_hot(const struct fg_lock *l)
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
 struct wait {
-	const struct fgi_spin_budget *deadline;
+	const struct fgi_deadline *deadline;
 	uint64_t began, now, moved_at; /* when it began to wait; the last look at the clock; when the lock last moved */
 	uint64_t awake;                /* since when it has been awake */
 	uint32_t ops;                  /* the lock's count at the last look */
@@ -438,7 +438,7 @@ static void back_off(struct wait *w, uint32_t moved)
 }
 
 /* Returns 0 with the lock, ETIMEDOUT at the deadline. */
-__attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_spin_budget *deadline)
+__attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_deadline *deadline)
 {
 	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = is_hot(l)};
 
@@ -478,7 +478,7 @@ static inline bool fgi_trylock(struct fg_lock *l)
 }
 
 /* It was not free. Called, as `wake` is, by api/mutex.c, too, whose fast path programs compile in. */
-__attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_spin_budget *deadline)
+__attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_deadline *deadline)
 {
 	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC), is_monitored());
 	return slow(l, deadline);
@@ -487,12 +487,12 @@ __attribute__((noinline)) static int contended(struct fg_lock *l, const struct f
 static inline void fgi_lock(struct fg_lock *l)
 {
 	if (fg_unlikely(!take(l, 0, 0)))
-		contended(l, &FGI_NO_DEADLINE);
+		contended(l, &FGI_NEVER);
 }
 
-static inline int fgi_timedlock(struct fg_lock *l, clockid_t clock, const struct timespec *abs)
+static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 {
-	return take(l, 0, 0) ? 0 : contended(l, &FGI_SPIN_BUDGET(clock, abs));
+	return take(l, 0, 0) ? 0 : contended(l, &until);
 }
 
 /* Returns whether a needy waiter may be parked. */

@@ -87,7 +87,7 @@ void fgo_cond_join(struct fgo_cond *o, uint32_t i)
 
 	w->mutexes = &fgo_mutexes;
 	w->mutex = o->mutex;
-	w->deadline = FGI_NO_DEADLINE;
+	w->deadline = FGI_NEVER;
 	join(&o->cond, w);
 }
 

@@ -150,5 +150,5 @@ void fgo_unlock(struct fgo *o)
 /* With a deadline that has passed. */
 int fgo_timedlock(struct fgo *o)
 {
-	return fgi_timedlock(&o->lock, CLOCK_MONOTONIC, &(struct timespec){0});
+	return fgi_timedlock(&o->lock, FGI_DEADLINE(CLOCK_MONOTONIC, &(struct timespec){0}));
 }

@@ -62,8 +62,8 @@ static inline long fgi_optional_call(long number, long a, long b, long c)
 #define fgi_others_compete_until (*fgo_others_compete_until())
 
 #define FGI_ARCH_H
-#include "runtime/arch/aarch64/asymmetric.h"
-#include "runtime/arch/aarch64/local.h"
+#include "runtime/arch/generic/asymmetric.h"
+#include "runtime/arch/generic/local.h"
 
 static inline void fg_pause(void)
 {

@@ -74,10 +74,9 @@ void fgi_awake_begin(struct fgi_awake *a, const void *object)
 	*a = (struct fgi_awake){.begin_ns = fgi_now_ns(CLOCK_MONOTONIC)};
 }
 
-bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, clockid_t clock,
-		    const struct timespec *abs)
+bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, struct fgi_deadline until)
 {
-	(void)a, (void)clock, (void)abs;
+	(void)a, (void)until;
 	return ready(argument);
 }
 
@@ -160,13 +159,13 @@ size_t fgo_rw_places(struct fgo_rw *o, struct fgo_place *places)
 
 void fgo_rw_write(struct fgo_rw *o)
 {
-	fgi_rwlock_write(&o->lock, CLOCK_MONOTONIC, NULL);
+	fgi_rwlock_write(&o->lock, FGI_NEVER);
 	fgo_unshare(); /* its node is gone */
 }
 
 void fgo_rw_read(struct fgo_rw *o)
 {
-	fgi_rwlock_read(&o->lock, CLOCK_MONOTONIC, NULL);
+	fgi_rwlock_read(&o->lock, FGI_NEVER);
 	fgo_unshare(); /* its node is gone */
 }
 
@@ -174,7 +173,7 @@ void fgo_rw_read(struct fgo_rw *o)
 bool fgo_rw_write_for_a_while(struct fgo_rw *o)
 {
 	struct timespec soon = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + FGI_RW_RESERVE_NS / 2);
-	bool taken = fgi_rwlock_write(&o->lock, CLOCK_MONOTONIC, &soon) == 0;
+	bool taken = fgi_rwlock_write(&o->lock, FGI_DEADLINE(CLOCK_MONOTONIC, &soon)) == 0;
 
 	fgo_unshare();
 	return taken;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* arm64: release of a lock word that holds its owner and, in its highest bits, flags that other threads set by
+/* Release of a lock word that holds its owner and, in its highest bits, flags that other threads set by
  * compare-and-swap. The release is atomic, so a thread that sets a flag needs no membarrier here; one does no harm. */
 #ifndef FGI_ARCH_ASYMMETRIC_H
 #define FGI_ARCH_ASYMMETRIC_H

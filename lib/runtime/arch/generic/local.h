@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* arm64: read-modify-writes of a word that only this thread and its signal handlers write. arm64 has no instruction
+/* Read-modify-writes of a word that only this thread and its signal handlers write. arm64 has no instruction
  * that is atomic against interrupts only, so these are fully atomic. */
 #ifndef FGI_ARCH_LOCAL_H
 #define FGI_ARCH_LOCAL_H
