@@ -22,7 +22,7 @@ use crate::records::{FG_FULL_ACCOUNTS, FG_PROCESS_BYTES, FG_THREAD_BYTES, fg_ful
 const INTERVAL: Duration = Duration::from_secs(1);
 /// And at least so many times as long as the last look had the CPU,
 const PAUSES: u32 = 1000;
-/// but for a look that so many forks make necessary, which have inherited a registration since the last one.
+/// except a look that so many forks make necessary, which have inherited a registration since the last one.
 const MANY_FORKS: u64 = 1024;
 /// Of the budget, that of one account.
 const SHARE_OF_ONE: i64 = 4;

@@ -59,7 +59,7 @@ pub struct Registered {
 }
 
 /// A running monitor. Send and Sync: serve in one thread, look at the statistics in another.
-/// Drop marks the shared page as ended, detaches the programs and removes the socket, but for what a keeper keeps.
+/// Drop marks the shared page as ended, detaches the programs and removes the socket. What a keeper keeps stays.
 #[derive(Debug)]
 pub struct Monitor {
     // Before `kernel`: no client may connect to a monitor that has gone.

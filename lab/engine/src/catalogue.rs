@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! The workloads of fg-bench and their options, as `fg-bench --options` tells them. They are declared there, in C, once:
-//! names, ranges, defaults and help texts of the command and of scenes come from here.
+//! The workloads of fg-bench and their options, as `fg-bench --options` prints them.
+//!
+//! They are declared there, in C, once: names, ranges, defaults and help texts of the command and of scenes come from here.
 
 use std::process::Command;
 

@@ -166,7 +166,7 @@ fn judged<'a>(document: &'a Document, asked: Option<&str>) -> Result<(&'a Measur
 fn show(comparison: &Comparison, before: &Document) -> String {
     let mut text = String::new();
     if !comparison.same_hardware {
-        text.push_str("DIFFERENT MACHINES: they may be the cause of a difference. --across-machines gives verdicts all the same.\n");
+        text.push_str("DIFFERENT MACHINES: they may be the cause of a difference. --across-machines gives verdicts nevertheless.\n");
     }
     for (what, old, new) in &comparison.differences {
         text.push_str(&format!("{what} differs: {old}, then {new}\n"));

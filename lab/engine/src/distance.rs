@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! How far apart the CPUs are: what fg-handover measures. The host of a virtual machine may put two CPUs on one core, or on
-//! two, and may change its mind: that makes two machines of one, and rounds of either must not be compared with each other.
+//! How far apart the CPUs are, as fg-handover measures it.
+//!
+//! The host of a virtual machine may put two CPUs on one core, or on two, and may change its mind: that makes two machines
+//! of one, and rounds of either must not be compared with each other.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! The record of one benchmark: what ran, where, every value, and what follows from them. This is the JSON that
-//! docs/guide/benchmarks.md speaks of. Everything below `results[].rounds` is computed from the rounds, by `analyse`.
+//! The record of one benchmark: what ran, where, every value, and what follows from them.
+//!
+//! This is the JSON that docs/guide/benchmarks.md speaks of. Everything below `results[].rounds` is computed from the rounds,
+//! by `analyse`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -94,23 +94,6 @@ impl Exec {
             scratch: None,
         }
     }
-
-    /// What `bench paper` measures.
-    pub fn of(
-        preset: Preset,
-        locks: &[String],
-        threads: Vec<u32>,
-        hogs: Vec<u32>,
-        scale: f64,
-    ) -> Self {
-        Self {
-            threads,
-            hogs,
-            scale,
-            timeout: 600.0,
-            ..Self::new(locks.to_vec(), Vec::new(), Some(preset))
-        }
-    }
 }
 
 impl Workload for Exec {

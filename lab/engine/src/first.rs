@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard bench first`: what FlexGuard is for, in half a minute. A few real programs under glibc's mutexes, the
-//! published lock and the default lock, and a line on what each of them shows.
+//! `flexguard bench first`: a few real programs under glibc's mutexes, the published lock and the default lock.
+//!
+//! It takes half a minute, and has a line on what each program shows.
 
 use std::io::IsTerminal;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard bench guests`: the spinlocks of lab/guest/ in guest kernels whose virtual CPUs share this machine's CPUs,
-//! as Preemptable Ticket Spinlocks (VEE'13) and I-Spinlock (EuroSys'17) measure them.
+//! `flexguard bench guests`: the spinlocks of lab/guest/ in guest kernels that share this machine's CPUs.
+//!
+//! The papers on Preemptable Ticket Spinlocks (VEE'13) and I-Spinlock (EuroSys'17) measure them so.
 
 use std::collections::BTreeMap;
 use std::fs;

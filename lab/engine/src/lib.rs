@@ -2,41 +2,26 @@
 //! Locks compared with one another, in interleaved rounds: the library behind `flexguard bench`. It knows nothing of the
 //! command's arguments; the command turns them into the plain structs of this crate.
 //!
-//! | what is measured | |
-//! |---|---|
-//! | `catalogue` | the workloads of fg-bench and their options, as it tells them |
-//! | `micro`, `contention` | the microbenchmarks, which fg-bench runs |
-//! | `subject` | what they compare: a lock, its environment, how it gets into the program |
-//! | `worker` | how fg-bench is called and how its answer is read |
-//! | `simulated` | the same on a simulated machine |
-//! | `calibrate` | a machine file of this machine |
-//! | `advise` | whether FlexGuard helps a program, from the rounds of `exec` |
-//! | `export` | results as CSV and Markdown |
-//! | `exec`, `presets`, `memcached` | a program under each lock's interposer |
-//! | `overhead` | what the Preemption Monitor costs |
-//! | `guests` | spinlocks in guest kernels |
-//! | `scene`, `claim` | what to measure, and what is said of it, as data |
-//! | `paper` | which of these stand for the figures of the paper |
-//! | `workload` | what each of them says of itself: the trait that the rest works with |
+//! **A verdict is made** in `stats/verdict.rs` (which lock is better), in `claim/verdict.rs` (whether a claim holds), and
+//! in `advise/judge.rs` (whether FlexGuard helps a program). All three rest on `stats/paired.rs`, the ratio of two locks
+//! in the same rounds, and its interval.
 //!
-//! | how it is measured | |
+//! A file uses only what stands below it here:
+//!
+//! | | |
 //! |---|---|
-//! | `options` | rounds, outputs, and what numbers they take |
+//! | `first`, `advise`, `paper`, `compare`, `report` | subcommands of their own |
+//! | `scene` | what to measure, from a file; claims about it |
+//! | `suite`, `pipeline` | several experiments in a directory; one benchmark from its options to its results |
+//! | `html`, `plot`, `export`, `table`, `prose`, `sink` | pages, figures, files, what the terminal shows |
+//! | `claim`, `experiment` | what is said of a lock; a workload with its plan and figures |
 //! | `session` | the rounds: interleaved, resumed, interrupted |
-//! | `suite` | several experiments in one directory: the paper, or the scenes of a file |
-//! | `distance` | how far apart the CPUs are |
-//! | `runner`, `progress` | one run of one program; the bar meanwhile |
-//! | `machine` | where it ran, and what was built |
-//! | `stats` | estimates, differences, verdicts |
-//!
-//! | what becomes of it | |
-//! |---|---|
-//! | `document`, `point`, `measure` | the record: its schema, and what follows from the rounds |
-//! | `sink` | files, made sure of before the first run |
-//! | `pipeline` | one benchmark from its configuration to its results |
-//! | `table`, `prose` | what the terminal shows |
-//! | `plot`, `html`, `report` | figures and pages |
-//! | `compare` | two records, before and after a change |
+//! | `micro`, `exec`, `overhead`, `guests` | the workloads, of the trait in `workload` |
+//! | `contention`, `catalogue`, `worker`, `presets`, `memcached`, `subject` | what these are made of |
+//! | `runner`, `progress`, `options` | one run of one program; the line meanwhile; rounds and outputs |
+//! | `document` | the record: its schema, and what follows from the rounds |
+//! | `figure`, `measure`, `point`, `machine`, `distance` | the parts of a record |
+//! | `stats`, `words` | estimates, ratios, verdicts; numbers as a reader has them |
 
 pub mod advise;
 pub mod calibrate;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard memcached-load`: a memcached of its own under the load of memcaslap, for `bench exec --preset memcached`. Only the
-//! server runs under the lock; the load generator is the same for all.
+//! `flexguard memcached-load`: a memcached of its own under the load of memcaslap.
+//!
+//! `bench exec --preset memcached` runs it. Only the server runs under the lock; the load generator is the same for all.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

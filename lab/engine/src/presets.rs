@@ -102,11 +102,6 @@ impl Preset {
         }
     }
 
-    /// Its threads call sched_yield all the time: each call gives a busy process a whole slice, and a run takes minutes.
-    pub fn yields(self) -> bool {
-        matches!(self, Self::Kyoto | Self::SysbenchThreads)
-    }
-
     /// How the score is found in its output; None: the time it takes is what counts.
     fn score(self) -> Option<&'static str> {
         match self {

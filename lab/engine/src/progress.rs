@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! One line on the terminal: what runs, how far the benchmark is, how long it will take. If stderr is no terminal, a line
-//! for each experiment that has ended.
+//! The progress of a benchmark, on one line of the terminal.
+//!
+//! It says what runs, how far the benchmark is, how long it will take. If stderr is no terminal, there is a line for each
+//! experiment that has ended.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -23,6 +23,7 @@ use crate::experiment::Experiment;
 use crate::figure::FigureSpec;
 use crate::micro::Micro;
 use crate::options::{Count, Plan};
+use crate::overhead::Overhead;
 use crate::presets::Preset;
 use crate::simulated::{self, Simulated};
 use crate::subject::Subject;
@@ -151,8 +152,6 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     }
     let mut experiments: Vec<Experiment> = Vec::new();
     let (mut small, mut missing) = (Vec::new(), Vec::new());
-    let given = sizes.seconds;
-    let sizes = sizes.or(&file.quick);
     for scene in &file.scenes {
         let name = &scene.get_ref().name;
         check_name(name, &experiments)?;
@@ -160,12 +159,9 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
         if sizes.quick && scene.get_ref().full {
             continue;
         }
-        let wanted = sizes.applied(scene, &file.quick);
-        small.push(experiment(
-            &wanted,
-            catalogue,
-            &sizes.of(scene.get_ref(), given),
-        )?);
+        let quick = scene.get_ref().quick.or(&file.quick);
+        let wanted = sizes.applied(scene, &quick);
+        small.push(experiment(&wanted, catalogue, &sizes.or(&quick))?);
         let reason = match &sizes.simulated {
             Some(_) => not_simulated(scene.get_ref()),
             None => absent(scene.get_ref()).or_else(|| guests::absent(scene.get_ref())),
@@ -221,7 +217,7 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
     let rounds = rounds_of(s)?;
     let mut subjects: Vec<Subject> = s.locks.iter().map(|l| Subject::of(l)).collect();
     subjects.extend(s.subjects.iter().cloned());
-    if subjects.is_empty() {
+    if subjects.is_empty() && !s.overhead {
         return Err(Wrong::at(
             scene,
             "the scene names no lock",
@@ -229,6 +225,7 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
         ));
     }
     let workload: Box<dyn Workload> = match (&s.workload, &s.program, &s.preset, &s.guests) {
+        (None, None, None, None) if s.overhead => Box::new(overhead(s, sizes)?),
         (Some(name), None, None, None) => Box::new(micro(s, name, subjects, catalogue, sizes)?),
         (None, Some(_), None, None) | (None, None, Some(_), None) => {
             Box::new(program(scene, subjects, catalogue, sizes)?)
@@ -243,36 +240,51 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
             ));
         }
     };
-    if let Some(name) = &s.primary {
-        let known: Vec<String> = workload.measures().into_iter().map(|m| m.name).collect();
-        if !known.contains(name) {
-            let what = format!("primary: nothing called '{name}' is measured");
-            let allowed = format!("there are: {}", known.join(", "));
-            return Err(Wrong::at(scene, what, allowed));
-        }
+    let known: Vec<String> = workload.measures().into_iter().map(|m| m.name).collect();
+    let shown = s.figures.iter().map(|figure| &figure.measure);
+    let parts = s.figures.iter().flat_map(|figure| &figure.parts);
+    let mut named = s
+        .primary
+        .iter()
+        .chain(shown)
+        .chain(parts.map(|part| &part.measure));
+    if let Some(name) = named.find(|name| !known.contains(name)) {
+        let what = format!("primary: nothing called '{name}' is measured");
+        let allowed = format!("there are: {}", known.join(", "));
+        return Err(Wrong::at(scene, what, allowed));
     }
     let name = s.name.get_ref();
     Ok(Experiment {
         id: name.clone(),
         title: s.title.clone().unwrap_or_else(|| name.clone()),
-        // Their names are those of files, which all scenes share a directory for.
-        figures: workload
-            .figures()
-            .into_iter()
-            .map(|f| FigureSpec {
-                id: format!("{name}-{}", f.id),
-                ..f
-            })
-            .collect(),
+        figures: figures(s, workload.as_ref()),
         workload,
         plan: Plan {
             rounds: sizes.rounds.unwrap_or(rounds),
             warmup_rounds: 0,
             noise: s.noise,
-            tell: None,
+            tell: s.tell,
         },
         primary: s.primary.clone(),
     })
+}
+
+/// Their names are those of files, which all scenes share a directory for.
+fn figures(scene: &Scene, workload: &dyn Workload) -> Vec<FigureSpec> {
+    if !scene.figures.is_empty() {
+        return scene.figures.clone();
+    }
+    let named = |f: FigureSpec| FigureSpec {
+        id: format!("{}-{}", scene.name.get_ref(), f.id),
+        ..f
+    };
+    workload.figures().into_iter().map(named).collect()
+}
+
+fn overhead(scene: &Scene, sizes: &Sizes) -> Checked<Overhead> {
+    let given = scene.seconds.as_ref().map(plain).transpose()?;
+    let seconds = sizes.seconds.or(given.map(|values| values[0]));
+    Ok(Overhead::of((1000.0 * seconds.unwrap_or(1.0)) as u32))
 }
 
 fn rounds_of(scene: &Scene) -> Checked<u32> {
@@ -309,7 +321,8 @@ fn micro(
     };
     let whole = |values: Vec<f64>| values.into_iter().map(|v| v as u32).collect();
     let threads = of_round("threads", &s.threads, sizes.contexts() as f64)?;
-    let mut contention = Contention::of(&[], whole(threads), 1.0, 0.1);
+    let threads = threads.into_iter().map(|n| n.max(s.least_threads.into()));
+    let mut contention = Contention::of(&[], whole(threads.collect()), 1.0, 0.1);
     contention.subjects = subjects;
     contention.demanding = false;
     contention.interposed = s.interposed;
@@ -391,8 +404,11 @@ fn not_simulated(scene: &Scene) -> Option<String> {
     }
 }
 
-/// That the program of a scene is not installed.
+/// That the program of a scene is not installed, or that the monitor's cost cannot be measured.
 fn absent(scene: &Scene) -> Option<String> {
+    if scene.overhead {
+        return Overhead::obstacle().map(|obstacle| obstacle.to_string());
+    }
     let program = scene.program.iter().flatten().next();
     let preset = scene.preset.as_ref().and_then(|name| {
         let named = |p: &&Preset| p.name() == name.get_ref();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! fg-bench, which runs one round of one lock: how it is called and how its answer is read. docs/guide/benchmarks.md says
-//! what it promises; fields that are absent are measures that are not shown.
+//! How fg-bench, which runs one round of one lock, is called and how its answer is read.
+//!
+//! docs/guide/benchmarks.md says what it promises; a field that is absent is a measure that is not shown.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! What a benchmark must say of itself; the rest (rounds, statistics, tables, plots, reports, resuming) is the same for all.
+//! The trait of a benchmark: what it must say of itself.
+//!
+//! The rest (rounds, statistics, tables, plots, reports, resuming) is the same for all.
 //!
 //! "Add a workload" in CONTRIBUTING.md says what else a new one needs.
 

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use flexguard_monitor::Options;
 
-use crate::harness::{LANE_ENV, LIMIT_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, load, load_with};
+use crate::harness::{
+    LANE_ENV, LIMIT_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, load, load_with,
+};
 
 include!("mutants/table.rs");
 include!("../../bpf_flags.rs");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! A document for tests: three locks at 1, 2 and 8 threads, seven rounds, noise measured. At 1 thread nobody wins, at 8
-//! flexguard does.
+//! A document for tests: three locks at 1, 2 and 8 threads, seven rounds, noise measured.
+//!
+//! At 1 thread none wins, at 8 flexguard does.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! Of what a guest kernel is made: lab/guest/build records it beside the kernel, and a kernel of other sources than those of
-//! this tree would be measured as what it is not.
+//! The sources that a guest kernel was made of.
+//!
+//! lab/guest/build records them beside the kernel. A kernel of other sources than those of this tree would be measured as
+//! what it is not.
 
 use std::path::Path;
 use std::process::Command;

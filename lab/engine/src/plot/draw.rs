@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Drawing a figure with plotters' charts. The names of the series stand at the right; a line's name stands at its end,
-//! so no legend is needed.
+//! Draws a figure with plotters' charts.
+//!
+//! The names of the series stand at the right; a line's name stands at its end, so no legend is needed.
 
 use anyhow::{Result, ensure};
 use plotters::chart::{ChartBuilder, ChartContext};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Colours, typeface and sizes. The inks below are also what a page's style sheet knows them by, to turn them for dark mode.
+//! Colours, typeface and sizes of figures.
+//!
+//! The inks below are also what a page's style sheet knows them by, to turn them for dark mode.
 
 use std::sync::OnceLock;
 

@@ -36,6 +36,7 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::claim::{Claim, Reason};
+use crate::figure::FigureSpec;
 use crate::subject::Subject;
 
 #[derive(Debug, Deserialize)]
@@ -63,6 +64,9 @@ pub(super) struct Scene {
     pub(super) preset: Option<Spanned<String>>,
     /// The load of guest kernels; `options` are how many guests, virtual CPUs, and burners.
     pub(super) guests: Option<Spanned<String>>,
+    /// What the monitor costs hackbench: 1,000 loops for each of `seconds`.
+    #[serde(default)]
+    pub(super) overhead: bool,
     /// In guests: kernels that count.
     #[serde(default)]
     pub(super) counts: bool,
@@ -79,6 +83,9 @@ pub(super) struct Scene {
     pub(super) interposed: bool,
     #[serde(default)]
     pub(super) threads: Option<Spanned<Value>>,
+    /// Of a workload: at least so many, where `threads` says how many for each hardware context.
+    #[serde(default, rename = "least-threads")]
+    pub(super) least_threads: u32,
     pub(super) hogs: Option<Spanned<Value>>,
     pub(super) seconds: Option<Spanned<Value>>,
     pub(super) warmup: Option<Spanned<Value>>,
@@ -91,6 +98,11 @@ pub(super) struct Scene {
     pub(super) rounds: Option<Spanned<i64>>,
     #[serde(default)]
     pub(super) noise: bool,
+    /// Fewer rounds, once every ratio is known to this share.
+    pub(super) tell: Option<f64>,
+    /// Instead of the workload's own.
+    #[serde(default, rename = "figure")]
+    pub(super) figures: Vec<FigureSpec>,
     /// What is compared, instead of the workload's own measure.
     pub(super) primary: Option<String>,
     /// How much work a preset or a guest does.
@@ -98,9 +110,9 @@ pub(super) struct Scene {
     /// Not in the short version.
     #[serde(default)]
     pub(super) full: bool,
-    /// Of the short version, where its seconds are too few for this scene.
-    #[serde(rename = "quick-seconds")]
-    pub(super) quick_seconds: Option<f64>,
+    /// Of the short version, instead of what the file's `[quick]` says.
+    #[serde(default)]
+    pub(super) quick: Quick,
     /// Of a workload: seconds that a run works before it warms up. The plan's times count them.
     #[serde(default)]
     pub(super) preparation: f64,
@@ -110,7 +122,7 @@ pub(super) struct Scene {
 }
 
 /// What the short version measures.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Quick {
     #[serde(default)]
@@ -121,6 +133,7 @@ pub(super) struct Quick {
     pub(super) hogs: Vec<Value>,
     pub(super) rounds: Option<u32>,
     pub(super) seconds: Option<f64>,
+    pub(super) warmup: Option<f64>,
 }
 
 /// What is wrong in a file, and where: a byte.

@@ -21,6 +21,23 @@ pub struct Sizes {
     pub simulated: Option<Simulated>,
 }
 
+impl Quick {
+    /// With what the file says of all scenes.
+    pub(super) fn or(&self, file: &Self) -> Self {
+        fn first<T: Clone>(own: &[T], other: &[T]) -> Vec<T> {
+            if own.is_empty() { other } else { own }.to_vec()
+        }
+        Self {
+            locks: first(&self.locks, &file.locks),
+            threads: first(&self.threads, &file.threads),
+            hogs: first(&self.hogs, &file.hogs),
+            rounds: self.rounds.or(file.rounds),
+            seconds: self.seconds.or(file.seconds),
+            warmup: self.warmup.or(file.warmup),
+        }
+    }
+}
+
 impl Sizes {
     /// Those of the machine that it runs on.
     pub(super) fn contexts(&self) -> usize {
@@ -42,15 +59,7 @@ impl Sizes {
         if self.quick {
             sizes.rounds = sizes.rounds.or(quick.rounds);
             sizes.seconds = sizes.seconds.or(quick.seconds);
-        }
-        sizes
-    }
-
-    /// The seconds of the short version where a scene has its own.
-    pub(super) fn of(&self, scene: &Scene, given: Option<f64>) -> Self {
-        let mut sizes = self.clone();
-        if self.quick && given.is_none() && scene.quick_seconds.is_some() {
-            sizes.seconds = scene.quick_seconds;
+            sizes.warmup = sizes.warmup.or(quick.warmup);
         }
         sizes
     }

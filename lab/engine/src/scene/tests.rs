@@ -226,7 +226,10 @@ fn the_short_version_has_some_of_the_locks_and_values_and_their_claims() {
     };
     let text = format!(
         "{HEAD}[quick]\nlocks = [\"posix\", \"mcs\"]\nthreads = [2, 16]\nrounds = 3\nseconds = 0.1\n{}{}{}{}",
-        scene("a", "rounds = 5\nquick-seconds = 0.5\npreparation = 3\n"),
+        scene(
+            "a",
+            "rounds = 5\nquick = { seconds = 0.5 }\npreparation = 3\n"
+        ),
         scene("b", "full = true\n"),
         claim("mcs", "a"),
         claim("mcs", "b"),

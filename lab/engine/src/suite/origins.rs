@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What is said, before anything runs, of the build that the results will be of: that it is in no commit, and that the
-//! directory has results of other commits.
+//! What is said of the build before anything runs: that it is in no commit, or that other results are of other commits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
