@@ -14,8 +14,8 @@
  *
  * I1 one compare-and-swap takes all 64 bits. I2 a sleeper implies ASLEEP in the word, or a thread that was woken, or
  * that has slept, and sets it again before it sleeps or as it leaves; or, where that thread was killed, the end of its
- * sleep after FGI_SHARED_LOOK_NS. I4 not kept: a thread that comes may take the mutex before one that sleeps. I5 intent is
- * published at the lower half, which has the owner's tid. I7 without a monitor the advice is to spin and sleep.
+ * sleep after FGI_SHARED_LOOK_NS. I4 not kept: a thread that comes may take the mutex before one that sleeps. I5 the
+ * lower half, which has the owner's tid, is published as intent. I7 without a monitor the advice is to spin and sleep.
  *
  * Waiting: as fg_wait_advice says, but that a sleep ends by the unlock. No list of waiters, no state but the word. */
 #include "flexguard/mutex_shared.h"

@@ -2,7 +2,7 @@
 /* The mutex for shared memory, between threads and between processes: exclusion, time, wrong use, and processes that
  * are killed while they hold it, wait for it, or sleep at it.
  *
- *   mutex_shared [patient]     patient: no process is killed that waits, so no sleep needs a look of its own */
+ *   mutex_shared [clockless]   clockless: no process is killed that waits, so no sleep needs a look of its own */
 #include <errno.h>
 #include <flexguard/mutex_shared.h>
 #include <sched.h>
@@ -322,9 +322,9 @@ static void unlocks_before_memory_goes(void)
 
 int main(int argc, char **argv)
 {
-	bool patient = argc > 1 && strcmp(argv[1], "patient") == 0;
+	bool clockless = argc > 1 && strcmp(argv[1], "clockless") == 0;
 
-	if (patient)
+	if (clockless)
 		seconds = 25;
 	check_watchdog(seconds);
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -333,7 +333,7 @@ int main(int argc, char **argv)
 	excludes();
 	passes_the_flag_on();
 	wakes_who_slept_behind_the_dead();
-	if (patient)
+	if (clockless)
 		return 0;
 	waits_for_its_time();
 	survives_the_dead();
