@@ -14,8 +14,8 @@
  *
  * I1 one compare-and-swap takes all 64 bits. I2 a sleeper implies ASLEEP in the word, or a thread that was woken, or
  * that has slept, and sets it again before it sleeps or as it leaves; or, where that thread was killed, the end of its
- * sleep after LOOK_NS at most. I4 not kept: a thread that comes may take the mutex before one that sleeps. I5 intent is
- * published at the lower half, which has the owner's tid. I7 without a monitor the advice is to spin and sleep.
+ * sleep after FGI_SHARED_LOOK_NS. I4 not kept: a thread that comes may take the mutex before one that sleeps. I5 the
+ * lower half, which has the owner's tid, is published as intent. I7 without a monitor the advice is to spin and sleep.
  *
  * Waiting: as fg_wait_advice says, but that a sleep ends by the unlock. No list of waiters, no state but the word. */
 #include "flexguard/mutex_shared.h"
@@ -31,7 +31,9 @@
 #include "runtime/spin_budget.h"
 
 #define ASLEEP 0x80000000ull /* no tid has this bit */
-#define LOOK_NS 10000000u
+#ifndef FGI_SHARED_LOOK_NS   /* a test makes it long: no sleep may need it while all processes live */
+#define FGI_SHARED_LOOK_NS 10000000u
+#endif
 
 FG_ABI_ASSERT(sizeof(struct fg_mutex_shared) == 8);
 FG_ABI_ASSERT((FG_OWNER_MASK & ASLEEP) == 0);
@@ -57,11 +59,12 @@ static bool take_from(struct fg_mutex_shared *m, uint64_t expected, uint64_t fla
 /* Until the unlock, the deadline, or LOOK_NS. The word is as it was found, with ASLEEP. */
 static void sleep_on(struct fg_mutex_shared *m, uint64_t found, const struct fgi_spin_budget *p)
 {
-	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = p->deadline ? fgi_remaining_ns(p) : LOOK_NS;
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = p->deadline ? fgi_remaining_ns(p) : FGI_SHARED_LOOK_NS;
 
 	(void)fgi_monitor_alive(now);
 	fg_thread.parks++;
-	fgi_futex_wait_shared(lower_half(m), (uint32_t)(found | ASLEEP), now + (left < LOOK_NS ? left : LOOK_NS));
+	fgi_futex_wait_shared(lower_half(m), (uint32_t)(found | ASLEEP),
+			      now + (left < FGI_SHARED_LOOK_NS ? left : FGI_SHARED_LOOK_NS));
 }
 
 /* A waiter that has slept gives up: it may have been woken in place of another, or have taken the flag's place. */

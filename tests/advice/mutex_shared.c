@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The mutex for shared memory, between threads and between processes: exclusion, time, wrong use, and processes that
- * are killed while they hold it, wait for it, or sleep at it. */
+ * are killed while they hold it, wait for it, or sleep at it.
+ *
+ *   mutex_shared [clockless]   clockless: no process is killed that waits, so no sleep needs a look of its own */
 #include <errno.h>
 #include <flexguard/mutex_shared.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -25,6 +28,8 @@ static uint64_t value(const uint64_t *of)
 }
 
 /* A child that dies with this process. */
+static unsigned int seconds = 100;
+
 static pid_t start(void (*play)(int), int argument)
 {
 	pid_t child = fork();
@@ -33,7 +38,7 @@ static pid_t start(void (*play)(int), int argument)
 	if (child)
 		return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	check_watchdog(100);
+	check_watchdog(seconds);
 	play(argument);
 	_exit(0);
 }
@@ -69,12 +74,17 @@ static void section(void)
 	__atomic_store_n(&s->count, s->count + 1, __ATOMIC_RELAXED);
 	if (s->count % 512 == 0)
 		sched_yield();
+	if (s->count % 4096 == 0) {
+		const struct timespec long_enough = {.tv_nsec = 5000000};
+
+		nanosleep(&long_enough, NULL); /* the others fall asleep */
+	}
 	__atomic_store_n(&s->copy, s->copy + 1, __ATOMIC_RELAXED);
 }
 
 static void take_somehow(int i)
 {
-	const struct timespec soon = in_ms(i % 2 ? CLOCK_REALTIME : CLOCK_MONOTONIC, 0);
+	const struct timespec soon = in_ms(i % 2 ? CLOCK_REALTIME : CLOCK_MONOTONIC, i % 64 == 2 ? 1 : 0);
 
 	if (i % 16 == 1)
 		while (fg_mutex_shared_trylock(&s->m))
@@ -207,6 +217,54 @@ static void wakes_who_slept_behind_the_dead(void)
 		end_well(waiters[i]);
 }
 
+static struct timespec deadline;
+
+static void *wait_until_then(void *unused)
+{
+	if (fg_mutex_shared_timedlock(&s->m, CLOCK_MONOTONIC, &deadline) == 0)
+		ok(fg_mutex_shared_unlock(&s->m));
+	return unused;
+}
+
+static void *wait_in_a_thread(void *unused)
+{
+	wait_for_it(0);
+	return unused;
+}
+
+/* How many us after the deadline it is. */
+static long late_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (now.tv_sec - deadline.tv_sec) * 1000000 + (now.tv_nsec - deadline.tv_nsec) / 1000;
+}
+
+/* A waiter that is woken as its time ends, and finds the mutex taken again, leaves behind that another one sleeps. */
+static void passes_the_flag_on(void)
+{
+	const struct timespec moment = {.tv_nsec = 2000000};
+	pthread_t timed, waiter;
+
+	for (int i = 0; check_goes_on(i, 200); i++) {
+		fg_mutex_shared_lock(&s->m);
+		deadline = in_ms(CLOCK_MONOTONIC, 8);
+		timed = check_thread(wait_until_then, NULL);
+		while (!(value(&s->m.opaque) & 0x80000000u) && late_us() < 0)
+			sched_yield();
+		waiter = check_thread(wait_in_a_thread, NULL);
+		nanosleep(&moment, NULL);
+		while (late_us() < i % 60)
+			;
+		ok(fg_mutex_shared_unlock(&s->m));
+		fg_mutex_shared_lock(&s->m);
+		check_join(timed);
+		ok(fg_mutex_shared_unlock(&s->m));
+		check_join(waiter);
+	}
+}
+
 static void work_until_killed(int unused)
 {
 	(void)unused;
@@ -262,15 +320,22 @@ static void unlocks_before_memory_goes(void)
 	ok(munmap(m, 4096));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	check_watchdog(110);
+	bool clockless = argc > 1 && strcmp(argv[1], "clockless") == 0;
+
+	if (clockless)
+		seconds = 25;
+	check_watchdog(seconds);
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(s != MAP_FAILED);
 	refuses_wrong_use();
 	excludes();
-	waits_for_its_time();
+	passes_the_flag_on();
 	wakes_who_slept_behind_the_dead();
+	if (clockless)
+		return 0;
+	waits_for_its_time();
 	survives_the_dead();
 	unlocks_before_memory_goes();
 	return 0;
