@@ -26,7 +26,7 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONST
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
+.PHONY: all workers tests run arm64 check check-arm64 check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
@@ -46,6 +46,14 @@ check: ## every test; ends non-zero on any failure
 	@scripts/bootstrap build check
 	@$(MAKE) --no-print-directory tests
 	@scripts/check
+
+arm64: ## the C side for arm64, cross-built into build/.cmake-arm64: library, interposers, workers, tests (Debian)
+	@scripts/bootstrap arm64
+	@cmake -S . -B build/.cmake-arm64 -G Ninja --log-level=WARNING $(strict) -DFG_REQUIRE_PEERS=OFF -DFG_TESTS=ON -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake
+	@cmake --build build/.cmake-arm64 --target all workers tests
+
+check-arm64: ## its unit, posix and conformance tests under user-mode emulation, without a monitor
+	@tests/arm64/check $(if $(QUICK),--quick)
 
 check-hostile: ## every test with late timers, beside a thief of CPUs, and on one CPU: hours (HOSTS="late thief"; root)
 	@scripts/bootstrap build check
