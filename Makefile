@@ -30,7 +30,7 @@ whole := $(strict) -DFG_PUBLISHED_LOCKS=
 # link most crates (command/cli/Cargo.toml). A man page is there when `make` has built all.
 is_first := $(if $(wildcard build/share/man/man1/flexguard.1),,yes)
 
-.PHONY: all first workers simulators tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
+.PHONY: all first workers simulators tests run arm64 check check-arm64 check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(whole) $(first),all,-p flexguard)
@@ -56,6 +56,14 @@ check: ## every test; ends non-zero on any failure
 	@scripts/bootstrap build check
 	@$(MAKE) --no-print-directory tests
 	@scripts/check
+
+arm64: ## the C side for arm64, cross-built into build/.cmake-arm64: library, interposers, workers, tests (Debian)
+	@scripts/bootstrap arm64
+	@cmake -S . -B build/.cmake-arm64 -G Ninja --log-level=WARNING $(strict) -DFG_REQUIRE_PEERS=OFF -DFG_TESTS=ON -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake
+	@cmake --build build/.cmake-arm64 --target all workers tests
+
+check-arm64: ## its unit, posix and conformance tests under user-mode emulation, without a monitor
+	@tests/arm64/check $(if $(QUICK),--quick)
 
 check-hostile: ## every test with late timers, beside a thief of CPUs, and on one CPU: hours (HOSTS="late thief"; root)
 	@scripts/bootstrap build check

@@ -14,4 +14,8 @@ set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 
-set(CMAKE_CROSSCOMPILING_EMULATOR ${CMAKE_CURRENT_LIST_DIR}/../tests/arm64/emulate)
+# One that is linked statically does not load what LD_PRELOAD names for the program.
+if(NOT CMAKE_CROSSCOMPILING_EMULATOR)
+	find_program(FG_EMULATOR NAMES qemu-aarch64-static qemu-aarch64)
+	set(CMAKE_CROSSCOMPILING_EMULATOR ${FG_EMULATOR} -L /usr/aarch64-linux-gnu)
+endif()

@@ -72,7 +72,9 @@ int fg_settle(struct fg_settle_args *args)
 		return 1;
 	args->dead = 0;
 	for (i = 0; i < FG_DOMAINS; i++) {
-		of = bpf_map_lookup_elem(&recounted, &i);
+		__u32 key = i; /* i has no address: up to 6.12 the verifier forgets what stands in memory */
+
+		of = bpf_map_lookup_elem(&recounted, &key);
 		if (!of)
 			continue;
 		its = domain_at(all, i);

@@ -100,6 +100,10 @@ static int filters(void)
 	return number < 0 ? 0 : number;
 }
 
+#ifndef SYS_poll /* arm64 */
+#define SYS_poll SYS_ppoll
+#endif
+
 int main(int argc, char **argv)
 {
 	static const int forbidden[] = {SYS_socket,         SYS_connect,     SYS_membarrier,   SYS_sched_getscheduler,
