@@ -6,7 +6,7 @@
  *   random     each step is of another thread with a probability that the seed chooses
  *   PCT        the thread of the highest priority goes on; at a few steps, which the seed chooses, it gets the lowest
  *              (Burckhardt et al.: A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs. ASPLOS 2010).
- *              One that pauses or yields gets the lowest, too: it waits for another
+ *              One that pauses or yields gets the lowest, too, at once or in the end: it waits for another
  *
  * Time passes with each step, now and then by a leap, so that spinning ends and timeouts come at any step.
  *
@@ -49,6 +49,7 @@ static struct {
 	bool pct;
 	uint32_t leave_of_256; /* random: how often another thread goes on */
 	uint64_t change[CHANGES];
+	uint32_t gives_way; /* PCT: one in so many pauses */
 	int64_t priority[FGS_THREADS], lowest;
 	uint64_t stall_ns;
 	struct fgs_thread *next;
@@ -104,7 +105,7 @@ static bool one_in(uint32_t n)
 
 void fgs_schedule_start(uint64_t seed, uint64_t stall_ns)
 {
-	static const uint32_t often[] = {2, 8, 32, 128};
+	static const uint32_t often[] = {2, 8, 32, 128}, pauses[] = {1, 16, 64, 256};
 
 	run.random = seed * 0x9e3779b97f4a7c15ull + 88172645463325252ull;
 	if (!run.random)
@@ -114,6 +115,7 @@ void fgs_schedule_start(uint64_t seed, uint64_t stall_ns)
 	run.stall_ns = stall_ns;
 	run.pct = fgs_random() >> 63;
 	run.leave_of_256 = often[fgs_random() >> 62];
+	run.gives_way = pauses[fgs_random() >> 62];
 	for (uint32_t i = 0; i < CHANGES; i++)
 		run.change[i] = (fgs_random() >> 32) % (64ull << (fgs_random() >> 61));
 	for (uint32_t i = 0; i < FGS_THREADS; i++)
@@ -287,7 +289,7 @@ void fgs_turn(void)
 		run.now = c->now;
 	flip();
 	pass_time(waits);
-	if (waits && self->state == FGS_RUNNING)
+	if (waits && self->state == FGS_RUNNING && one_in(run.gives_way))
 		run.priority[self->id] = --run.lowest;
 	run.next = choose(self);
 	if (run.next != self)

@@ -26,7 +26,8 @@ static struct {
 	struct fgi_cond filled, emptied;
 	uint32_t items, made, taken;
 	unsigned int threads;
-	bool moves; /* signals with the mutex held, which keeps a record of the waiters that were moved to it */
+	bool shared; /* both wait at one condition variable: each change is broadcast */
+	bool moves;  /* signals with the mutex held, which keeps a record of the waiters that were moved to it */
 } buffer;
 
 static int lock(void *mutex)
@@ -68,7 +69,8 @@ static void wait_at(struct fgi_cond *c, uint64_t r)
 /* As often as the others take, or make, in all. */
 static void move_items(bool makes, unsigned int times)
 {
-	struct fgi_cond *own = makes ? &buffer.emptied : &buffer.filled, *other = makes ? &buffer.filled : &buffer.emptied;
+	struct fgi_cond *own = makes || buffer.shared ? &buffer.emptied : &buffer.filled;
+	struct fgi_cond *other = makes && !buffer.shared ? &buffer.filled : &buffer.emptied;
 
 	for (unsigned int i = 0; i < times; i++) {
 		uint64_t r = fgs_random() >> 16;
@@ -83,7 +85,7 @@ static void move_items(bool makes, unsigned int times)
 			buffer.taken++;
 		if (!buffer.moves)
 			unlock(&buffer.mutex);
-		if (r % 4)
+		if (r % 4 && !buffer.shared)
 			fgi_cond_signal(other);
 		else
 			fgi_cond_broadcast(other);
@@ -96,6 +98,7 @@ static void move_items(bool makes, unsigned int times)
 static void begin_buffer(unsigned int threads)
 {
 	buffer.threads = threads;
+	buffer.shared = fgs_random() >> 63;
 	fgs_check_monitor();
 }
 
@@ -195,25 +198,26 @@ static void end_records(unsigned int threads)
 
 static struct {
 	struct fgi_barrier barrier;
-	uint32_t arrived[4], last;
-	unsigned int threads;
+	uint32_t tickets, arrivals, arrived, last;
 } phases;
 
+/* For all threads, or for two: then phases overlap. */
 static void begin_phases(unsigned int threads)
 {
-	phases.threads = phases.barrier.count = threads;
+	phases.barrier.count = fgs_random() >> 63 ? threads : 2;
+	phases.arrivals = 4 * phases.barrier.count;
 	fgs_check_monitor();
 }
 
 static void use_phases(unsigned int index)
 {
 	(void)index;
-	for (int i = 0; i < 4; i++) {
-		fg_fetch_add_relaxed(&phases.arrived[i], 1);
+	while (fg_fetch_add_relaxed(&phases.tickets, 1) < phases.arrivals) {
+		fg_fetch_add_relaxed(&phases.arrived, 1);
 		if (fgi_barrier_wait(&phases.barrier))
 			fg_fetch_add_relaxed(&phases.last, 1);
-		FGS_CHECK(fg_load_relaxed(&phases.arrived[i]) == phases.threads, "phase %d ends after %u arrivals", i,
-			  phases.arrived[i]);
+		FGS_CHECK(fg_load_relaxed(&phases.arrived) >= phases.barrier.count, "a phase ends after %u arrivals",
+			  phases.arrived);
 		fgs_check_progress();
 	}
 }
@@ -225,7 +229,7 @@ static void end_phases(unsigned int threads)
 	FGS_CHECK(fgi_barrier_destroy(&phases.barrier) == 0, "a thread waits for the next phase");
 }
 
-/* ---- parking: a number of tokens, of which each thread takes some ------------------------------------------------ */
+/* ---- parking: tokens, which half of the threads give and the others take ------------------------------------------ */
 
 static struct {
 	uint32_t tokens, given, taken;
@@ -245,7 +249,7 @@ static void take_token(void)
 
 	if (pool.tokens) {
 		pool.tokens--;
-		pool.taken++;
+		fg_fetch_add_relaxed(&pool.taken, 1);
 		fgi_parked_unlock(list);
 		return;
 	}
@@ -274,18 +278,20 @@ static void give_token(void)
 static void use_pool(unsigned int index)
 {
 	for (int i = 0; i < 4; i++) {
-		if (index % 2 == 0)
+		if (index % 2) {
+			take_token();
+		} else {
 			give_token();
-		give_token();
-		take_token();
+			give_token();
+		}
 		fgs_check_progress();
 	}
 }
 
 static void end_pool(unsigned int threads)
 {
-	FGS_CHECK(pool.given == pool.tokens + 4 * threads, "%u given, %u left, %u taken", pool.given, pool.tokens,
-		  4 * threads);
+	FGS_CHECK(pool.taken == 4 * (threads / 2) && pool.given == pool.tokens + pool.taken,
+		  "%u given, %u left, %u taken", pool.given, pool.tokens, pool.taken);
 }
 
 const struct fgs_driver fgs_drivers[] = {{"cond", begin_buffer, use_buffer, end_buffer},
