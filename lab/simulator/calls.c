@@ -30,9 +30,11 @@
 	type __wrap_##name(__VA_ARGS__);                                                                               \
 	type __wrap_##name(__VA_ARGS__)
 
+uint32_t fgs_tid_stride = 1;
+
 static int tid_of(const struct fgs_thread *t)
 {
-	return FIRST_TID + (int)t->id;
+	return FIRST_TID + (int)(t->id * fgs_tid_stride);
 }
 
 /* 0: the calling thread. */
@@ -40,7 +42,8 @@ static struct fgs_thread *thread_of(int tid)
 {
 	if (tid == 0)
 		return fgs_self();
-	return tid >= FIRST_TID && (uint32_t)(tid - FIRST_TID) < fgs_thread_count ? fgs_threads[tid - FIRST_TID] : NULL;
+	tid = (tid - FIRST_TID) / (int)fgs_tid_stride;
+	return tid >= 0 && (uint32_t)tid < fgs_thread_count ? fgs_threads[tid] : NULL;
 }
 
 static void system_call(void)

@@ -129,6 +129,7 @@ extern fgs_ps fgs_stop;    /* until then it may do what no other CPU sees or cha
 
 /* A schedule is checked (check/schedule.c): each access is a step, and time has no meaning. */
 extern const bool fgs_checks;
+extern uint32_t fgs_tid_stride; /* from the id of a thread to the next one's: what hashes ids may collide */
 
 extern struct fgs_statistics {
 	uint64_t events, switches, wakes, migrations, ticks, transfers, caught_up;

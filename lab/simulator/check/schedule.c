@@ -120,6 +120,7 @@ void fgs_schedule_start(uint64_t seed, uint64_t stall_ns)
 		run.change[i] = (fgs_random() >> 32) % (64ull << (fgs_random() >> 61));
 	for (uint32_t i = 0; i < FGS_THREADS; i++)
 		run.priority[i] = (int64_t)(fgs_random() >> 2);
+	fgs_tid_stride = fgs_random() >> 63 ? 1 : 1024;
 	run.now = FGS_US;
 	for (uint32_t i = 0; i < MOST_CPUS; i++)
 		fgs_cpus[i] = (struct fgs_cpu){
