@@ -6,10 +6,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::figure::{FigureSpec, Part, Shape};
 use super::measure::{Measure, Unit, measure};
-use super::micro::{Variable, unusual};
 use super::options::distinct;
-use super::plot::{FigureSpec, Part, Shape};
 use super::point::{Point, number};
 use super::worker;
 use flexguard_launch::attach::SOCKET_ENV;
@@ -21,6 +20,27 @@ use flexguard_launch::{MonitorMode, Preload, failure, output};
 use super::simulated::{self, Simulated};
 use super::subject::Subject;
 use super::workload::{Launch, Reading};
+
+/// An option of a workload's own. Several values make a point of each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variable {
+    /// As in the results: `cycles_between` is `--cycles-between`.
+    pub name: String,
+    pub values: Vec<f64>,
+    /// The value that is not worth mentioning.
+    pub usual: f64,
+    /// 1: the option is given; 0: it is not.
+    pub flag: bool,
+}
+
+/// Those that have other values than the usual one.
+pub fn unusual(variables: &[Variable]) -> Vec<(&str, Vec<f64>)> {
+    variables
+        .iter()
+        .filter(|v| v.values != [v.usual])
+        .map(|v| (v.name.as_str(), distinct(&v.values)))
+        .collect()
+}
 
 /// Options that take several values make a point of each combination.
 #[derive(Debug, Clone, Serialize)]

@@ -47,7 +47,9 @@ pub mod contention;
 mod distance;
 mod document;
 pub mod exec;
+pub mod experiment;
 pub mod export;
+mod figure;
 pub mod first;
 pub mod guests;
 mod html;
@@ -74,6 +76,7 @@ mod stats;
 pub mod subject;
 pub mod suite;
 mod table;
+mod words;
 mod worker;
 pub mod workload;
 

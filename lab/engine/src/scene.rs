@@ -1,37 +1,10 @@
 // SPDX-License-Identifier: MIT
-//! Scenes: what is measured, as data. A file in TOML holds some, and claims about what they measure:
-//!
-//! ```toml
-//! version = 1
-//! title = "What people read above the results"
-//!
-//! [[scene]]
-//! name = "server"                     # names its result file
-//! workload = "server"                 # of fg-bench; or program = ["sysbench", ...]; or preset = "rocksdb"
-//! locks = ["posix", "flexguard"]
-//! threads = [2, 8, "4x"]              # 4x: four for each hardware context; several values make several points
-//! hogs = 0
-//! options = { section-us = [1, 50] }  # of the workload, as `fg-bench WORKLOAD --help` has them; of a program whatever its
-//!                                     # arguments name: {section-us}, also {threads}, {seconds}, {scratch} (a directory)
-//!
-//! [[scene.subject]]                   # a lock that is not as it is by default
-//! name = "flexguard, yields for 5 us"
-//! lock = "flexguard"
-//! environment = { FLEXGUARD_SOCKET = "" }
-//! interposed = true
-//!
-//! [quick]                             # of the short version: these values only, where a scene lists several
-//! threads = [2, 8]                    # likewise hogs and locks
-//! rounds = 6
-//! seconds = 0.1
-//! ```
-//!
-//! Every value is checked before anything runs; an error names the file, the line, and what is allowed there.
+//! Scenes: the experiments and claims that a file in TOML holds (its format: scene/file.rs), checked before anything runs.
 
+mod file;
 mod guests;
 mod sizes;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,98 +12,27 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
 use regex_lite::Regex;
-use serde::Deserialize;
 use toml::{Spanned, Value};
 use which::which;
 
 use crate::catalogue::{Catalogue, Choice, Kind};
-use crate::claim::{Claim, Reason};
+use crate::claim::Claim;
 use crate::contention::Contention;
 use crate::exec::Exec;
+use crate::experiment::Experiment;
+use crate::figure::FigureSpec;
 use crate::micro::Micro;
 use crate::options::{Count, Plan};
-use crate::plot::FigureSpec;
 use crate::presets::Preset;
 use crate::simulated::{self, Simulated};
 use crate::subject::Subject;
-use crate::suite::{self, Experiment, Suite, Wanted};
+use crate::suite::{self, Suite, Wanted};
 use crate::workload::Workload;
-use sizes::Quick;
+use file::{Checked, File, Scene, Wrong, plain};
 pub use sizes::Sizes;
 
 /// The format of scene files that this crate understands.
 const VERSION: i64 = 1;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    version: Spanned<i64>,
-    title: String,
-    #[serde(default)]
-    quick: Quick,
-    #[serde(default, rename = "scene")]
-    scenes: Vec<Spanned<Scene>>,
-    #[serde(default, rename = "claim")]
-    claims: Vec<Spanned<Claim>>,
-    #[serde(default, rename = "reason")]
-    reasons: Vec<Reason>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Scene {
-    name: Spanned<String>,
-    title: Option<String>,
-    workload: Option<Spanned<String>>,
-    program: Option<Vec<String>>,
-    preset: Option<Spanned<String>>,
-    /// The load of guest kernels; `options` are how many guests, virtual CPUs, and burners.
-    guests: Option<Spanned<String>>,
-    /// In guests: kernels that count.
-    #[serde(default)]
-    counts: bool,
-    /// Of a program: what is compared, instead of its time.
-    score: Option<Spanned<String>>,
-    /// A lower score is the better one.
-    #[serde(default)]
-    lower: bool,
-    #[serde(default)]
-    locks: Vec<String>,
-    #[serde(default, rename = "subject")]
-    subjects: Vec<Subject>,
-    #[serde(default)]
-    interposed: bool,
-    #[serde(default)]
-    threads: Option<Spanned<Value>>,
-    hogs: Option<Spanned<Value>>,
-    seconds: Option<Spanned<Value>>,
-    warmup: Option<Spanned<Value>>,
-    nice: Option<Spanned<Value>>,
-    /// How often the number of runnable threads is looked at.
-    #[serde(rename = "trace-us")]
-    trace_us: Option<Spanned<Value>>,
-    #[serde(default)]
-    options: BTreeMap<String, Spanned<Value>>,
-    rounds: Option<Spanned<i64>>,
-    #[serde(default)]
-    noise: bool,
-    /// What is compared, instead of the workload's own measure.
-    primary: Option<String>,
-    /// How much work a preset or a guest does.
-    scale: Option<f64>,
-    /// Not in the short version.
-    #[serde(default)]
-    full: bool,
-    /// Of the short version, where its seconds are too few for this scene.
-    #[serde(rename = "quick-seconds")]
-    quick_seconds: Option<f64>,
-    /// Of a workload: seconds that a run works before it warms up. The plan's times count them.
-    #[serde(default)]
-    preparation: f64,
-    /// Of a program: seconds after which a run is given up, or ended and counts as so long.
-    timeout: Option<f64>,
-    longest: Option<f64>,
-}
 
 /// The scenes of a file, ready to be measured.
 pub struct Scenes {
@@ -232,36 +134,6 @@ pub fn read(path: &Path, catalogue: &Catalogue, sizes: &Sizes) -> Result<Scenes>
     let text = fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
     parse(&text, catalogue, sizes).map_err(|wrong| wrong.in_file(path, &text))
 }
-
-/// What is wrong in a file, and where: a byte.
-#[derive(Debug)]
-struct Wrong {
-    at: usize,
-    what: String,
-    allowed: String,
-}
-
-impl Wrong {
-    fn at<T>(place: &Spanned<T>, what: impl Into<String>, allowed: impl Into<String>) -> Self {
-        Self {
-            at: place.span().start,
-            what: what.into(),
-            allowed: allowed.into(),
-        }
-    }
-
-    fn in_file(self, path: &Path, text: &str) -> Failure {
-        let line = text[..self.at.min(text.len())].matches('\n').count() + 1;
-        let failure = Failure::new(format_args!("{}:{line}: {}", path.display(), self.what));
-        if self.allowed.is_empty() {
-            failure
-        } else {
-            failure.advice(self.allowed)
-        }
-    }
-}
-
-type Checked<T> = std::result::Result<T, Wrong>;
 
 fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     let file: File = toml::from_str(text).map_err(|e| Wrong {
@@ -588,18 +460,6 @@ fn program(
         exec.lower = s.lower;
     }
     Ok(exec)
-}
-
-/// A number, or a list of numbers: of a program, whose ranges are not known here.
-fn plain(value: &Spanned<Value>) -> Checked<Vec<f64>> {
-    let one = |v: &Value| v.as_integer().map(|n| n as f64).or(v.as_float());
-    let numbers: Option<Vec<f64>> = match value.get_ref() {
-        Value::Array(values) => values.iter().map(one).collect(),
-        value => one(value).map(|number| vec![number]),
-    };
-    numbers
-        .filter(|n| !n.is_empty())
-        .ok_or_else(|| Wrong::at(value, "not a number", "a number, or a list of numbers"))
 }
 
 #[cfg(test)]

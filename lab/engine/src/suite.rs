@@ -16,27 +16,15 @@ use flexguard_launch::signals;
 
 use crate::claim::{self, Claim, Judged};
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::html;
-use crate::options::Plan;
 use crate::pipeline::{self, write_plots};
-use crate::plot::{self, FigureSpec};
+use crate::plot;
 use crate::progress::Progress;
 use crate::session::{self, Session};
 use crate::sink::{self, Sink};
-use crate::workload::Workload;
 
 mod origins;
-
-pub struct Experiment {
-    /// Names its file.
-    pub id: String,
-    pub title: String,
-    pub workload: Box<dyn Workload>,
-    pub plan: Plan,
-    pub figures: Vec<FigureSpec>,
-    /// What it is judged by, if not the workload's own measure.
-    pub primary: Option<String>,
-}
 
 /// What to do with the experiments.
 #[derive(Debug)]
@@ -398,16 +386,11 @@ fn conclusion(
     text
 }
 
-pub fn seconds_of(experiment: &Experiment) -> (usize, f64) {
-    let steps = Session::steps(experiment.workload.as_ref(), &experiment.plan);
-    (steps.len(), steps.iter().map(|s| s.1).sum())
-}
-
 fn show(suite: &Suite) -> String {
     let mut text = String::new();
     let mut total = 0.0;
     for experiment in &suite.experiments {
-        let (runs, seconds) = seconds_of(experiment);
+        let (runs, seconds) = experiment.runs();
         total += seconds;
         text.push_str(&format!(
             "{:18} {runs:5} runs {:>6}  {}\n",

@@ -10,8 +10,8 @@ use std::time::Duration;
 use flexguard_monitor::Stats;
 use serde_json::Value;
 
+use super::figure::FigureSpec;
 use super::measure::Measure;
-use super::plot::FigureSpec;
 use super::point::Point;
 use super::runner::{Capture, Run};
 use super::simulated::Simulated;

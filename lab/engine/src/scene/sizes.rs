@@ -1,26 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! How much of a file of scenes is measured: its own sizes, others, or its short version.
 
-use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use super::Scene;
+use super::file::{Quick, Scene};
 use crate::machine;
 use crate::simulated::Simulated;
-
-/// What the short version measures.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Quick {
-    #[serde(default)]
-    locks: Vec<String>,
-    #[serde(default)]
-    threads: Vec<Value>,
-    #[serde(default)]
-    hogs: Vec<Value>,
-    rounds: Option<u32>,
-    seconds: Option<f64>,
-}
 
 /// Instead of what a file says.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,7 @@ use flexguard_launch::failure::Result;
 
 use super::common::{ENVIRONMENT, EXIT, JSON};
 use crate::commands::Subcommand;
-use crate::manual::Section;
+use crate::manual::{Section, examples};
 
 /// Scenes of a file: what is measured, as data, and claims about it with verdicts
 ///
@@ -78,9 +78,7 @@ impl Subcommand for Scenes {
         JSON,
         EXIT,
         ENVIRONMENT,
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard bench scenes published-locks -o results",
                     "Does each lock behave as its paper says?",
@@ -93,8 +91,7 @@ impl Subcommand for Scenes {
                     "flexguard bench scenes ./mine.toml --plan",
                     "What a file of one's own would measure.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -13,7 +13,7 @@ use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::prefix::Prefix;
 
 use super::common::{ENVIRONMENT, EXIT, FILES, JSON, Output, Plan};
-use crate::manual::{self, Section};
+use crate::manual::{self, Section, examples};
 use crate::monitor_choice::MonitorChoice;
 
 const COLUMNS: Section = Section {
@@ -82,9 +82,7 @@ pub const MANUAL: &[Section] = &[
     EXIT,
     ENVIRONMENT,
     FILES,
-    Section {
-        title: "EXAMPLES",
-        items: &[
+    examples(&[
             (
                 "flexguard bench shm",
                 "The default: posix, futex and flexguard, from half a thread to four for each hardware context.",
@@ -109,8 +107,7 @@ pub const MANUAL: &[Section] = &[
                 "flexguard bench turns --threads 2 --locks posix,flexguard",
                 "Two threads that pass a turn by condition variables, under each lock's interposer.",
             ),
-        ],
-    },
+        ]),
 ];
 
 /// What every workload takes.
