@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a driver of fg-check brings, and what it calls. A driver is instrumented: each of its accesses is a step, too. */
+/* What a driver of fg-check brings, and what it calls. It is instrumented: each of its accesses is a step, too. */
 #ifndef FGS_CHECK_H
 #define FGS_CHECK_H
 
@@ -21,6 +21,9 @@ uint64_t fgs_random(void);
 
 /* A thread has got on: what is watched is that one does. */
 void fgs_check_progress(void);
+
+/* All threads may sleep for so long until a timeout of their own wakes one. */
+void fgs_check_stall(uint64_t us);
 
 /* The number at `word` changes at any step: the count of preempted holders of a monitor that may be wrong. */
 void fgs_check_flip(uint32_t *word);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock under all schedules: at most one owner (I1), no lost wake-up (I2), no update lost, the lock free at the end. */
+/* A lock under all schedules: at most one owner (I1), no lost wake-up (I2), no lost update, the lock free at the end. */
 #include FGI_LOCK_FILE
 
 #include <pthread.h>
@@ -18,6 +18,7 @@ static struct {
 static void begin(unsigned int threads)
 {
 	(void)threads;
+	fgs_check_stall(FGS_STALL_US);
 	fgs_check_monitor();
 }
 

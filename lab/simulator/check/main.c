@@ -18,20 +18,18 @@
 
 #define HOST_LIMIT 60u /* seconds of one schedule */
 
-static const char usage[] =
-	"NAME [DRIVER] [OPTION...]: runs schedules of 2 to 4 threads, and says which fails\n"
-	"  --seconds S    so long (10)\n"
-	"  --first N      the first seed (1); the next schedule has the next\n"
-	"  --seed N       this schedule alone\n"
-	"  --threads N    instead of 2 to 4\n"
-	"  --stall-us N   all threads may sleep for so long until a timeout of their own wakes one (0)\n"
-	"  --list         the drivers\n"
-	"Ends with 0: none failed; 1: one did; 2: the command line is wrong.\n";
+static const char usage[] = "NAME [DRIVER] [OPTION...]: runs schedules of 2 to 4 threads, and says which fails\n"
+			    "  --seconds S    so long (10)\n"
+			    "  --first N      the first seed (1); the next schedule has the next\n"
+			    "  --seed N       this schedule alone\n"
+			    "  --threads N    instead of 2 to 4\n"
+			    "  --list         the drivers\n"
+			    "Ends with 0: none failed; 1: one did; 2: the command line is wrong.\n";
 
 static struct {
 	const char *program;
 	const struct fgs_driver *driver;
-	uint64_t seconds, first, seed, threads, stall_us;
+	uint64_t seconds, first, seed, threads;
 } given = {.seconds = 10, .first = 1};
 
 /* ---- the threads of a schedule ---------------------------------------------------------------------------------- */
@@ -66,7 +64,7 @@ static void run(uint64_t seed)
 	uint64_t threads;
 
 	alarm(HOST_LIMIT);
-	fgs_schedule_start(seed, given.stall_us * 1000);
+	fgs_schedule_start(seed);
 	threads = given.threads ? given.threads : 2 + (fgs_random() >> 33) % 3;
 	fgs_memory_start();
 	fgs_fibers_start();
@@ -91,8 +89,6 @@ static int failed(uint64_t seed, int status)
 	       given.program, given.driver->name, (unsigned long)seed);
 	if (given.threads)
 		printf(" --threads %lu", (unsigned long)given.threads);
-	if (given.stall_us)
-		printf(" --stall-us %lu", (unsigned long)given.stall_us);
 	printf("\n");
 	return 1;
 }
@@ -145,8 +141,6 @@ static bool take(const char *option, uint64_t value)
 		given.seed = value;
 	else if (strcmp(option, "--threads") == 0 && value >= 2 && value <= 8)
 		given.threads = value;
-	else if (strcmp(option, "--stall-us") == 0)
-		given.stall_us = value;
 	else
 		return false;
 	return true;

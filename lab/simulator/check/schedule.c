@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* In place of engine.c and sched.c: which of a few threads makes the next step is chosen at random, and not by time. A
- * step is an access to memory, a spin hint or a call; each thread has a CPU of its own, so that it may be stopped, as by
- * a preemption, before any of them and for any number of the others'.
+ * step is an access to memory, a spin hint or a call. Each thread has a CPU of its own, so that it may be stopped, as
+ * by a preemption, before any of them and for any number of the others'.
  *
  *   random     each step is of another thread with a probability that the seed chooses
  *   PCT        the thread of the highest priority goes on; at a few steps, which the seed chooses, it gets the lowest
@@ -24,8 +24,8 @@ extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
 #define STEP (2 * FGS_NS)
-#define LEAPS 18        /* of 2^0 to 2^17 ns */
-#define UNFAIR 200000u  /* steps without progress, after which each thread goes on as often as the others */
+#define LEAPS 18         /* of 2^0 to 2^17 ns */
+#define UNFAIR 200000u   /* steps without progress, after which each thread goes on as often as the others */
 #define HOPELESS 600000u /* so many: it is stuck */
 #define CHANGES 4u
 #define MOST_CPUS 16u
@@ -103,7 +103,7 @@ static bool one_in(uint32_t n)
 
 /* ---- what a schedule is ----------------------------------------------------------------------------------------- */
 
-void fgs_schedule_start(uint64_t seed, uint64_t stall_ns)
+void fgs_schedule_start(uint64_t seed)
 {
 	static const uint32_t often[] = {2, 8, 32, 128}, pauses[] = {1, 16, 64, 256};
 
@@ -112,7 +112,6 @@ void fgs_schedule_start(uint64_t seed, uint64_t stall_ns)
 		run.random = 1;
 	for (int i = 0; i < 4; i++)
 		fgs_random();
-	run.stall_ns = stall_ns;
 	run.pct = fgs_random() >> 63;
 	run.leave_of_256 = often[fgs_random() >> 62];
 	run.gives_way = pauses[fgs_random() >> 62];
@@ -130,6 +129,11 @@ void fgs_schedule_start(uint64_t seed, uint64_t stall_ns)
 void fgs_check_progress(void)
 {
 	run.since = 0;
+}
+
+void fgs_check_stall(uint64_t us)
+{
+	run.stall_ns = us * 1000;
 }
 
 void fgs_check_flip(uint32_t *word)

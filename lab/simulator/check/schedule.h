@@ -5,8 +5,7 @@
 
 #include "simulator/engine.h"
 
-/* `stall_ns`: all threads may sleep for so long until a timeout of their own wakes one. */
-void fgs_schedule_start(uint64_t seed, uint64_t stall_ns);
+void fgs_schedule_start(uint64_t seed);
 
 /* Until the thread has ended. */
 void fgs_schedule_run(const struct fgs_thread *last);

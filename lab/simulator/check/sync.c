@@ -229,7 +229,7 @@ static void end_phases(unsigned int threads)
 	FGS_CHECK(fgi_barrier_destroy(&phases.barrier) == 0, "a thread waits for the next phase");
 }
 
-/* ---- parking: tokens, which half of the threads give and the others take ------------------------------------------ */
+/* ---- parking: tokens, which half of the threads give and the others take ----------------------------------------- */
 
 static struct {
 	uint32_t tokens, given, taken;
@@ -294,9 +294,7 @@ static void end_pool(unsigned int threads)
 		  "%u given, %u left, %u taken", pool.given, pool.tokens, pool.taken);
 }
 
-const struct fgs_driver fgs_drivers[] = {{"cond", begin_buffer, use_buffer, end_buffer},
-					 {"cond-moved", begin_moves, use_buffer, end_buffer},
-					 {"rwlock", begin_records, use_records, end_records},
-					 {"barrier", begin_phases, use_phases, end_phases},
-					 {"parked", begin_pool, use_pool, end_pool},
-					 {NULL, NULL, NULL, NULL}};
+const struct fgs_driver fgs_drivers[] = {
+	{"cond", begin_buffer, use_buffer, end_buffer},      {"cond-moved", begin_moves, use_buffer, end_buffer},
+	{"rwlock", begin_records, use_records, end_records}, {"barrier", begin_phases, use_phases, end_phases},
+	{"parked", begin_pool, use_pool, end_pool},          {NULL, NULL, NULL, NULL}};
