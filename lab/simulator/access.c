@@ -135,6 +135,10 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 	fgs_ps asked = 0;
 	bool arrived = access == FGS_STORE || access == FGS_FETCH, granted = false;
 
+	if (UNLIKELY(fgs_checks)) {
+		fgs_turn();
+		return;
+	}
 	if (UNLIKELY(fgs_in_kernel)) {
 		fgs_kernel_line(c, l, access);
 		return;
@@ -281,6 +285,11 @@ void fgs_pause(void)
 
 void fgs_compute(fgs_ps time)
 {
+	if (UNLIKELY(fgs_checks)) {
+		fgs_here->now += time;
+		fgs_turn();
+		return;
+	}
 	while (time) {
 		struct fgs_cpu *c = fgs_here;
 		fgs_ps left = fgs_stop > c->now ? fgs_stop - c->now : 0, part = time < left ? time : left;

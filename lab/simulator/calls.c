@@ -30,9 +30,11 @@
 	type __wrap_##name(__VA_ARGS__);                                                                               \
 	type __wrap_##name(__VA_ARGS__)
 
+uint32_t fgs_tid_stride = 1;
+
 static int tid_of(const struct fgs_thread *t)
 {
-	return FIRST_TID + (int)t->id;
+	return FIRST_TID + (int)(t->id * fgs_tid_stride);
 }
 
 /* 0: the calling thread. */
@@ -40,7 +42,8 @@ static struct fgs_thread *thread_of(int tid)
 {
 	if (tid == 0)
 		return fgs_self();
-	return tid >= FIRST_TID && (uint32_t)(tid - FIRST_TID) < fgs_thread_count ? fgs_threads[tid - FIRST_TID] : NULL;
+	tid = (tid - FIRST_TID) / (int)fgs_tid_stride;
+	return tid >= 0 && (uint32_t)tid < fgs_thread_count ? fgs_threads[tid] : NULL;
 }
 
 static void system_call(void)
@@ -483,21 +486,59 @@ static struct fgs_thread *handle(pthread_t thread)
 	return thread && thread <= fgs_thread_count ? fgs_threads[thread - 1] : NULL;
 }
 
+static struct fgs_thread *make(void *(*body)(void *), void *argument, uint32_t process)
+{
+	struct start *s = fgs_allocate(sizeof(*s), 16);
+	struct fgs_thread *t;
+
+	if (!s)
+		fgs_fail("not enough memory");
+	*s = (struct start){body, argument};
+	t = fgs_thread_new(start, s, process);
+	if (!t)
+		fgs_fail("more threads than the model holds (%u)", FGS_THREADS);
+	return t;
+}
+
+/* Threads that constructors make: simulated ones, too, once there is something to simulate. They cannot be joined. */
+static struct start early[16];
+static uint32_t early_count;
+
+static int make_early(pthread_t *thread, void *(*body)(void *), void *argument)
+{
+	if (early_count == sizeof(early) / sizeof(early[0]))
+		return EAGAIN;
+	early[early_count++] = (struct start){body, argument};
+	*thread = 0;
+	return 0;
+}
+
+void fgs_start_early_threads(void)
+{
+	for (uint32_t i = 0; i < early_count; i++) {
+		struct fgs_thread *t = make(early[i].body, early[i].argument, 0);
+
+		t->detached = true;
+		fgs_set_nice(t, 0);
+		fgs_watch_thread(t);
+		fgs_wake_new(t, 0);
+	}
+	early_count = 0;
+}
+
+void fgs_forget_early_threads(void)
+{
+	early_count = 0;
+}
+
 WRAP(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument)
 {
 	struct fgs_thread *t;
-	struct start *s;
 	int detached = PTHREAD_CREATE_JOINABLE;
 
 	if (!fgs_here)
-		return __real_pthread_create(thread, attributes, body, argument);
-	s = fgs_allocate(sizeof(*s), 16);
-	if (!s)
-		return ENOMEM;
-	*s = (struct start){body, argument};
-	t = fgs_thread_new(start, s, fgs_self()->process);
-	if (!t)
-		fgs_fail("more threads than the model holds (%u)", FGS_THREADS);
+		return make_early(thread, body, argument);
+	t = make(body, argument, fgs_self()->process);
 	if (attributes)
 		pthread_attr_getdetachstate(attributes, &detached);
 	t->detached = detached == PTHREAD_CREATE_DETACHED;

@@ -20,6 +20,11 @@ static inline fgs_ps fgs_time_of(const struct timespec *t)
 	return ns > FGS_EPOCH_NS ? (ns - FGS_EPOCH_NS) * FGS_NS : 0;
 }
 
+/* When the first simulated thread is ready: those that constructors have asked for follow. Or they do not, in the child
+ * of a fork, which has its own. */
+void fgs_start_early_threads(void);
+void fgs_forget_early_threads(void);
+
 /* Sleeps until then, and as long as timers are late. */
 void fgs_sleep_until(fgs_ps when);
 

@@ -21,6 +21,7 @@ bool fgs_in_kernel;
 fgs_ps fgs_limit, fgs_exact, fgs_stop;
 struct fgs_statistics fgs_statistics;
 uint64_t fgs_lagging[FGS_WORDS];
+const bool fgs_checks = false;
 
 void fgs_fail(const char *format, ...)
 {

@@ -127,6 +127,10 @@ extern fgs_ps fgs_exact;   /* until then no other CPU does anything */
 extern fgs_ps fgs_limit;   /* until then its thread may use its own cache: fgs_exact and the tolerance */
 extern fgs_ps fgs_stop;    /* until then it may do what no other CPU sees or changes */
 
+/* A schedule is checked (check/schedule.c): each access is a step, and time has no meaning. */
+extern const bool fgs_checks;
+extern uint32_t fgs_tid_stride; /* from the id of a thread to the next one's: what hashes ids may collide */
+
 extern struct fgs_statistics {
 	uint64_t events, switches, wakes, migrations, ticks, transfers, caught_up;
 } fgs_statistics;

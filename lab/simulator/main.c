@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "simulator/calls.h"
 #include "simulator/engine.h"
 #include "simulator/futex.h"
 #include "simulator/limits.h"
@@ -213,6 +214,7 @@ int main(int argc, char **argv)
 	fgs_set_nice(first, 0);
 	fgs_watch_thread(first);
 	fgs_wake_new(first, 0);
+	fgs_start_early_threads();
 	fgs_engine_run(first);
 	if (given.lines)
 		fgs_lines_print((uint32_t)given.lines, 0);

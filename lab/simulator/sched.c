@@ -82,17 +82,31 @@ void fgs_account(struct fgs_cpu *c)
 	c->began = c->now;
 }
 
-/* By the lag with which it went to sleep, or came from another CPU. */
+static uint64_t weight_of(const struct fgs_cpu *c)
+{
+	uint64_t weight = c->thread ? c->thread->weight : 0;
+
+	for (uint32_t i = 0; i < c->queued; i++)
+		weight += c->queue[i]->weight;
+	return weight;
+}
+
+/* By the lag with which it went to sleep, or came from another CPU; two slices at most, or a tick. It joins the mean,
+ * and has its lag after that. */
 static void place(const struct fgs_cpu *c, struct fgs_thread *t)
 {
-	int64_t most = virtual(t, t->slice), lag = t->lag;
+	fgs_ps slices = 2 * t->slice, tick = fgs_cost(FGS_tick);
+	int64_t most = virtual(t, slices > tick ? slices : tick), lag = t->lag;
+	uint64_t weight = weight_of(c);
 
 	if (lag > most)
 		lag = most;
 	if (lag < -most)
 		lag = -most;
+	if (weight)
+		lag = (int64_t)((double)lag * (double)(weight + t->weight) / (double)weight);
 	t->vruntime = average(c) - lag;
-	t->deadline = t->vruntime + most;
+	t->deadline = t->vruntime + virtual(t, t->slice);
 }
 
 /* ---- the queue -------------------------------------------------------------------------------------------------- */
@@ -292,10 +306,12 @@ static void interrupt(struct fgs_cpu *c, fgs_ps now)
 	fgs_cpu_at(c, c->now);
 }
 
-/* Does the thread, which is queued, take the CPU from the one that runs? Not while that one is sure of its slice. */
+/* Does the thread, which is queued, take the CPU from the one that runs? Not while that one is sure of its slice: it is
+ * as long as it has had no more than its share, this thread counted. */
 static bool preempts(struct fgs_cpu *c, const struct fgs_thread *t)
 {
 	const struct fgs_thread *running = c->thread;
+	int64_t mean;
 
 	if (is_real_time(t) || is_real_time(running))
 		return precedes(t, running, 0);
@@ -305,9 +321,10 @@ static bool preempts(struct fgs_cpu *c, const struct fgs_thread *t)
 		return false;
 	if (c != fgs_here)
 		fgs_account(c);
-	if (running->vruntime < running->protected_until && t->slice >= running->slice)
+	mean = average(c);
+	if (running->vruntime <= mean && running->vruntime < running->protected_until && t->slice >= running->slice)
 		return false;
-	return c->queue[best_of(c)] == t && precedes(t, running, average(c));
+	return c->queue[best_of(c)] == t && precedes(t, running, mean);
 }
 
 static void start_on(struct fgs_cpu *c, struct fgs_thread *t, fgs_ps now)

@@ -154,32 +154,35 @@ fn ctrl_c_keeps_the_seeds_that_ended() {
 #[test]
 fn what_needs_hardware_is_refused() {
     let (fake, machine) = fake("result 1");
-    let refused = |args: &str, parts: &[&str]| {
-        let output = fake
-            .bench(&words(&format!("{args} --machine {machine}")))
-            .output()
-            .unwrap();
-        fails(&output, parts);
+    let refused = |workload: &str, args: &str, parts: &[&str]| {
+        let args = format!("{workload} --machine {machine} {args}");
+        fails(&fake.bench(&words(&args)).output().unwrap(), parts);
     };
     refused(
-        "turns --locks a",
+        "turns",
+        "--locks a",
         &["the interposer of 'a' is not simulated", "--locks posix"],
     );
+    let interposed = "the interposer of 'a' is not simulated";
+    refused("shm", "--interposed --locks a", &[interposed]);
     refused(
-        "shm --interposed --locks a",
-        &["the interposer of 'a' is not simulated"],
-    );
-    refused(
-        "shm --locks b",
+        "shm",
+        "--locks b",
         &["'b' has no simulator", "make simulators"],
     );
-    refused("shm --locks peers", &["none of the locks has a simulator"]);
     refused(
-        "shm --threads 40x",
+        "shm",
+        "--locks peers",
+        &["none of the locks has a simulator"],
+    );
+    refused(
+        "shm",
+        "--threads 40x",
         &["--threads: not a number from 1 to 4096"],
     );
     refused(
-        "exec --locks a -- true",
+        "exec",
+        "--locks a -- true",
         &["unexpected argument '--machine'"],
     );
     let output = simulate(&fake, "nowhere", "").output().unwrap();

@@ -18,6 +18,8 @@ struct Alone<T>(T);
 
 const BATCHES: usize = 400;
 const BATCH: u32 = 200;
+/// What takes longer to wake up had other work on its CPU.
+const LONGEST_EXIT: f64 = 500_000.0;
 const SPANS: u32 = 200;
 const TRIPS: u32 = 100;
 
@@ -318,7 +320,9 @@ fn switches(topology: &Topology, known: &[Line]) -> Result<Vec<Line>> {
         let source = format!(
             "measured: from a wake-up to the woken thread, after {idle_us} us of idling, less its parts"
         );
-        lines.push(Line::new(key, exit, &source));
+        if exit < LONGEST_EXIT {
+            lines.push(Line::new(key, exit, &source));
+        }
     }
     pin(topology.cpus[0])?;
     Ok(lines)

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* One schedule. All that happens follows from the seed. */
+#ifndef FGS_CHECK_SCHEDULE_H
+#define FGS_CHECK_SCHEDULE_H
+
+#include "simulator/engine.h"
+
+void fgs_schedule_start(uint64_t seed);
+
+/* Until the thread has ended. */
+void fgs_schedule_run(const struct fgs_thread *last);
+
+#endif

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+# Seeded defects of lib/sync that the checker must find: one text replaced in each.
+#
+#   fg_sync_defect(DRIVER NAME FILE "old text" "new text")
+
+# Parking.
+fg_sync_defect(parked no-wake parked.c "fgi_futex_wake(word, 1);" ";")
+fg_sync_defect(parked tells-in-two-steps parked.c "if (fg_xchg_release(word, state) != FGI_PARKED_AWAKE)"
+	"uint32_t was = fg_load_relaxed(word);\n\n\tfg_store_release(word, state);\n\tif (was != FGI_PARKED_AWAKE)")
+fg_sync_defect(parked sleeps-in-two-steps parked.c "uint32_t found = fg_cas_relaxed(&p->state, FGI_PARKED_AWAKE, as);"
+	"uint32_t found = fg_load_relaxed(&p->state);\n\n\tif (found == FGI_PARKED_AWAKE)\n\t\tfg_store_relaxed(&p->state, as);")
+fg_sync_defect(parked loses-the-second parked.c "p->next->prev = p->prev;\n\t\tp->next->sibling = p->sibling;\n\t\t*link = p->next;"
+	"*link = p->sibling;")
+fg_sync_defect(parked bucket-wakes-nobody bucket.h "fgi_futex_wake(word, 1);" ";")
+fg_sync_defect(parked bucket-forgets-others bucket.h "while (fg_xchg_acquire(word, 2) != 0)"
+	"while (fg_xchg_acquire(word, 1) != 0)")
+fg_sync_defect(parked bucket-of-two bucket.h "fg_likely(fg_cas_acquire(word, 0, 1) == 0)"
+	"fg_load_relaxed(word) == 0 && (fg_store_relaxed(word, 1), true)")
+
+# The condition variable.
+fg_sync_defect(cond hint-forgets-others cond.c "if (!fgi_parked_first(list, c, waited))\n" "if (true)\n")
+fg_sync_defect(cond broadcast-is-signal cond.c "if (what == SIGNAL)\n\t\t\t\tbreak;" "break;")
+fg_sync_defect(cond-moved moved-unnoticed cond.c "w->due->any = 1;" ";")
+
+# The read-write lock: those of tests/unit that another thread between two steps brings to light.
+fg_sync_defect(rwlock due-writers-overlooked handover.c "|| c->more_writers_due)) {" ")) {")
+fg_sync_defect(rwlock bias-comes-back handover.c "((word & FGI_RW_BIASED) || " "(")
+fg_sync_defect(rwlock reader-joins-last handover.c "if (!after_writer && (word & FGI_RW_COUNT) > 1)" "if (false)")
+fg_sync_defect(rwlock told-by-first-try handover.c
+	"word = fg_load_relaxed(&l->word);\n\t\tstate = FGI_PARKED_AWAKE;" "word = fg_load_relaxed(&l->word);")
+fg_sync_defect(rwlock reserves-free-lock rwlock.c "if (takeable(w, word)) {" "if (false) {")
+fg_sync_defect(rwlock stays-without-bias rwlock.h "fg_load_seq_cst(&l->word) & FGI_RW_BIASED"
+	"fg_load_seq_cst(&l->word) | 1")
+fg_sync_defect(rwlock leaves-others-count rwlock.h "fgi_rwlock_read_unlock_slow(l, false);\n\t}" ";\n\t}")
+
+# The barrier.
+fg_sync_defect(barrier wakes-no-late-sleeper barrier.c "if (phase & ASLEEP)" "if (false)")
+fg_sync_defect(barrier goes-back barrier.c "while (is_before(phase, end))" "while (true)")
+fg_sync_defect(barrier sleeps-in-two-steps barrier.c
+	"if (fg_cas_relaxed(&b->phase, phase, phase | ASLEEP) != phase)\n\t\t\tcontinue;"
+	"fg_store_relaxed(&b->phase, phase | ASLEEP);")
+fg_sync_defect(barrier counts-in-two-steps barrier.c "uint64_t number = fg_fetch_add_acq_rel(&b->arrived, 1);"
+	"uint64_t number = fg_load_relaxed(&b->arrived);\n\n\tfg_store_relaxed(&b->arrived, number + 1);")
