@@ -59,8 +59,10 @@ static bool take_from(struct fg_mutex_shared *m, uint64_t expected, uint64_t fla
 /* Until the unlock, the deadline, or LOOK_NS. The word is as it was found, with ASLEEP. */
 static void sleep_on(struct fg_mutex_shared *m, uint64_t found, const struct fgi_spin_budget *p)
 {
-	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = p->deadline ? fgi_remaining_ns(p) : FGI_SHARED_LOOK_NS;
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = FGI_SHARED_LOOK_NS;
 
+	if (p->deadline.time)
+		left = fgi_remaining_ns(&p->deadline);
 	(void)fgi_monitor_alive(now);
 	fg_thread.parks++;
 	fgi_futex_wait_shared(lower_half(m), (uint32_t)(found | ASLEEP),
@@ -116,7 +118,7 @@ __attribute__((noinline)) static int lock_slow(struct fg_mutex_shared *m, struct
 			return 0;
 		if (!found)
 			continue;
-		if (p->deadline && fgi_deadline_reached(p)) {
+		if (fgi_deadline_reached(p)) {
 			if (flag)
 				leave(m);
 			return ETIMEDOUT;
@@ -130,7 +132,7 @@ __attribute__((noinline)) static int lock_slow(struct fg_mutex_shared *m, struct
 
 void fg_mutex_shared_lock(struct fg_mutex_shared *m)
 {
-	struct fgi_spin_budget p = FGI_NO_DEADLINE;
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(FGI_NEVER);
 
 	if (fg_unlikely(!take_from(m, 0, 0)))
 		(void)lock_slow(m, &p);
@@ -143,9 +145,9 @@ int fg_mutex_shared_trylock(struct fg_mutex_shared *m)
 
 int fg_mutex_shared_timedlock(struct fg_mutex_shared *m, clockid_t clock, const struct timespec *abs)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(FGI_DEADLINE(clock, abs));
 
-	if ((clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) || abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000)
+	if (!fgi_is_deadline(p.deadline))
 		return EINVAL;
 	return take_from(m, 0, 0) ? 0 : lock_slow(m, &p);
 }
