@@ -6,10 +6,10 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "runtime/atomic.h"
 #include "runtime/futex.h"
+#include "runtime/system.h"
 #include "runtime/thread.h"
 
 /* The pool. Nodes [0 .. used) have been handed out at least once. A node's name is its index + 1; from then on it
@@ -120,11 +120,11 @@ static bool have_chunk(uint32_t chunk)
 
 	if (fg_likely(fg_load_acquire(&chunks[chunk])))
 		return true;
-	space = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (space == MAP_FAILED)
+	space = fgi_system_map(bytes, 0);
+	if (!space)
 		return false;
 	if (fg_cas_acq_rel(&chunks[chunk], nothing, (struct fg_queue_node *)space) != nothing)
-		munmap(space, bytes);
+		fgi_system_unmap(space, bytes);
 	return true;
 }
 
@@ -262,7 +262,6 @@ static void prepare(struct fg_queue_node *node, uint64_t *tail)
 
 struct fg_queue_node *fgi_node_get(uint64_t *tail)
 {
-	int saved = errno;
 	struct fg_queue_node *node = may_set_aside() ? obtain() : recover();
 
 	if (node)
@@ -271,19 +270,16 @@ struct fg_queue_node *fgi_node_get(uint64_t *tail)
 		fgi_node_put(node);
 		node = NULL;
 	}
-	errno = saved;
 	return node;
 }
 
 struct fg_queue_node *fgi_node_need(uint64_t *tail)
 {
-	int saved = errno;
 	struct fg_queue_node *node;
 
 	while (!(node = obtain()))
 		fgi_nap(FGI_NODE_NAP_NS);
 	prepare(node, tail);
-	errno = saved;
 	return node;
 }
 

@@ -9,10 +9,11 @@ use flexguard_bench::options::seconds;
 use flexguard_bench::{advise, exec};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
+use flexguard_launch::waits;
 use regex_lite::Regex;
 
 use super::{Subcommand, profile};
-use crate::manual::{FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_ITEM, Section};
+use crate::manual::{FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_ITEM, Section, examples};
 use crate::monitor_choice::MonitorChoice;
 use crate::profile::reasons;
 
@@ -113,9 +114,7 @@ impl Subcommand for Advise {
             title: "ENVIRONMENT",
             items: &[PREFIX_ITEM, SOCKET_ITEM, FORCE_ITEM, LOG_ITEM],
         },
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard advise -- ./job",
                     "glibc's locks and two of FlexGuard's, compared by wall time, for 10 minutes at most.",
@@ -128,8 +127,7 @@ impl Subcommand for Advise {
                     "flexguard advise --score 'number of events: *([0-9]+)' -- sysbench threads run",
                     "Compare a score that the program prints.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {
@@ -147,11 +145,21 @@ impl Subcommand for Advise {
             extent,
             self.json,
             |program, outcome| match profile::quietly(program, limit) {
-                Ok(Ok(profile)) => (reasons(&profile, outcome), None),
+                Ok(Ok(profile)) => (with_presets(reasons(&profile, outcome), program), None),
                 Ok(Err(Some(signal))) => (vec![], Some(signal)),
                 Ok(Err(None)) => (vec!["A run with the profiler took too long.".into()], None),
                 Err(why) => (vec![format!("It could not be profiled: {why:#}.")], None),
             },
         )
     }
+}
+
+/// Where the program waits in loops that no lock replaces.
+fn with_presets(mut reasons: Vec<String>, program: &[OsString]) -> Vec<String> {
+    reasons.extend(waits::presets_of(&program[0]).iter().map(|preset| {
+        format!(
+            "Not tried, and worth a try beside other programs: {preset}. `flexguard run --presets` sets it."
+        )
+    }));
+    reasons
 }
