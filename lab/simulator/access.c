@@ -195,18 +195,26 @@ void fgs_kernel_access(struct fgs_cpu *c, const void *address, enum fgs_access a
 		fgs_kernel_line(c, l, access);
 }
 
-static inline __attribute__((always_inline)) void load(const void *address, enum fgs_access access)
+/* NULL: the code is not simulated, or the address is in no line that others share, and the access a hit. */
+static inline __attribute__((always_inline)) struct fgs_line *line_at(struct fgs_cpu *c, const void *address)
 {
-	struct fgs_cpu *c = fgs_here;
 	struct fgs_line *l;
 
 	if (UNLIKELY(!c))
-		return;
+		return NULL;
 	l = fgs_line_of(address);
-	if (UNLIKELY(!l)) {
+	if (UNLIKELY(!l))
 		c->now += c->hit;
+	return l;
+}
+
+static inline __attribute__((always_inline)) void load(const void *address, enum fgs_access access)
+{
+	struct fgs_cpu *c = fgs_here;
+	struct fgs_line *l = line_at(c, address);
+
+	if (UNLIKELY(!l))
 		return;
-	}
 	if (LIKELY(l->copies[c->word] & c->bit) && LIKELY(c->now <= fgs_limit))
 		c->now += c->hit;
 	else
@@ -226,15 +234,10 @@ static inline void do_fetch(const void *address)
 static inline void do_store(const void *address)
 {
 	struct fgs_cpu *c = fgs_here;
-	struct fgs_line *l;
+	struct fgs_line *l = line_at(c, address);
 
-	if (UNLIKELY(!c))
+	if (UNLIKELY(!l))
 		return;
-	l = fgs_line_of(address);
-	if (UNLIKELY(!l)) {
-		c->now += c->hit;
-		return;
-	}
 	if (LIKELY(l->owner == c->id + 1) && LIKELY(c->now <= fgs_limit) && c->stored_at <= c->now)
 		c->now += c->hit;
 	else

@@ -7,6 +7,7 @@
 #include "flexguard/advice.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"
+#include "runtime/hash.h"
 #include "runtime/sandbox.h"
 #include "runtime/spin.h"
 
@@ -46,7 +47,7 @@ uint64_t fgi_new_handle(void)
 	uint32_t self = fgi_self(), mixed;
 	uint64_t seed = fgi_now_ns(CLOCK_MONOTONIC) + ((uint64_t)fg_fetch_add_relaxed(&given, 1) << 40);
 
-	mixed = (uint32_t)(((seed ^ (uint64_t)self << 32) * 0x9e3779b97f4a7c15ull) >> 40) & FG_NOTE_LIFE;
+	mixed = (uint32_t)fgi_hash(seed ^ (uint64_t)self << 32, 24) & FG_NOTE_LIFE;
 	fg_cas_relaxed(&fg_thread.life, 0, mixed ? mixed : 1);
 	return fgi_handle_of(self, fg_thread.life);
 }

@@ -57,6 +57,8 @@
  *   fork        The child has one thread. A lock that waits for threads (tickets, queues, counts of waiters) must
  *               forget those that stayed in the parent, at the first operation of the child on it and not in a fork
  *               handler, since the parent may share the lock's memory: runtime/node.h, fgi_forks of runtime/thread.h.
+ *   names       What the file defines beside the four functions is static and its own. Its unit has the names of the
+ *               file that includes it, too: a name that both use is prefixed with the lock's (-Wshadow tells).
  *   comment     The file opens with the paper and section, the states of its words, the waiting policy, the invariants,
  *               the memory beside the lock, and every deviation from the paper.
  *

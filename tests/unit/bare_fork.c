@@ -30,21 +30,21 @@ static void in_the_child(void)
 
 	check_watchdog(60);
 	/* As they may be at the fork: three threads of the parent sleep, and five more should. */
-	buffer.target = 8;
-	buffer.sleepers = 3;
+	sleep_buffer.target = 8;
+	sleep_buffer.sleepers = 3;
 	for (int i = 0; i < 3; i++)
-		buffer.slot[i] = TAKEN;
+		sleep_buffer.slot[i] = TAKEN;
 	fgi_thread_after_fork();
 	fgi_lock_after_bare_fork();
 	CHECK(!has_slot());
 	for (uint32_t i = 0; i < SLOTS; i++)
-		CHECK_IS(buffer.slot[i], EMPTY);
+		CHECK_IS(sleep_buffer.slot[i], EMPTY);
 	for (int i = 0; i < THREADS; i++)
 		threads[i] = check_thread(take_turns, NULL);
 	for (int i = 0; i < THREADS; i++)
 		check_join(threads[i]);
 	CHECK_IS(counter, THREADS * TURNS);
-	CHECK_IS(buffer.sleepers, 0);
+	CHECK_IS(sleep_buffer.sleepers, 0);
 }
 
 int main(void)

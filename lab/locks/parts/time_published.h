@@ -86,4 +86,14 @@ static inline uint64_t tp_spin(struct fg_lock *l, struct fg_queue_node *node, ui
 	return now;
 }
 
+/* One look of a waiter that may time out, and for which no node is to be had. Returns 0 with the lock, ETIMEDOUT, or
+ * EAGAIN. */
+static inline int tp_poll(struct fg_lock *l, const struct fgi_deadline *until)
+{
+	if (fgi_trylock(l))
+		return 0;
+	fgi_spin_once();
+	return fgi_past_deadline(until) ? ETIMEDOUT : EAGAIN;
+}
+
 #endif

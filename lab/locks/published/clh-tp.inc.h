@@ -193,14 +193,7 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 	do {
 		struct fg_queue_node *node = until->time ? fgi_node_get(&l->tail) : fgi_node_need(&l->tail);
 
-		if (node) {
-			result = queue(l, node, until);
-		} else if (fgi_trylock(l)) { /* without a node a waiter that may time out polls */
-			result = 0;
-		} else {
-			fgi_spin_once();
-			result = fgi_past_deadline(until) ? ETIMEDOUT : EAGAIN;
-		}
+		result = node ? queue(l, node, until) : tp_poll(l, until);
 	} while (result == EAGAIN);
 	return result;
 }

@@ -58,12 +58,12 @@ static struct {
 	uint32_t newest;   /* where to look for an empty slot: slots are taken round-robin */
 	uint32_t eldest;   /* where to look for the next thread to wake; only the controller uses it */
 	uint32_t slot[SLOTS];
-} buffer;
+} sleep_buffer;
 
 static void wake_eldest(void)
 {
 	for (uint32_t i = 0; i < SLOTS; i++) {
-		uint32_t *slot = &buffer.slot[buffer.eldest++ % SLOTS];
+		uint32_t *slot = &sleep_buffer.slot[sleep_buffer.eldest++ % SLOTS];
 
 		if (fg_load_relaxed(slot) == TAKEN && fg_cas_relaxed(slot, TAKEN, WOKEN) == TAKEN) {
 			fgi_futex_wake(slot, 1);
@@ -74,14 +74,14 @@ static void wake_eldest(void)
 
 static void on_sample(int excess)
 {
-	int sleepers = (int)fg_load_relaxed(&buffer.sleepers), target;
+	int sleepers = (int)fg_load_relaxed(&sleep_buffer.sleepers), target;
 
 	if (excess == FGI_LOAD_UNKNOWN)
 		excess = -sleepers; /* the load is unknown: no thread sleeps */
 	target = sleepers + excess;
 	if (target > (int)SLOTS)
 		target = (int)SLOTS;
-	fg_store_relaxed(&buffer.target, target > 0 ? (uint32_t)target : 0);
+	fg_store_relaxed(&sleep_buffer.target, target > 0 ? (uint32_t)target : 0);
 	for (; sleepers > target && sleepers > 0; sleepers--)
 		wake_eldest();
 }
@@ -89,7 +89,7 @@ static void on_sample(int excess)
 /* The sleepers stayed in the parent. */
 static void fork_child(void)
 {
-	memset(&buffer, 0, sizeof(buffer));
+	memset(&sleep_buffer, 0, sizeof(sleep_buffer));
 }
 
 static struct fgi_load_sampler controller = {.on_sample = on_sample, .fork_child = fork_child};
@@ -106,23 +106,23 @@ static inline void fgi_lock_after_bare_fork(void)
 
 static inline bool has_slot(void)
 {
-	return fg_load_relaxed(&buffer.sleepers) < fg_load_relaxed(&buffer.target);
+	return fg_load_relaxed(&sleep_buffer.sleepers) < fg_load_relaxed(&sleep_buffer.target);
 }
 
 /* Returns a slot that is this thread's, or NULL. */
 static uint32_t *take_slot(void)
 {
-	uint32_t n = fg_load_relaxed(&buffer.sleepers), found;
+	uint32_t n = fg_load_relaxed(&sleep_buffer.sleepers), found;
 
 	for (;; n = found) {
-		if (n >= fg_load_relaxed(&buffer.target))
+		if (n >= fg_load_relaxed(&sleep_buffer.target))
 			return NULL;
-		found = fg_cas_relaxed(&buffer.sleepers, n, n + 1);
+		found = fg_cas_relaxed(&sleep_buffer.sleepers, n, n + 1);
 		if (found == n)
 			break;
 	}
 	for (;;) { /* there are as many slots as sleepers at most, so one is empty now or in a moment */
-		uint32_t *slot = &buffer.slot[fg_fetch_add_relaxed(&buffer.newest, 1) % SLOTS];
+		uint32_t *slot = &sleep_buffer.slot[fg_fetch_add_relaxed(&sleep_buffer.newest, 1) % SLOTS];
 
 		if (fg_load_relaxed(slot) == EMPTY && fg_cas_relaxed(slot, EMPTY, TAKEN) == EMPTY)
 			return slot;
@@ -139,7 +139,7 @@ static void sleep_in(uint32_t *slot)
 			break;
 	}
 	fg_store_relaxed(slot, EMPTY);
-	fg_fetch_sub_release(&buffer.sleepers, 1); /* after the slot is empty, see take_slot */
+	fg_fetch_sub_release(&sleep_buffer.sleepers, 1); /* after the slot is empty, see take_slot */
 }
 
 /* ---- waiting ---- */

@@ -111,14 +111,7 @@ __attribute__((noinline)) static int acquire(struct fg_lock *l, const struct fgi
 	do {
 		struct fg_queue_node *node = join(l, until->time != NULL);
 
-		if (node) {
-			result = wait_in_queue(l, node, until);
-		} else if (fgi_trylock(l)) {
-			result = 0;
-		} else {
-			fgi_spin_once();
-			result = fgi_past_deadline(until) ? ETIMEDOUT : EAGAIN;
-		}
+		result = node ? wait_in_queue(l, node, until) : tp_poll(l, until);
 	} while (result == EAGAIN);
 	return result;
 }

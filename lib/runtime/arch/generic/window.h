@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations that take or release a lock, without windows: for ThreadSanitizer, and for an architecture whose
- * registers the monitor does not read (runtime/arch/x86_64/window.h has the exact ones, and says what each does).
+/* The operations that take or release a lock, without windows: C, as ThreadSanitizer sees it, and a beginning for an
+ * architecture whose registers the monitor does not read (runtime/arch/x86_64/window.h has the exact ones, and says
+ * what each does).
  *
  * Each is an atomic operation with the raising or lowering of `held` beside it. `held` is raised after the instruction
- * that takes and lowered before the one that releases, so a preemption between the two goes unseen. That costs speed
- * only.
+ * that takes and lowered before the one that releases, so a preemption between the two goes unseen.
  *
- * Order: what takes is an acquire, what releases a release, and what may do either both. On x86-64 all of these but the
- * store are full barriers; no lock may depend on that. */
+ * Order: what takes is an acquire, what releases a release, and what may do either both. No lock may depend on more. */
 #ifndef FGI_ARCH_WINDOW_H
 #define FGI_ARCH_WINDOW_H
 

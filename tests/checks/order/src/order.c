@@ -3,6 +3,7 @@
  * rest of the machine, build.rs which constants of the lock are smaller here. */
 #include "lock/default/flexguard.inc.h"
 
+#include "runtime/deadline.c"
 #include "runtime/spin_budget.c"
 #include "src/model.h"
 
