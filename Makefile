@@ -26,7 +26,7 @@ strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONST
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 
-.PHONY: all workers tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
+.PHONY: all workers tests run check check-guests check-hostile check-kernels check-lifecycles check-packages check-programs check-random check-slice check-systems bench deb fuzz install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(strict) $(first),all,-p flexguard)
@@ -68,6 +68,13 @@ check-programs: ## real programs of Debian under glibc's locks and ours, checked
 
 check-random: ## random operations on the default lock for 20 minutes (SECONDS=n, SEED=n), beside monitors that are killed
 	@tests/random/random.sh build flexguard build/.cmake/tests/random/random $(or $(SECONDS),1200) $(SEED)
+
+check-lifecycles: ## processes that come, change and die for 20 minutes (SECONDS=n, SEED=n), beside monitors that do so (root)
+	@tests/lifecycles/lifecycles.sh build flexguard $(CURDIR)/build/.cmake/tests/lifecycles/lifecycle $(or $(SECONDS),1200) $(SEED)
+
+fuzz: ## damaged input for all that reads what others wrote: two minutes (SECONDS=n, SEED=n)
+	@scripts/bootstrap build fuzz
+	@tests/fuzz/fuzz $(or $(SECONDS),120) $(SEED)
 
 check-slice: ## the locks with time-slice extension, on a kernel built for it, in a virtual machine (the same)
 	@tests/kernels/slice
