@@ -11,7 +11,6 @@ mod reasons;
 mod table;
 
 pub use flame::{Measure, flame_graph};
-pub use objects::is_static;
 pub use page::page;
 pub use preempted::{Seen, Watch};
 pub use read::read;
