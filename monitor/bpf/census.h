@@ -63,6 +63,12 @@ static __always_inline bool spend(__s64 bytes)
 	return false;
 }
 
+static __always_inline void give_back(__s64 bytes)
+{
+	add_to_budget(FG_BUDGET_LEFT, bytes);
+	add_to_budget(FG_BUDGET_FREED, bytes);
+}
+
 /* Has that account as much as one may have? */
 static __always_inline bool is_full(__u64 account)
 {

@@ -33,7 +33,8 @@
  * lasts until the thread's next switch at most. All of this goes for the names in `off_cpu`, too: `named` is how many
  * there are of threads that sleep.
  *
- * Hooks. The paper's monitor has sched_switch alone (section 4); this one has fork, exec and a task iterator besides.
+ * Hooks. The paper's monitor has sched_switch alone (section 4); this one has fork, exec, free and a task iterator
+ * besides.
  *
  * What it never does: allocate in sched_switch. An allocation under the run-queue lock may want to wake a kernel
  * thread, that is, take the run-queue lock. Thread records are made by the fork hook for the threads and children of
@@ -378,8 +379,23 @@ int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm
 {
 	struct fg_shared *page = shared_page();
 
-	if (page && page->any_process)
-		bpf_task_storage_delete(&processes, task);
+	if (page && page->any_process && bpf_task_storage_delete(&processes, task) == 0)
+		give_back(FG_PROCESS_BYTES);
+	return 0;
+}
+
+/* The kernel frees the task, and its records with it. Not when it exits: a zombie has its records. */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(fg_free, struct task_struct *task)
+{
+	struct fg_shared *page = shared_page();
+
+	if (!page || !page->any_process || !task->bpf_storage)
+		return 0;
+	if (bpf_task_storage_get(&threads, task, 0, 0))
+		give_back(FG_THREAD_BYTES);
+	if (bpf_task_storage_get(&processes, task, 0, 0))
+		give_back(FG_PROCESS_BYTES);
 	return 0;
 }
 

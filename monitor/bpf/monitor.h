@@ -132,10 +132,11 @@ struct fg_full_accounts {
 
 /* What the map `budget` has. */
 enum fg_budget {
-	FG_BUDGET_LEFT = 0,   /* bytes that records may still take; the kernel half takes from it, a census sets it */
+	FG_BUDGET_LEFT = 0,   /* bytes that records may still take, by the kernel half, and by a census what is true */
 	FG_BUDGET_FOUND = 1,  /* bytes of the records that the census under way has found */
 	FG_BUDGET_BARREN = 2, /* forks that inherited no registration: of a full account, or for lack of budget */
-	FG_BUDGET_ENTRIES = 3,
+	FG_BUDGET_FREED = 3,  /* bytes of records that were ever given back */
+	FG_BUDGET_ENTRIES = 4,
 };
 
 /* Entry i counts the critical sections that were preempted for FG_SHORTEST_NS * 2^i at most, and longer than the entry

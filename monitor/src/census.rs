@@ -301,6 +301,51 @@ mod tests {
         });
     }
 
+    /// Runs `make`, and waits until what the kernel half holds against the budget is as before.
+    fn is_given_back(kernel: &Kernel, make: impl Fn()) {
+        // The tests beside this one have threads, too.
+        let others = i64::from(FG_PROCESS_BYTES) * 32;
+        let before = kernel.budget_left().unwrap();
+        make();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while kernel.budget_left().unwrap() < before - others {
+            assert!(Instant::now() < deadline, "{before} bytes were left");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// No look is needed for it: the churn of one user within a second takes nothing from the others.
+    #[test]
+    fn the_records_of_what_has_ended_are_given_back() {
+        let Some(kernel) = load() else { return };
+        kernel.set_budget(i64::from(i32::MAX)).unwrap();
+        let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        kernel.register(this.as_fd(), &image(), |_| Ok(())).unwrap();
+        is_given_back(&kernel, || {
+            for _ in 0..200 {
+                // SAFETY: the child does nothing but end.
+                match unsafe { fork() }.unwrap() {
+                    // SAFETY: as above.
+                    ForkResult::Child => unsafe { libc::_exit(0) },
+                    ForkResult::Parent { child } => drop(waitpid(child, None)),
+                }
+            }
+        });
+        is_given_back(&kernel, || {
+            for _ in 0..400 {
+                std::thread::spawn(|| ()).join().unwrap();
+            }
+        });
+        let programs = kernel.inherited().unwrap();
+        is_given_back(&kernel, || {
+            for _ in 0..200 {
+                let ended = std::process::Command::new("/bin/true").status();
+                assert!(ended.unwrap().success());
+            }
+        });
+        assert!(kernel.inherited().unwrap() >= programs + 200);
+    }
+
     #[test]
     fn many_forks_are_counted_within_a_second_whatever_it_costs() {
         let Some(kernel) = load() else { return };

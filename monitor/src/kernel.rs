@@ -47,7 +47,7 @@ const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Names another BTF file than the kernel's own.
 const BTF_ENV: &str = "FLEXGUARD_BTF";
 
-const HOOKS: [&str; 3] = ["fg_fork", "fg_exec", "fg_sched_switch"];
+const HOOKS: [&str; 4] = ["fg_fork", "fg_exec", "fg_free", "fg_sched_switch"];
 /// The maps with the state that outlives a monitor.
 const MAPS: [&str; 5] = ["shared", "processes", "tables", "threads", "counts"];
 const KEY_ZERO: [u8; 4] = [0; 4];

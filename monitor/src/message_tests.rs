@@ -265,3 +265,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn fuzz_messages() {
+    let (registration, status) = (
+        bytes(&header(2), &[window(), window()]),
+        status_request(false),
+    );
+    let list = status_request(true);
+    let corpus = [&registration[..], &status, &list];
+    flexguard_fuzz::fuzz("socket-messages", &corpus, |input| {
+        if let Parsed::Complete(Message::Register(image)) = parse(input) {
+            assert!(image.windows.len() <= FG_MAX_WINDOWS as usize);
+        }
+    });
+}

@@ -176,6 +176,14 @@ mod tests {
     }
 
     #[test]
+    fn fuzz_status_of_a_process() {
+        let own = std::fs::read("/proc/self/status").unwrap();
+        flexguard_fuzz::fuzz("proc-status", &[&own], |input| {
+            let _ = (numbers::<4>(input, "Uid:"), numbers::<1>(input, "Threads:"));
+        });
+    }
+
+    #[test]
     fn the_numbers_of_a_process_are_read_whatever_it_calls_itself() {
         let status = b"Name:\t\xff\\nUid:\t7\nUid:\t0\t1\t2\t3\nThreads:\t5\n";
         assert_eq!(numbers(status, "Uid:"), Ok([0, 1, 2, 3]));

@@ -8,6 +8,7 @@ mod bench;
 mod exec;
 mod foreign;
 mod guests;
+mod left_alone;
 mod metrics;
 mod monitor;
 mod others;

@@ -3,9 +3,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::common::daemon::{Process, wait_for};
 use crate::common::*;
@@ -163,6 +166,30 @@ fn a_shared_monitor_that_is_killed_is_replaced() {
     drop(busy);
     end(first);
     end(second);
+    place.await_end();
+}
+
+/// The dead monitor's socket is still there when its run finds the lease closed.
+#[test]
+fn a_run_waits_for_the_end_of_a_monitor_before_it_starts_the_next() {
+    let Some(place) = Place::new("a_run_waits_for_the_end_of_a_monitor_before_it_starts_the_next")
+    else {
+        return;
+    };
+    let (run, socket) = place.stay();
+    wait_for("the monitor to serve", || answers(&socket).then_some(()));
+    let monitors = place.monitors();
+    run.signal(libc::SIGSTOP);
+    kill(monitors[0], libc::SIGKILL);
+    let address = SocketAddr::from_abstract_name(socket.trim_start_matches('@')).unwrap();
+    let held = wait_for("the socket's name", || {
+        UnixListener::bind_addr(&address).ok()
+    });
+    run.signal(libc::SIGCONT);
+    std::thread::sleep(Duration::from_millis(200)); // the run finds the name taken
+    drop(held);
+    wait_for("the next monitor", || answers(&socket).then_some(()));
+    end(run);
     place.await_end();
 }
 

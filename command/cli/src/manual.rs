@@ -37,7 +37,7 @@ pub const PROGRAM_EXIT: Section = Section {
         OWN_EXIT[0],
         (
             "126",
-            "The program cannot be executed, or is linked to musl.",
+            "The program cannot be executed; of advise and profile, or can have no lock but its own.",
         ),
         ("127", "There is no such program."),
         OWN_EXIT[1],

@@ -2,9 +2,11 @@
 //! The programs that the monitor watches, as far as it and /proc tell.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use flexguard_launch::output;
+use flexguard_launch::filters::{self, FILTERS_ENV};
+use flexguard_launch::{output, unwatchable};
 use flexguard_monitor::{Counted, Listed};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Uid, User};
@@ -28,23 +30,70 @@ pub struct Program {
     pub domain_counter: u32,
 }
 
-/// A process that has loaded a lock of FlexGuard's and is not registered: it runs without the monitor.
+/// A process that runs without the monitor although it was to have a lock of FlexGuard's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unwatched {
     pub pid: u32,
     pub user: Option<String>,
     pub lock: String,
     pub command: Option<String>,
+    pub why: String,
 }
 
-/// Of those whose memory map this user may read.
+/// The lock that the process has loaded, or that it was to load: its environment says so. And why it is not watched.
+fn lock_of_unwatched(pid: u32) -> Option<(String, String)> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    if let Some(lock) = lock(&read(pid, "maps")?) {
+        return Some((lock, why_not_registered(pid, &environment)));
+    }
+    let lock = lock_to_load(&environment)?;
+    let file = Path::new("/proc").join(pid.to_string()).join("exe");
+    let reason = unwatchable::of_file(&file);
+    let why = reason.map_or_else(
+        || "the lock could not be loaded".into(),
+        |reason| reason.to_string(),
+    );
+    Some((lock, why))
+}
+
+/// As far as is seen from here (lib/runtime/sandbox.h).
+fn why_not_registered(pid: u32, environment: &[u8]) -> String {
+    let set = variables(environment).find_map(|(name, n)| (name == FILTERS_ENV).then(|| n.parse()));
+    let expected = set.and_then(Result::ok).unwrap_or(filters::WITHOUT_ENV);
+    match filters::of(pid) {
+        Some(number) if number > expected => {
+            format!("it is under {number} seccomp filters, and {FILTERS_ENV} is {expected}")
+        }
+        _ => "it is not registered".into(),
+    }
+}
+
+fn variables(environment: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+    let texts = environment.split(|b| *b == 0);
+    texts.filter_map(|variable| std::str::from_utf8(variable).ok()?.split_once('='))
+}
+
+/// By LD_PRELOAD, or what the interposer has made of it (lib/interpose/sanitized.c).
+fn lock_to_load(environment: &[u8]) -> Option<String> {
+    let names = ["LD_PRELOAD", "FLEXGUARD_LEFT_ALONE"];
+    let values = variables(environment).filter(|(name, _)| names.contains(name));
+    let mut objects = values.flat_map(|(_, value)| value.split([' ', ':']));
+    objects.find_map(|object| {
+        let (directory, file) = object.rsplit_once('/')?;
+        let directory = directory.strip_suffix("/for/$LIB").unwrap_or(directory);
+        let name = file.strip_suffix(".so")?;
+        directory.ends_with("/flexguard").then(|| name.to_owned())
+    })
+}
+
+/// Of those whose memory map and environment this user may read.
 pub fn unwatched(watched: &[Program]) -> Vec<Unwatched> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut found: Vec<Unwatched> = pids
         .filter(|pid| watched.iter().all(|p| p.pid != *pid))
         .filter_map(|pid| {
-            let lock = lock(&read(pid, "maps")?)?;
+            let (lock, why) = lock_of_unwatched(pid)?;
             let owner =
                 std::os::unix::fs::MetadataExt::uid(&fs::metadata(format!("/proc/{pid}")).ok()?);
             let user = User::from_uid(Uid::from_raw(owner)).ok().flatten();
@@ -53,6 +102,7 @@ pub fn unwatched(watched: &[Program]) -> Vec<Unwatched> {
                 user: user.map(|user| user.name),
                 lock,
                 command: command(pid),
+                why,
             })
         })
         .collect();
@@ -235,6 +285,31 @@ mod tests {
             Some("the C API")
         );
         assert_eq!(of(&["/usr/lib/libc.so.6", "[stack]"]), None);
+    }
+
+    #[test]
+    fn the_lock_to_load_is_what_the_environment_names() {
+        let of = |environment: &[u8]| lock_to_load(environment);
+        let preloaded = b"A=1\0LD_PRELOAD=/x/y.so:/usr/lib/flexguard/for/$LIB/mcs.so\0B=2\0";
+        assert_eq!(of(preloaded).as_deref(), Some("mcs"));
+        let left = b"LD_PRELOAD=\0FLEXGUARD_LEFT_ALONE=/usr/lib/flexguard/futex.so\0";
+        assert_eq!(of(left).as_deref(), Some("futex"));
+        assert_eq!(of(b"LD_PRELOAD=/usr/lib/libfaketime.so\0"), None);
+    }
+
+    #[test]
+    fn fuzz_what_proc_says() {
+        let read = |file| fs::read(format!("/proc/self/{file}")).unwrap();
+        let (maps, groups) = (read("maps"), b"4:memory:/a/b/c\n0::/x\n");
+        let environment =
+            b"A=1\0LD_PRELOAD=/usr/lib/flexguard/for/$LIB/mcs.so\0FLEXGUARD_FILTERS=3\0";
+        let lines: &[u8] = b"7f00-7f10 r-xp 00000000 08:01 42    /usr/lib/flexguard/mcs.so\n";
+        let corpus = [&maps[..maps.len().min(2000)], lines, groups, environment];
+        flexguard_fuzz::fuzz("proc", &corpus, |input| {
+            let text = String::from_utf8_lossy(input);
+            let _ = (lock(&text), cgroup(&text), lock_to_load(input));
+            let _ = why_not_registered(std::process::id(), input);
+        });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Which monitor the locks report to: the machine's daemon, one of our own, or none.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -29,6 +29,8 @@ pub enum MonitorMode {
 
 /// The environment variable that tells the locks where to register.
 pub const SOCKET_ENV: &str = "FLEXGUARD_SOCKET";
+/// 1: the monitor is being loaded, and the locks do not wait for it (lib/runtime/monitor.h).
+pub const LOADING_ENV: &str = "FLEXGUARD_LOADING";
 /// 1: no program starts without a monitor (lib/interpose/require.c), and no run (`MonitorMode::Require`).
 pub const REQUIRE_ENV: &str = "FLEXGUARD_REQUIRE";
 
@@ -125,7 +127,7 @@ impl Attachment {
     /// Why there is no monitor, in a few words; `flexguard doctor` has the advice.
     pub fn why_absent(&self) -> String {
         match self {
-            Self::Absent(why) => format!("{why:#}; `flexguard doctor` says what to do"),
+            Self::Absent(why) => why_absent(why),
             _ => String::new(),
         }
     }
@@ -141,6 +143,11 @@ impl Attachment {
             },
         }
     }
+}
+
+/// As `Attachment::why_absent`.
+pub fn why_absent(why: &Failure) -> String {
+    format!("{why:#}; `flexguard doctor` says what to do")
 }
 
 /// Whether a monitor can be loaded here, as far as that is seen without trying: what is missing is missed at once, and a run
@@ -165,8 +172,8 @@ pub struct Loading {
 }
 
 impl Loading {
-    /// Signals must be held: it starts threads.
-    pub fn begin() -> Result<Self> {
+    /// `failed` is called if the monitor cannot be loaded. Signals must be held: it starts threads.
+    pub fn begin(failed: impl FnOnce(&Failure) + Send + 'static) -> Result<Self> {
         let name = unguessable_name()?;
         let SocketName::Abstract(bytes) = &name else {
             unreachable!("the name is abstract")
@@ -177,7 +184,11 @@ impl Loading {
             listener: Some(listener.context("cannot make the monitor's socket")?.into()),
             ..Options::default()
         };
-        let load = move || Served::load(options).map(|served| (served, Instant::now()));
+        let load = move || {
+            let loaded = Served::load(options);
+            loaded.as_ref().err().map(failed);
+            loaded.map(|served| (served, Instant::now()))
+        };
         let thread = std::thread::Builder::new().name("loader".into());
         Ok(Self {
             socket: name,
@@ -187,7 +198,7 @@ impl Loading {
     }
 
     pub fn tell(&self, command: &mut Command) {
-        command.env(SOCKET_ENV, spelled(&self.socket));
+        tell_of_loading(command, &spelled(&self.socket));
     }
 
     /// The program has ended. The monitor, and how long after its begin the program was watched.
@@ -202,6 +213,11 @@ impl Loading {
             Err(_) => (Attachment::none("it could not be loaded"), None),
         }
     }
+}
+
+/// Says to the program where a monitor that is being loaded will answer.
+pub fn tell_of_loading(command: &mut Command, socket: &OsStr) {
+    command.env(SOCKET_ENV, socket).env(LOADING_ENV, "1");
 }
 
 /// A monitor in this process with the thread that serves it. Drop ends both.

@@ -44,6 +44,17 @@ impl Prefix {
         self.0.join("lib/flexguard").join(format!("{lock}.so"))
     }
 
+    /// What LD_PRELOAD is to say for an object of `lib/flexguard`: each program's loader puts its own in for $LIB, and one
+    /// that cannot load the object finds an empty one there, or silently none (lib/interpose/preload.cmake).
+    pub fn for_each_loader(&self, object: &Path) -> PathBuf {
+        let directory = self.0.join("lib/flexguard");
+        let places = directory.join("for");
+        match object.strip_prefix(&directory) {
+            Ok(name) if places.is_dir() => places.join("$LIB").join(name),
+            _ => object.to_owned(),
+        }
+    }
+
     /// What `flexguard profile` preloads.
     pub fn profiler(&self) -> PathBuf {
         self.0.join("lib/flexguard/profile/profile.so")

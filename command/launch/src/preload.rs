@@ -2,18 +2,20 @@
 //! The environment that puts a lock's interposer into a program.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
+use crate::filters::{self, FILTERS_ENV};
 use crate::locks::{self, POSIX};
 use crate::prefix::Prefix;
 
 const PRELOAD_ENV: &str = "LD_PRELOAD";
-/// runtime/sandbox.h
-const FILTERS_ENV: &str = "FLEXGUARD_FILTERS";
+const ASAN_ENV: &str = "ASAN_OPTIONS";
+/// AddressSanitizer ends a program whose first library is not its own. It needs to be before libc only, and is.
+const ASAN_ORDER: &str = "verify_asan_link_order=0";
 
 /// What LD_PRELOAD must be for a lock, and what else must be in the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +34,7 @@ impl Preload {
         }
         let interposer = prefix.interposer(lock);
         readable(&interposer, "the lock's library")?;
+        let interposer = prefix.for_each_loader(&interposer);
         let value = Self::prepended(&interposer, std::env::var_os(PRELOAD_ENV).as_deref())?;
         Ok(Self {
             value: Some(value),
@@ -40,8 +43,9 @@ impl Preload {
     }
 
     /// With another object before it.
-    pub fn behind(self, object: &Path) -> Result<Self> {
+    pub fn behind(self, prefix: &Prefix, object: &Path) -> Result<Self> {
         readable(object, "the profiler")?;
+        let object = &prefix.for_each_loader(object);
         let after = self.value.or_else(|| std::env::var_os(PRELOAD_ENV));
         Ok(Self {
             value: Some(Self::prepended(object, after.as_deref())?),
@@ -78,29 +82,23 @@ impl Preload {
     pub fn set(&self, variable: &str, command: &mut Command) {
         if let Some(value) = &self.value {
             command.env(variable, value);
-            let expected =
-                filters_expected(own_filters().unwrap_or(0), std::env::var(FILTERS_ENV).ok());
+            let own = filters::of("self").unwrap_or(0);
+            let expected = filters::expected(own, std::env::var(FILTERS_ENV).ok());
             command.env(FILTERS_ENV, expected.to_string());
+            command.env(ASAN_ENV, asan_options(std::env::var_os(ASAN_ENV)));
         }
         command.envs(self.besides.clone());
     }
 }
 
-/// The user may expect more filters than `own`, as where the program is started in a container of its own.
-fn filters_expected(own: u32, inherited: Option<String>) -> u32 {
-    let inherited = inherited.and_then(|n| n.trim().parse().ok());
-    inherited.map_or(own, |n: u32| n.max(own))
-}
-
-/// How many seccomp filters this process is under: a program below it that is under more was put into a sandbox.
-fn own_filters() -> Option<u32> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let mut lines = status.lines();
-    lines
-        .find_map(|line| line.strip_prefix("Seccomp_filters:"))?
-        .trim()
-        .parse()
-        .ok()
+/// Of two values the last counts, which is the user's.
+fn asan_options(inherited: Option<OsString>) -> OsString {
+    let mut options = OsString::from(ASAN_ORDER);
+    if let Some(inherited) = inherited.filter(|options| !options.is_empty()) {
+        options.push(":");
+        options.push(inherited);
+    }
+    options
 }
 
 fn readable(object: &Path, what: &str) -> Result<()> {
@@ -136,12 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn more_filters_than_here_may_be_expected() {
-        let expected = |own, inherited: &str| filters_expected(own, Some(inherited.to_owned()));
-        assert_eq!(filters_expected(2, None), 2);
-        assert_eq!(expected(2, "7"), 7);
-        assert_eq!(expected(2, "1"), 2);
-        assert_eq!(expected(2, "many"), 2);
+    fn the_users_options_for_address_sanitizer_stay() {
+        let options = |inherited: &str| asan_options(Some(inherited.into()));
+        assert_eq!(asan_options(None), ASAN_ORDER);
+        assert_eq!(options(""), ASAN_ORDER);
+        assert_eq!(
+            options("a=1:b=2"),
+            OsString::from("verify_asan_link_order=0:a=1:b=2")
+        );
     }
 
     #[test]

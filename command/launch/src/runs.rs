@@ -23,19 +23,26 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use flexguard_monitor::Options;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 use nix::unistd::geteuid;
 
-use crate::attach::{SOCKET_ENV, Served};
+use crate::attach::{SOCKET_ENV, Served, tell_of_loading};
 use crate::failure::{Context, Result};
 
 /// The hidden option of `flexguard monitor` with which a run starts the monitor.
 pub const OPTION: &str = "--of-runs";
 /// How often the monitor looks whether its server still works.
 const LOOK: u16 = 1000;
+
+/// How long a run waits for the end of the last monitor, in steps of PAUSE: before its program starts, and while that runs.
+const AT_START: Duration = Duration::from_millis(20);
+const LATER: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// What the monitor says to a run that holds a lease: it serves.
 const SERVES: u8 = b's';
@@ -64,12 +71,18 @@ pub struct Lease {
 pub struct NotLoaded;
 
 impl Lease {
-    /// Does not wait until the monitor serves. None: there is none to be had here. Signals must be held, as they are for a
-    /// program's end.
+    /// Does not wait until the monitor serves. None: there is none to be had here, or the last one is still ending. Signals
+    /// must be held, as they are for a program's end.
     pub fn take() -> Option<Lease> {
+        Lease::take_within(AT_START)
+    }
+
+    /// Waits so long for the end of a monitor that is ending.
+    fn take_within(most: Duration) -> Option<Lease> {
         if !geteuid().is_root() {
             return None;
         }
+        let deadline = Instant::now() + most;
         loop {
             match connect() {
                 Ok(connection) if is_ours(&connection) && !has_ended(&connection) => {
@@ -85,14 +98,15 @@ impl Lease {
             match begin() {
                 Ok(lease) => return Some(lease),
                 Err(Begun::AtTheSameTime) => {}
-                Err(Begun::Not) => return None,
+                Err(Begun::TooEarly) if Instant::now() < deadline => thread::sleep(PAUSE),
+                Err(Begun::TooEarly | Begun::Not) => return None,
             }
         }
     }
 
-    /// The value of FLEXGUARD_SOCKET for the program.
-    pub fn socket(&self) -> String {
-        format!("@{}.monitor", lease_name())
+    pub fn tell(&self, command: &mut Command) {
+        let socket = format!("@{}.monitor", lease_name());
+        tell_of_loading(command, socket.as_ref());
     }
 
     /// Held until this process ends; if the monitor ends before, another one is started. `failed` is called if it cannot be
@@ -111,10 +125,10 @@ impl Lease {
                         return failed(NotLoaded);
                     }
                 }
-                lease = Lease::take();
+                lease = Lease::take_within(LATER);
             }
         };
-        let thread = std::thread::Builder::new().name("lease".into());
+        let thread = thread::Builder::new().name("lease".into());
         thread.spawn(hold).context("cannot start a thread")?;
         Ok(())
     }
@@ -124,7 +138,9 @@ impl Lease {
 enum Begun {
     /// Another run has just done it.
     AtTheSameTime,
-    /// The last one is not gone yet, or it is impossible.
+    /// The last one still has the programs' socket.
+    TooEarly,
+    /// It is impossible.
     Not,
 }
 
@@ -143,7 +159,10 @@ fn begin() -> std::result::Result<Lease, Begun> {
             monitor: Some(monitor),
         })
     };
-    start().map_err(|_| Begun::Not)
+    start().map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Begun::TooEarly,
+        _ => Begun::Not,
+    })
 }
 
 fn bind(name: &[u8]) -> io::Result<UnixListener> {

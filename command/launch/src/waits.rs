@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::process::{Command, Stdio};
 
-use crate::musl::{find, loader};
+use crate::unwatchable::{find, loader};
 
 /// A variable that makes a runtime's threads spin for less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::records::{
-    FG_BUDGET_BARREN, FG_BUDGET_FOUND, FG_BUDGET_LEFT, fg_counted_process, fg_full_accounts,
-    fg_rest_args, fg_search_args,
+    FG_BUDGET_BARREN, FG_BUDGET_FOUND, FG_BUDGET_FREED, FG_BUDGET_LEFT, fg_counted_process,
+    fg_full_accounts, fg_rest_args, fg_search_args,
 };
 
 impl Kernel {
@@ -45,10 +45,11 @@ impl Kernel {
     /// The registered processes: whose they are, and what they want. From now on the budget is what the records that were
     /// found leave of `most` bytes, and what was taken from it meanwhile.
     pub fn census(&self, most: i64) -> Result<Vec<fg_counted_process>, Errno> {
-        let before = self.budget(FG_BUDGET_LEFT)?;
+        let (before, freed) = (self.budget(FG_BUDGET_LEFT)?, self.budget(FG_BUDGET_FREED)?);
         self.write_budget(FG_BUDGET_FOUND, 0)?;
         let counted = self.iterate("fg_census", Default::default())?;
-        let meanwhile = (before - self.budget(FG_BUDGET_LEFT)?).max(0);
+        let freed = self.budget(FG_BUDGET_FREED)? - freed;
+        let meanwhile = (before + freed - self.budget(FG_BUDGET_LEFT)?).max(0);
         self.set_budget(most - self.budget(FG_BUDGET_FOUND)? - meanwhile)?;
         records_of(&counted)
     }

@@ -12,7 +12,7 @@ use crate::harness::{is_root, start};
 
 /// As many as the monitor has maps that outlive it, and hooks.
 const MAPS: usize = 5;
-const HOOKS: usize = 3;
+const HOOKS: usize = 4;
 
 /// Mounted for the test; unmounted, and all that was pinned gone, at its end.
 struct BpfFileSystem(tempfile::TempDir);

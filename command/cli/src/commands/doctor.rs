@@ -8,6 +8,7 @@ use std::io;
 use clap::Args;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
+use flexguard_launch::filters::{self, FILTERS_ENV};
 use flexguard_launch::locks::{self, POSIX};
 use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
@@ -132,6 +133,7 @@ fn examine(prefix: &Prefix) -> Vec<Check> {
         monitor_program(&probe, needed),
         jit(&probe),
         unprivileged_bpf(),
+        seccomp_filters(),
         daemon,
         interposers(prefix),
         glibc(prefix),
@@ -225,6 +227,26 @@ fn unprivileged_bpf() -> Check {
     };
     // Programs never load BPF themselves, so neither value is a defect.
     Check::new("unprivileged-bpf", State::Ok, format!("{found} (not used)"))
+}
+
+/// A program under more filters than FLEXGUARD_FILTERS says runs without the monitor; `flexguard run` says its own number.
+fn seccomp_filters() -> Check {
+    let name = "seccomp-filters";
+    let Some(number) = filters::of("self") else {
+        return Check::new(name, State::Ok, "not in this kernel");
+    };
+    let set = std::env::var(FILTERS_ENV).ok();
+    let expected = set.as_ref().and_then(|n| n.trim().parse().ok());
+    let found = match &set {
+        Some(set) => format!("{number}; {FILTERS_ENV} is {set:?}"),
+        None => format!("{number}; {FILTERS_ENV} is not set"),
+    };
+    if number <= expected.unwrap_or(filters::WITHOUT_ENV) {
+        return Check::new(name, State::Ok, found);
+    }
+    Check::new(name, State::Absent, found)
+        .means("a program that is started here without `flexguard run` counts as in a sandbox, and uses no monitor")
+        .advice(format!("set {FILTERS_ENV}={number} where these filters are as they should be"))
 }
 
 fn daemon() -> Check {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard profile`: which locks of a program cost time, and where it takes them.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueHint};
 use flexguard_launch::attach::Attachment;
 use flexguard_launch::child::{self, Child, End, Interruption, Status};
-use flexguard_launch::failure::{Context, Failure, NOT_EXECUTABLE, Result};
+use flexguard_launch::failure::{Context, Result};
 use flexguard_launch::prefix::Prefix;
-use flexguard_launch::{Preload, locks, musl, output, signals};
+use flexguard_launch::{Preload, locks, output, signals, unwatchable};
 use tempfile::TempDir;
 
 use super::{Subcommand, monitor};
@@ -200,9 +200,8 @@ impl Subcommand for Profile {
         let prefix = Prefix::find()?;
         let preload = Preload::of(&prefix, &self.lock)?;
         let replaces = preload.replaces();
-        let preload = preload.behind(&prefix.profiler())?;
-        musl::refuse(&self.program[0])?;
-        refuse_static(&self.program[0])?;
+        let preload = preload.behind(&prefix, &prefix.profiler())?;
+        unwatchable::refuse(&self.program[0])?;
         let report = self.output.as_deref().map(Report::open).transpose()?;
         let files = directory()?;
         let mut command = child::command(&self.program);
@@ -240,19 +239,6 @@ impl Subcommand for Profile {
     }
 }
 
-/// Nothing would be counted, and the program would run for that.
-fn refuse_static(program: &OsStr) -> Result<()> {
-    if !profile::is_static(program) {
-        return Ok(());
-    }
-    Err(Failure::new(format_args!(
-        "{} is linked statically, and the profiler is preloaded",
-        program.display()
-    ))
-    .code(NOT_EXECUTABLE)
-    .advice("link it dynamically"))
-}
-
 /// Runs the program under glibc's locks, without input and output, for at most `limit`. Err(Some): a signal has ended it;
 /// Err(None): it took longer.
 pub fn quietly(
@@ -260,7 +246,7 @@ pub fn quietly(
     limit: Duration,
 ) -> Result<Result<profile::Profile, Option<i32>>> {
     let prefix = Prefix::find()?;
-    let preload = Preload::of(&prefix, locks::POSIX)?.behind(&prefix.profiler())?;
+    let preload = Preload::of(&prefix, locks::POSIX)?.behind(&prefix, &prefix.profiler())?;
     let files = directory()?;
     let mut command = child::command(program);
     preload.apply(&mut command);

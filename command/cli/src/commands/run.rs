@@ -12,12 +12,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use clap::{Args, ValueHint};
-use flexguard_launch::attach::{Attachment, Loading, MonitorMode, SOCKET_ENV, may_load};
+use flexguard_launch::attach::{Attachment, Loading, MonitorMode, may_load, why_absent};
 use flexguard_launch::child::{self, Child, Status};
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::runs::Lease;
-use flexguard_launch::{Preload, locks, musl, output, signals, waits};
+use flexguard_launch::unwatchable::{self, Reason};
+use flexguard_launch::{Preload, locks, output, signals, waits};
 
 use super::Subcommand;
 use crate::manual::{
@@ -29,7 +30,7 @@ use summary::{StatsFormat, Summary};
 /// Run a program with its mutexes replaced
 ///
 /// The program keeps its input, output, exit status and signals. The command itself writes one line to stderr if no
-/// monitor could be had, and the summary that --stats asks for.
+/// monitor could be had, one if the program can have no other locks than its own, and the summary that --stats asks for.
 #[derive(Debug, Args)]
 #[command(override_usage = "flexguard run [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 pub struct Run {
@@ -52,7 +53,7 @@ pub struct Run {
     #[arg(long)]
     presets: bool,
 
-    /// Do not say on stderr that the program runs without a monitor
+    /// Do not say on stderr that the program runs without a monitor, or without the lock
     #[arg(short, long)]
     quiet: bool,
 
@@ -187,8 +188,12 @@ impl Subcommand for Run {
     fn run(self) -> Result<Status> {
         let prefix = Prefix::find()?;
         let preload = Preload::of(&prefix, &self.lock)?;
-        if preload.replaces() {
-            musl::refuse(&self.program[0])?;
+        let left_alone = preload
+            .replaces()
+            .then(|| unwatchable::reason(&self.program[0]))
+            .flatten();
+        if let Some(reason) = left_alone.filter(|_| !self.quiet) {
+            tell_left_alone(&self.program[0], &reason);
         }
         let mut command = child::command(&self.program);
         preload.apply(&mut command);
@@ -258,7 +263,7 @@ fn start_of_monitor(args: &Run, preload: &Preload) -> Result<Start> {
     }
     Ok(match Attachment::find_without_loading(mode)? {
         Some(found) => Start::Found(found),
-        None if mode == MonitorMode::Auto && may_load() => Start::Loading(Loading::begin()?),
+        None if mode == MonitorMode::Auto && may_load() => Start::Loading(Loading::begin(|_| ())?),
         None => Start::Found(Attachment::find(mode)?),
     })
 }
@@ -295,25 +300,42 @@ fn run_quietly(args: &Run, mut command: Command, replaces: bool) -> Result<Statu
         && may_load()
         && let Some(lease) = Lease::take()
     {
-        command.env(SOCKET_ENV, lease.socket());
+        lease.tell(&mut command);
         let quiet = args.quiet;
         lease.hold(move |_| tell_why_not_loaded(quiet))?;
         return Ok(Child::spawn(&mut command)?.stand_in()?.status);
     }
+    if mode == MonitorMode::Auto && may_load() {
+        let quiet = args.quiet;
+        let loading = Loading::begin(move |why| tell_absent(quiet, &why_absent(why)))?;
+        loading.tell(&mut command);
+        let end = Child::spawn(&mut command)?.stand_in()?;
+        loading.end();
+        return Ok(end.status);
+    }
     let monitor = Attachment::find(mode)?;
     if !monitor.is_active() {
-        tell_absent(args.quiet, &monitor);
+        tell_absent(args.quiet, &monitor.why_absent());
         return Err(become_program(command, &monitor));
     }
     monitor.tell(&mut command);
     Ok(Child::spawn(&mut command)?.stand_in()?.status)
 }
 
-fn tell_absent(quiet: bool, monitor: &Attachment) {
+/// Its children may have the lock.
+fn tell_left_alone(program: &OsStr, reason: &Reason) {
+    let program = program.to_string_lossy();
+    output::note(&format!(
+        "flexguard: {} keeps its own locks and is not watched: {} (-q: do not say so)\n",
+        output::foreign(&program),
+        output::foreign(&reason.to_string())
+    ));
+}
+
+fn tell_absent(quiet: bool, why: &str) {
     if !quiet {
         output::note(&format!(
-            "flexguard: no monitor: {} (-q: do not say so)\n",
-            monitor.why_absent()
+            "flexguard: no monitor: {why} (-q: do not say so)\n"
         ));
     }
 }
@@ -323,7 +345,7 @@ fn tell_why_not_loaded(quiet: bool) {
     if let Ok(monitor) = Attachment::find(MonitorMode::Auto)
         && !monitor.is_active()
     {
-        tell_absent(quiet, &monitor);
+        tell_absent(quiet, &monitor.why_absent());
     }
 }
 

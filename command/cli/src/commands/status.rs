@@ -262,10 +262,11 @@ fn unwatched_table(programs: &[Unwatched]) -> String {
             shown(&p.user),
             p.lock.clone(),
             shown(&p.command),
+            output::foreign(&p.why).into_owned(),
         ]
     };
     let rows = programs.iter().map(row).collect();
-    let table = output::table(&["pid", "user", "lock", "command"], rows, 0..1);
+    let table = output::table(&["pid", "user", "lock", "command", "why"], rows, 0..1);
     format!("not watched: {}\n{table}", programs.len())
 }
 

@@ -12,7 +12,6 @@ mod record;
 mod table;
 
 pub use flame::{Measure, flame_graph};
-pub use objects::is_static;
 pub use page::page;
 pub use preempted::{Seen, Watch};
 pub use read::read;

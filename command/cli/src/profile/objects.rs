@@ -4,10 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, Operation, Unit,
@@ -125,34 +122,6 @@ fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
         })
     };
     (0..count? as usize).map(section).collect()
-}
-
-/// Whether no loader takes libraries into the program that `name` finds in PATH: there is nothing to preload into.
-pub fn is_static(name: &OsStr) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let file = match name.as_bytes().contains(&b'/') {
-        true => Some(PathBuf::from(name)),
-        false => std::env::split_paths(&path)
-            .map(|directory| directory.join(name))
-            .find(|file| file.is_file()),
-    };
-    let bytes = file
-        .and_then(|file| fs::read(file).ok())
-        .unwrap_or_default();
-    has_loader(&bytes) == Some(false)
-}
-
-/// Of a 64-bit little-endian ELF file.
-fn has_loader(bytes: &[u8]) -> Option<bool> {
-    const PT_INTERP: u64 = 3;
-    if !bytes.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let table = number::<8>(bytes, 0x20)? as usize;
-    let [size, count] = [0x36, 0x38].map(|at| number::<2>(bytes, at));
-    let (size, count) = (size? as usize, count? as usize);
-    let kind = |i: usize| number::<4>(bytes, table.checked_add(i * size)?);
-    Some((0..count).any(|i| kind(i) == Some(PT_INTERP)))
 }
 
 fn until_zero(bytes: &[u8]) -> &[u8] {
@@ -334,5 +303,33 @@ fn size_of(unit: &Unit<Slice>, of: UnitOffset) -> Option<u64> {
     match size.and_then(|size| size.udata_value()) {
         Some(size) => Some(size),
         None => size_of(unit, type_of(unit, &entry)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn fuzz_elf_and_dwarf() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, object) = (dir.path().join("o.c"), dir.path().join("o.so"));
+        let text = "struct part { int a; struct { long lock[5]; } in[3]; }; struct part pool; int one[4] = {1};\n";
+        fs::write(&source, text).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-g", "-shared", "-nostdlib", "-o"]);
+        assert!(cc.arg(&object).arg(&source).status().unwrap().success());
+        let bytes = fs::read(object).unwrap();
+        let pool = variables(&bytes).unwrap();
+        let pool = pool.iter().find(|v| v.name == "pool").unwrap().address;
+        assert!(member(&bytes, pool, 48).is_some());
+        flexguard_fuzz::fuzz("elf-and-dwarf", &[&bytes], |input| {
+            for variable in variables(input).unwrap_or_default().iter().take(16) {
+                let _ = member(input, variable.address, variable.size / 2);
+            }
+            let _ = member(input, pool, 48);
+        });
     }
 }

@@ -269,6 +269,34 @@ fn text(name: &[std::ffi::c_char]) -> String {
 mod tests {
     use super::*;
 
+    /// Of the input, each 16 bytes are a place in the file, and what is written there.
+    #[test]
+    fn fuzz_profiles() {
+        let symbols = Symbols::new();
+        let size = size_of::<abi::fg_profile>();
+        let at = |place: usize, value: u64| [place.to_le_bytes(), value.to_le_bytes()].concat();
+        let seeds: Vec<u8> = (0..64)
+            .flat_map(|i| at(i * size / 64 & !7, 1 + i as u64))
+            .collect();
+        let mut raw = abi::fg_profile::new_box_zeroed().unwrap();
+        let mut written: Vec<usize> = Vec::new();
+        let raw = std::cell::RefCell::new((&mut raw, &mut written));
+        flexguard_fuzz::fuzz("profiles", &[&seeds], |input| {
+            let (raw, written) = &mut *raw.borrow_mut();
+            let bytes = raw.as_mut_bytes();
+            written.drain(..).for_each(|place| bytes[place] = 0);
+            for write in input.chunks_exact(16) {
+                let (place, value) = write.split_at(8);
+                let place = u64::from_le_bytes(place.try_into().unwrap()) as usize % size;
+                for (i, value) in value.iter().enumerate().filter(|(i, _)| place + i < size) {
+                    bytes[place + i] = *value;
+                    written.push(place + i);
+                }
+            }
+            let _ = Process::of(raw, &symbols);
+        });
+    }
+
     fn times(counts: &[(usize, u64)], max_ns: u64) -> Times {
         let mut raw = abi::fg_profile_times::new_zeroed();
         raw.max_ns = max_ns;

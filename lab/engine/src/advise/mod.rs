@@ -22,7 +22,7 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::locks::POSIX;
 use flexguard_launch::prefix::Prefix;
-use flexguard_launch::{musl, output};
+use flexguard_launch::{output, unwatchable};
 use judge::{Ratio, Verdict, is_enough, is_look, outcome};
 
 pub use judge::Outcome;
@@ -50,7 +50,7 @@ pub fn run(
     why: impl FnOnce(&[OsString], Outcome) -> (Vec<String>, Option<i32>),
 ) -> Result<Status> {
     let prefix = Prefix::find()?;
-    musl::refuse(&exec.program[0])?;
+    unwatchable::refuse(&exec.program[0])?;
     exec.locks.retain(|name| name != POSIX);
     exec.locks.insert(0, POSIX.into());
     exec.prepare(&prefix)?;

@@ -134,3 +134,16 @@ fn a_document_survives_its_json() {
     read.analyse();
     assert_eq!(serde_json::to_string(&read).unwrap(), text);
 }
+
+/// What is read is shown, too.
+#[test]
+fn fuzz_results() {
+    let text = serde_json::to_string(&document()).unwrap();
+    flexguard_fuzz::fuzz("results", &[text.as_bytes()], |input| {
+        let Ok(document) = serde_json::from_slice::<Document>(input) else {
+            return;
+        };
+        let _ = (document.is_of_one_origin(), crate::table::of(&document));
+        let _ = crate::plot::figures(&document).len();
+    });
+}

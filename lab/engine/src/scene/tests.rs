@@ -308,3 +308,26 @@ fn a_scene_in_guests_has_their_points_and_refuses_what_they_have_not() {
     let other = scene.replace("hackbench", "dance");
     assert!(refusal(&other).contains("hackbench, hackbench-crowd, files"));
 }
+
+#[test]
+fn fuzz_scenes() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenes");
+    let files = std::fs::read_dir(directory).unwrap().flatten();
+    let texts: Vec<_> = files.filter_map(|f| std::fs::read(f.path()).ok()).collect();
+    let corpus: Vec<&[u8]> = texts
+        .iter()
+        .map(Vec::as_slice)
+        .filter(|text| text.len() < 8192)
+        .collect();
+    assert!(corpus.len() > 2);
+    let catalogue = catalogue();
+    flexguard_fuzz::fuzz("scenes", &corpus, |input| {
+        let text = String::from_utf8_lossy(input);
+        if let Err(wrong) = parse(&text, &catalogue, &Sizes::default()) {
+            let _ = wrong
+                .in_file(Path::new("s.toml"), &text)
+                .report()
+                .to_string();
+        }
+    });
+}
