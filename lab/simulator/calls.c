@@ -519,6 +519,7 @@ void fgs_start_early_threads(void)
 		struct fgs_thread *t = make(early[i].body, early[i].argument, 0);
 
 		t->detached = true;
+		t->allowed = fgs_threads[0]->allowed;
 		fgs_set_nice(t, 0);
 		fgs_watch_thread(t);
 		fgs_wake_new(t, 0);

@@ -344,6 +344,8 @@ static fgs_ps horizon(void)
 
 	if (timer_count && timers[0].when < next)
 		next = timers[0].when;
+	if (fgs_period_ends < next)
+		next = fgs_period_ends;
 	return next < FGS_NEVER / 2 ? next : FGS_NEVER / 2;
 }
 
@@ -420,6 +422,11 @@ void fgs_engine_run(const struct fgs_thread *last)
 		bool timer_first = timer_count && timers[0].when <= when;
 		fgs_ps next = timer_first ? timers[0].when : when; /* FGS_NEVER: all CPUs idle, and there is no timer */
 
+		if (fgs_period_ends <= next) {
+			check_limits(fgs_period_ends, began);
+			fgs_new_period();
+			continue;
+		}
 		if (next != FGS_NEVER && (++fgs_statistics.events % 256 == 0 || next > last_moment))
 			check_limits(next, began);
 		if (timer_first) {

@@ -217,6 +217,9 @@ enum fgs_leaves { FGS_GOES_ON, FGS_PREEMPTED, FGS_YIELDS, FGS_SLEEPS };
 void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why);
 void fgs_tick(struct fgs_cpu *c);
 void fgs_account(struct fgs_cpu *c);
+void fgs_restrict(struct fgs_thread *t); /* to the machine's cpuset */
+extern fgs_ps fgs_period_ends;           /* of the CPU quota; FGS_NEVER: there is none */
+void fgs_new_period(void);
 
 /* ---- main.c ----- */
 

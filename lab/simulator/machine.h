@@ -61,6 +61,10 @@
 	X(membarrier_cpu, 0, 10000, 60)                                                                                \
 	X(interrupt, 0, 20000, 500) /* from another CPU: what the interrupted one spends */                            \
 	X(monitor, 0, 10000, 150)   /* the monitor's program at a switch, without its accesses to memory */            \
+	/* the control group of the program, without hogs */                                                           \
+	X(quota, 0, 512, 0) /* so many CPUs' time in each period; 0: no limit */                                       \
+	X(period, 1000000, 1000000000, 100000000)                                                                      \
+	X(cpuset, 0, 512, 0) /* so many CPUs, the first; 0: all */                                                     \
 	/* idle states: how long it takes to leave one, and after how long idling the next deeper one is reached */    \
 	X(exit_shallow, 0, 1000000, 2000)                                                                              \
 	X(exit_middle, 0, 1000000, 10000)                                                                              \

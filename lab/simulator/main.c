@@ -212,6 +212,7 @@ int main(int argc, char **argv)
 	fgs_watch_start(!given.unmonitored);
 	first = fgs_thread_new(worker, NULL, 0);
 	fgs_set_nice(first, 0);
+	fgs_restrict(first);
 	fgs_watch_thread(first);
 	fgs_wake_new(first, 0);
 	fgs_start_early_threads();

@@ -16,6 +16,11 @@ extern const unsigned int __rseq_size __attribute__((weak));
 #define IDLE_WEIGHT 3u /* of SCHED_IDLE */
 #define BALANCE_TICKS 4u
 
+/* The program's CPU quota: what it has used in this period, and until when it may not run. */
+static fgs_ps quota, used;
+fgs_ps fgs_period_ends = FGS_NEVER;
+static bool throttled;
+
 static struct fgs_set idle, crowded; /* CPUs that idle; that have threads which wait */
 
 static void put(struct fgs_set *set, const struct fgs_cpu *c, bool in)
@@ -80,6 +85,31 @@ void fgs_account(struct fgs_cpu *c)
 	t->vruntime += virtual(t, ran);
 	t->ran += ran;
 	c->began = c->now;
+	if (quota && t->process == 0)
+		used += ran;
+}
+
+static bool may_run(const struct fgs_thread *t)
+{
+	return !throttled || t->process != 0;
+}
+
+void fgs_new_period(void)
+{
+	fgs_ps now = fgs_period_ends;
+
+	used = used > quota ? used - quota : 0; /* what ran on until its tick is missing now */
+	throttled = used >= quota;
+	fgs_period_ends += fgs_cost(FGS_period);
+	for (uint32_t i = 0; i < fgs_cpu_count; i++) {
+		struct fgs_cpu *c = &fgs_cpus[i];
+
+		if (c->thread || !c->queued)
+			continue;
+		if (c->now < now)
+			c->now = now;
+		fgs_cpu_at(c, c->now);
+	}
 }
 
 static uint64_t weight_of(const struct fgs_cpu *c)
@@ -143,14 +173,14 @@ static bool precedes(const struct fgs_thread *a, const struct fgs_thread *b, int
 	return a_eligible ? a->deadline < b->deadline : a->vruntime < b->vruntime;
 }
 
-/* The queued thread that comes first. */
+/* The queued thread that comes first; `queued`: none may run. */
 static uint32_t best_of(const struct fgs_cpu *c)
 {
 	int64_t mean = average(c);
-	uint32_t best = 0;
+	uint32_t best = c->queued;
 
-	for (uint32_t i = 1; i < c->queued; i++)
-		if (precedes(c->queue[i], c->queue[best], mean))
+	for (uint32_t i = 0; i < c->queued; i++)
+		if (may_run(c->queue[i]) && (best == c->queued || precedes(c->queue[i], c->queue[best], mean)))
 			best = i;
 	return best;
 }
@@ -314,7 +344,7 @@ static bool preempts(struct fgs_cpu *c, const struct fgs_thread *t)
 	int64_t mean;
 
 	if (is_real_time(t) || is_real_time(running))
-		return precedes(t, running, 0);
+		return may_run(t) && precedes(t, running, 0);
 	if (running->policy == SCHED_IDLE && t->policy != SCHED_IDLE)
 		return true;
 	if (t->policy == SCHED_IDLE && running->policy != SCHED_IDLE)
@@ -324,7 +354,7 @@ static bool preempts(struct fgs_cpu *c, const struct fgs_thread *t)
 	mean = average(c);
 	if (running->vruntime <= mean && running->vruntime < running->protected_until && t->slice >= running->slice)
 		return false;
-	return c->queue[best_of(c)] == t && precedes(t, running, mean);
+	return may_run(t) && c->queue[best_of(c)] == t && precedes(t, running, mean);
 }
 
 static void start_on(struct fgs_cpu *c, struct fgs_thread *t, fgs_ps now)
@@ -383,7 +413,7 @@ static struct fgs_thread *take_from(struct fgs_cpu *from, const struct fgs_cpu *
 	for (uint32_t i = 0; i < from->queued; i++) {
 		struct fgs_thread *t = from->queue[i];
 
-		if (is_in(&t->allowed, to->id)) {
+		if (is_in(&t->allowed, to->id) && may_run(t)) {
 			t->lag = average(from) - t->vruntime;
 			fgs_statistics.migrations++;
 			return dequeue(from, i);
@@ -494,6 +524,7 @@ static void begins(struct fgs_cpu *c, struct fgs_thread *t)
 void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why)
 {
 	struct fgs_thread *before = c->thread, *next;
+	uint32_t best;
 
 	if (before) {
 		put_down(c, why);
@@ -503,7 +534,8 @@ void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why)
 		c->idle_sum += until - c->idle_since;
 		c->next_tick = (c->now / fgs_cost(FGS_tick) + 1) * fgs_cost(FGS_tick);
 	}
-	next = c->queued ? dequeue(c, best_of(c)) : steal(c);
+	best = best_of(c);
+	next = best < c->queued ? dequeue(c, best) : steal(c);
 	if (next != before) {
 		fgs_statistics.switches++;
 		if (before && why == FGS_SLEEPS)
@@ -543,12 +575,29 @@ void fgs_tick(struct fgs_cpu *c)
 		t->protected_until = t->vruntime;
 		c->resched = c->queued;
 	}
+	if (quota && used >= quota)
+		throttled = true;
+	if (!may_run(t))
+		c->resched = true;
 	if (c->queued)
 		balance(c);
 }
 
+/* Of the first thread, from which the others have it. */
+void fgs_restrict(struct fgs_thread *t)
+{
+	uint32_t cpus = (uint32_t)fgs_machine.key[FGS_cpuset];
+
+	for (uint32_t i = 0; cpus && i < FGS_CPUS; i++)
+		if (i >= cpus)
+			t->allowed.word[i / 64] &= ~(1ull << i % 64);
+}
+
 void fgs_sched_start(void)
 {
+	quota = (fgs_ps)(fgs_machine.key[FGS_quota] * (double)fgs_cost(FGS_period));
+	if (quota)
+		fgs_period_ends = fgs_cost(FGS_period);
 	for (uint32_t i = 0; i < fgs_cpu_count; i++) {
 		struct fgs_cpu *c = &fgs_cpus[i];
 

@@ -12,8 +12,8 @@ fg_sync_defect(parked sleeps-in-two-steps parked.c "uint32_t found = fg_cas_rela
 fg_sync_defect(parked loses-the-second parked.c "p->next->prev = p->prev;\n\t\tp->next->sibling = p->sibling;\n\t\t*link = p->next;"
 	"*link = p->sibling;")
 fg_sync_defect(parked bucket-wakes-nobody bucket.h "fgi_futex_wake(word, 1);" ";")
-fg_sync_defect(parked bucket-forgets-others bucket.h "while (fg_xchg_acquire(word, 2) != 0)"
-	"while (fg_xchg_acquire(word, 1) != 0)")
+fg_sync_defect(parked bucket-forgets-others bucket.h "fgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);"
+	"{\n\t\tfgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);\n\t\tif (fg_cas_acquire(word, 0, 1) == 0)\n\t\t\treturn;\n\t}")
 fg_sync_defect(parked bucket-of-two bucket.h "fg_likely(fg_cas_acquire(word, 0, 1) == 0)"
 	"fg_load_relaxed(word) == 0 && (fg_store_relaxed(word, 1), true)")
 

@@ -2,6 +2,7 @@
 /* A program that runs under the simulator, in place of the worker, and looks at what it is told there.
  *
  *   fairness   shares of one CPU by weight; a thread that sleeps comes back at once
+ *   quota      two threads get half a CPU where that is the control group's quota, on the first CPU of its set
  *   futex      what a wait and a wake return, whom a wake wakes, when a timeout ends
  *   order      store buffers hide no store from the thread itself, and release stores come in order
  *   deadlock, endless, clock, threads    what must end with a message */
@@ -93,6 +94,40 @@ static void fairness(void)
 		assert(share > due - 0.02 && share < due + 0.02);
 	}
 	assert(all > 0.97e9 && all < 1.2e9); /* one CPU's time, and no more */
+}
+
+/* ---- quota ------------------------------------------------------------------------------------------------------ */
+
+static void *spin(void *argument)
+{
+	uint64_t i = (uint64_t)(uintptr_t)argument;
+
+	while (!fg_load_relaxed(&shares.stop)) {
+		assert(sched_getcpu() == 0);
+		fg_cycles();
+	}
+	shares.cpu_ns[i] = fgi_now_ns(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+/* With --cost quota=0.5 --cost cpuset=1. */
+static void quota(void)
+{
+	pthread_t threads[2];
+	uint64_t began = now_ns();
+	cpu_set_t set;
+	double share;
+
+	assert(sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1);
+	for (uint64_t i = 0; i < 2; i++)
+		assert(pthread_create(&threads[i], NULL, spin, (void *)(uintptr_t)i) == 0);
+	usleep(990000);
+	fg_store_relaxed(&shares.stop, 1);
+	for (int i = 0; i < 2; i++)
+		assert(pthread_join(threads[i], NULL) == 0);
+	share = (double)(shares.cpu_ns[0] + shares.cpu_ns[1]) / (double)(now_ns() - began);
+	printf("share of a CPU: %.3f\n", share);
+	assert(share > 0.48 && share < 0.56);
 }
 
 /* ---- futex ------------------------------------------------------------------------------------------------------ */
@@ -224,8 +259,8 @@ static void too_many(void)
 static const struct {
 	const char *name;
 	void (*run)(void);
-} cases[] = {{"fairness", fairness}, {"futex", futex},         {"order", order},     {"deadlock", deadlock},
-	     {"endless", endless},   {"clock", look_at_clock}, {"threads", too_many}};
+} cases[] = {{"fairness", fairness}, {"quota", quota},     {"futex", futex},         {"order", order},
+	     {"deadlock", deadlock}, {"endless", endless}, {"clock", look_at_clock}, {"threads", too_many}};
 
 int fgb_main(int argc, char **argv)
 {
