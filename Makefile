@@ -30,13 +30,16 @@ whole := $(strict) -DFG_PUBLISHED_LOCKS=
 # link most crates (command/cli/Cargo.toml). A man page is there when `make` has built all.
 is_first := $(if $(wildcard build/share/man/man1/flexguard.1),,yes)
 
-.PHONY: all first workers tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
+.PHONY: all first workers simulators tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(whole) $(first),all,-p flexguard)
 
 workers: ## the same, and the workers of `flexguard bench`
 	$(call build,$(whole) -DFG_TESTS=ON,all workers,-p flexguard -p flexguard-peers)
+
+simulators: ## the same, and what `flexguard bench --machine` runs: every lock on simulated machines
+	$(call build,$(whole) -DFG_TESTS=ON,all workers simulators,-p flexguard -p flexguard-peers)
 
 tests: ## everything: the workers and the tests, too
 	$(call build,$(whole) -DFG_TESTS=ON,all workers tests,--workspace --bins --tests)

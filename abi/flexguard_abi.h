@@ -33,7 +33,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 9u
+#define FG_ABI_VERSION 10u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -50,8 +50,9 @@ struct fg_thread_block {
 	fg_u32 self;    /* how lock words name this thread: its tid; 0 until the thread's first lock */
 	fg_u64 node;    /* address of the fg_queue_node it is queued with, or 0 */
 	fg_u64 pending; /* address of the u32 lock word that it owns, is about to take or has just released, or 0 */
-	fg_u64 spins;   /* iterations of busy-waiting (lib/runtime/spin.h; statistics: the monitor does not read it) */
-	fg_u64 parks;   /* futex waits that a waiter entered (statistics) */
+	fg_u32 life;    /* with `self` a handle: which of the threads that had this tid it is; 0: it has no handle */
+	fg_u32 parks;   /* futex waits that a waiter entered (statistics, as what follows: the monitor stops here) */
+	fg_u64 spins;   /* iterations of busy-waiting (lib/runtime/spin.h; statistics) */
 	/* The default lock's state for this thread (lib/lock/default/). No other lock uses it, and the monitor does not
 	 * read it: two shared objects with different locks in one process share the thread block. */
 	fg_u64 lock_private[3];
@@ -93,7 +94,7 @@ struct fg_window {
 	fg_u32 pad;
 };
 
-/* User registers of the preempted thread, by their x86-64 names. */
+/* User registers of the preempted thread. The numbers 1 to 7 mean other registers on each architecture. */
 enum fg_reg {
 	FG_REG_NONE = 0,
 	FG_REG_AX = 1,
@@ -103,6 +104,8 @@ enum fg_reg {
 	FG_REG_SI = 5,
 	FG_REG_DI = 6,
 	FG_REG_FLAGS = 7,
+	FG_REG_ARM64_X9 = 1, /* and so on, to x15 */
+	FG_REG_ARM64_X10 = 2,
 	FG_REG_COUNT = 8,
 };
 
@@ -222,6 +225,13 @@ struct fg_shared {
 
 #define FG_RUNNABLE 0x80000000u
 
+/* A thread that gives its handle away (include/flexguard/advice.h) has a note beside its name, at the same place of
+ * off_cpu_notes: the life that it says it is, and the CPU that it was switched out on; 0: the name has none. A note is
+ * written before its name. */
+#define FG_NOTE_LIFE 0x00ffffffu
+#define FG_NOTE_CPU_SHIFT 24
+#define FG_NOTE_NO_CPU 0xffu /* its number is as high, or higher */
+
 /* Threads that were made one after the other do not share a cache line: they run on different CPUs. */
 static inline fg_u32 fg_off_cpu_place(fg_u32 self)
 {
@@ -256,6 +266,7 @@ struct fg_published {
 	struct fg_shared page;
 	struct fg_domain domains[FG_DOMAINS];   /* the first is not used, */
 	fg_u32 off_cpu[FG_DOMAINS][FG_OFF_CPU]; /* nor is the first of these: as that of the page, of a domain each */
+	fg_u32 off_cpu_notes[FG_DOMAINS][FG_OFF_CPU]; /* of the names in `off_cpu`; the first are of the page's names */
 };
 
 #define FG_HEARTBEAT_NS 500000000ull
@@ -273,6 +284,8 @@ FG_ABI_AT(fg_thread_block, held, 0);
 FG_ABI_AT(fg_thread_block, self, 4);
 FG_ABI_AT(fg_thread_block, node, 8);
 FG_ABI_AT(fg_thread_block, pending, 16);
+FG_ABI_AT(fg_thread_block, life, 24);
+FG_ABI_AT(fg_thread_block, parks, 28);
 FG_ABI_AT(fg_thread_block, lock_private, 40);
 FG_ABI_ASSERT(sizeof(struct fg_queue_node) == FG_CACHE_LINE);
 FG_ABI_AT(fg_queue_node, next, 0);
@@ -305,6 +318,7 @@ FG_ABI_ASSERT(sizeof(struct fg_domain) == FG_CACHE_LINE);
 FG_ABI_AT(fg_domain, key, 8);
 FG_ABI_AT(fg_published, domains, FG_PAGE);
 FG_ABI_AT(fg_published, off_cpu, 3 * FG_PAGE);
-FG_ABI_ASSERT(sizeof(struct fg_published) == 35 * FG_PAGE);
+FG_ABI_AT(fg_published, off_cpu_notes, 35 * FG_PAGE);
+FG_ABI_ASSERT(sizeof(struct fg_published) == 67 * FG_PAGE);
 
 #endif

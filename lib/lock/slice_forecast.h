@@ -8,33 +8,14 @@
 #ifndef FGI_LOCK_SLICE_FORECAST_H
 #define FGI_LOCK_SLICE_FORECAST_H
 
-#include <linux/rseq.h>
-#include <sched.h>
-#include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/cpu.h"
 #include "runtime/monitor.h"
-#include "runtime/system.h"
-
-/* Of glibc's restartable-sequences area, from the thread pointer; absent before glibc 2.35. */
-extern const ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned int __rseq_size __attribute__((weak));
 
 /* A lock file with this line makes its process ask the monitor for the forecasts. */
 #define FGI_WANT_SLICE_FORECAST                                                                                        \
 	static const uint64_t fgi_want_slice __attribute__((section("fg_wants"), used)) = FG_WANT_SLICE_FORECAST
-
-/* The CPU that this thread runs on: a load if glibc has registered a restartable-sequences area, which the kernel keeps
- * up to date; otherwise a call into the vDSO. */
-static inline uint32_t fgi_cpu(void)
-{
-	if (fg_likely(&__rseq_size && __rseq_size)) {
-		const char *area = (const char *)__builtin_thread_pointer() + __rseq_offset;
-
-		return fg_load_relaxed(&((const struct rseq *)area)->cpu_id);
-	}
-	return fgi_cpu_number();
-}
 
 /* What is published for this CPU; it changes with each slice. 0: unknown. */
 static inline uint64_t fgi_slice_published(void)

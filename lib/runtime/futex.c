@@ -35,6 +35,21 @@ int fgi_futex_wake(uint32_t *word, int n)
 	return fgi_futex_wake_as(word, n, FGI_ANYBODY);
 }
 
+int fgi_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t until_ns)
+{
+	struct timespec until = fgi_timespec(until_ns);
+
+	return (int)-fgi_system_call(SYS_futex, (long)word, FUTEX_WAIT_BITSET, expected, (long)&until, 0,
+				     FUTEX_BITSET_MATCH_ANY);
+}
+
+int fgi_futex_wake_shared(uint32_t *word, int n)
+{
+	long woken = fgi_system_call(SYS_futex, (long)word, FUTEX_WAKE, n, 0, 0, 0);
+
+	return woken < 0 ? 0 : (int)woken;
+}
+
 void fgi_nap(uint32_t ns)
 {
 	uint32_t word = 0; /* no other thread knows it, so the sleep ends by the clock */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Process-private futexes. All calls keep errno. */
+/* Futexes, private to the process unless the name says `shared`. All calls keep errno. */
 #ifndef FGI_FUTEX_H
 #define FGI_FUTEX_H
 
@@ -24,6 +24,10 @@ int fgi_futex_wait_as(uint32_t *word, uint32_t expected, clockid_t clock, const 
  * then no thread sleeps there, or an unrelated one is woken spuriously, which every futex user must expect. */
 int fgi_futex_wake(uint32_t *word, int n);
 int fgi_futex_wake_as(uint32_t *word, int n, uint32_t as);
+
+/* The same on a word in memory that processes share. One clock is enough: CLOCK_MONOTONIC. */
+int fgi_futex_wait_shared(uint32_t *word, uint32_t expected, uint64_t until_ns);
+int fgi_futex_wake_shared(uint32_t *word, int n);
 
 /* Sleeps for about `ns`. Unlike nanosleep it is no cancellation point, as no lock call may be one. */
 void fgi_nap(uint32_t ns);

@@ -31,6 +31,7 @@ void fgi_thread_after_fork(void)
 	fgi_pending_into_held(0);
 	if (fg_thread.self)
 		fg_thread.self = fgi_system_tid();
+	fg_thread.life = 0; /* a handle of the parent's thread is not the child's */
 	fgi_forks += 2;
 	fgi_foreign_after_fork();
 	fgi_nodes_after_fork();

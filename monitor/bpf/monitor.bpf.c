@@ -170,7 +170,7 @@ static __always_inline __u32 uncount(struct task_struct *task, struct fg_thread_
 
 /* Returns the domain in whose counter `thread`, which loses its CPU to `next`, now is. */
 static __always_inline __u32 count_as(struct fg_thread_record *thread, struct task_struct *next, enum fg_kind kind,
-				      __u32 name, struct fg_process_record *process, struct moment *at)
+				      __u32 name, __u32 life, struct fg_process_record *process, struct moment *at)
 {
 	struct fg_shared *page = at->page;
 
@@ -186,7 +186,7 @@ static __always_inline __u32 count_as(struct fg_thread_record *thread, struct ta
 		__sync_fetch_and_add(&process->counts.preempted_next_waiters, 1);
 	}
 	if (name)
-		publish_name(thread, name | FG_RUNNABLE, at->all);
+		publish_name(thread, name | FG_RUNNABLE, life, at->cpu, at->all);
 	thread->since_ns = time_of(at);
 	thread->by_tgid = next->tgid;
 	thread->by_tid = next->pid;
@@ -228,14 +228,14 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 {
 	struct fg_process_record *process;
 	enum fg_kind kind;
-	__u32 name = 0;
+	__u32 name = 0, life = 0;
 
 	if (!may_be_judged(prev))
 		return NOT_COUNTED;
 	process = process_of(prev, at);
 	if (!judges(process, prev))
 		return NOT_COUNTED;
-	kind = judge(prev, process, at->count, &name);
+	kind = judge(prev, process, at->count, &name, &life);
 	if (runnable)
 		at->count->registered_preemptions++;
 	if (kind == FG_KIND_NONE || (!runnable && kind != FG_KIND_HOLDER))
@@ -247,9 +247,9 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 	if (name && !is_own_name(prev, name))
 		name = 0;
 	if (runnable)
-		return count_as(thread, next, kind, name, process, at);
+		return count_as(thread, next, kind, name, life, process, at);
 	if (thread && name)
-		publish_name(thread, name, at->all);
+		publish_name(thread, name, life, at->cpu, at->all);
 	return NOT_COUNTED;
 }
 

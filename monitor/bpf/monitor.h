@@ -7,7 +7,7 @@
 
 #include "flexguard_abi.h"
 
-#define FG_RECORDS_VERSION 9u
+#define FG_RECORDS_VERSION 10u
 
 /* Why a thread is critical, in the order of what it costs other threads: a stalled holder stalls all of them. */
 enum fg_kind {
@@ -94,7 +94,7 @@ struct fg_thread_record {
 	fg_u32 by_tgid;    /* who took its CPU then */
 	fg_u32 by_tid;
 	fg_u32 domain; /* in whose counter it is, and in whose `off_cpu` */
-	fg_u32 pad;
+	fg_u32 noted;  /* the note beside that name; 0: none */
 };
 
 /* What fg_list says of a thread: that it leads a registered process, that it is counted, or both. */

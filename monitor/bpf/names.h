@@ -45,22 +45,43 @@ static __always_inline __u32 *place_of(__u32 name, __u64 domain, struct fg_publi
 	return &all->off_cpu[domain % FG_DOMAINS][place % FG_OFF_CPU];
 }
 
+static __always_inline __u32 *note_of(__u32 name, __u64 domain, struct fg_published *all)
+{
+	__u64 place = fg_off_cpu_place(name);
+
+	barrier_var(place); /* as above */
+	barrier_var(domain);
+	return &all->off_cpu_notes[domain % FG_DOMAINS][place % FG_OFF_CPU];
+}
+
 /* A place that another thread has taken meanwhile is left to it. */
 static __always_inline void forget_name(struct fg_thread_record *thread, struct fg_published *all)
 {
-	__u32 name = thread->named_as, *place = place_of(name, thread->domain, all);
+	__u32 name = thread->named_as, *place = place_of(name, thread->domain, all), *note;
 
 	if (*place == name)
 		*place = 0;
+	if (thread->noted) {
+		note = note_of(name, thread->domain, all);
+		if (*note == thread->noted)
+			*note = 0;
+		thread->noted = 0;
+	}
 	thread->named_as = 0;
 	if (!(name & FG_RUNNABLE))
 		__sync_fetch_and_add(&all->page.named, -1);
 }
 
-/* In its domain's table alone. */
-static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, struct fg_published *all)
+/* In its domain's table alone. The CPU is the one that the thread loses. */
+static __always_inline void publish_name(struct fg_thread_record *thread, __u32 name, __u32 life, __u32 cpu,
+					 struct fg_published *all)
 {
-	*place_of(name, thread->domain, all) = name;
+	if (life & FG_NOTE_LIFE) {
+		thread->noted = (life & FG_NOTE_LIFE) | (cpu < FG_NOTE_NO_CPU ? cpu : FG_NOTE_NO_CPU)
+								<< FG_NOTE_CPU_SHIFT;
+		WRITE_ONCE(*note_of(name, thread->domain, all), thread->noted);
+	}
+	WRITE_ONCE(*place_of(name, thread->domain, all), name);
 	thread->named_as = name;
 	if (!(name & FG_RUNNABLE)) /* the others are counted */
 		__sync_fetch_and_add(&all->page.named, 1);

@@ -622,3 +622,89 @@ fn what_is_left_to_glibc_is_said() {
         "{told}"
     );
 }
+
+const SAYS_HOW_LONG_IT_SPINS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+int of_the_runtime(void);
+int main(void)
+{
+	const char *value = getenv("GOMP_SPINCOUNT");
+	puts(value ? value : "unset");
+	return of_the_runtime();
+}
+"#;
+
+/// A program that is linked to a library with the name of GNU OpenMP's.
+fn linked_to_openmp(dir: &std::path::Path) -> std::path::PathBuf {
+    let (runtime, program) = (dir.join("libgomp.so.1"), dir.join("says"));
+    fs::write(
+        dir.join("runtime.c"),
+        "int of_the_runtime(void) { return 0; }",
+    )
+    .unwrap();
+    fs::write(dir.join("says.c"), SAYS_HOW_LONG_IT_SPINS).unwrap();
+    let cc = |arguments: &[&std::ffi::OsStr]| {
+        let mut cc = std::process::Command::new("cc");
+        assert!(cc.args(arguments).status().unwrap().success());
+    };
+    let rpath = format!("-Wl,-rpath,{}", dir.display());
+    cc(&[
+        "-shared".as_ref(),
+        "-Wl,-soname,libgomp.so.1".as_ref(),
+        "-o".as_ref(),
+        runtime.as_ref(),
+        dir.join("runtime.c").as_ref(),
+    ]);
+    cc(&[
+        "-o".as_ref(),
+        program.as_ref(),
+        dir.join("says.c").as_ref(),
+        runtime.as_ref(),
+        rpath.as_ref(),
+    ]);
+    program
+}
+
+#[test]
+fn presets_are_set_where_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = linked_to_openmp(dir.path());
+    let says = |options: &[&str], variables: &[(&str, &str)]| {
+        let mut command = flexguard();
+        command
+            .args(["run", "--monitor", "off"])
+            .args(options)
+            .arg("--")
+            .arg(&program);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    assert_eq!(says(&["-q"], &[]), ("unset\n".into(), String::new()));
+    let (value, said) = says(&["-q", "--presets"], &[]);
+    assert_eq!(value, "1000\n");
+    assert!(
+        said.starts_with("flexguard: sets GOMP_SPINCOUNT=1000 (GNU OpenMP: "),
+        "{said}"
+    );
+    for (variable, value, seen) in [
+        ("GOMP_SPINCOUNT", "7", "7\n"),
+        ("OMP_WAIT_POLICY", "active", "unset\n"),
+    ] {
+        let (found, said) = says(&["-q", "--presets"], &[(variable, value)]);
+        assert_eq!(found, seen);
+        assert!(said.contains("linked to no runtime"), "{said}");
+    }
+}
+
+#[test]
+fn a_program_without_such_a_runtime_has_no_presets() {
+    let output = sh(&["--monitor", "off", "-q", "--presets"], "true");
+    assert!(output.status.success());
+    assert!(
+        stderr(&output).contains("linked to no runtime"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -87,11 +87,16 @@ if command -v c++ >/dev/null; then
 	CXXFLAGS=$CFLAGS cmake -S "$here/../../examples" -B "$scratch/examples" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/said" &&
 		cmake --build "$scratch/examples" >>"$scratch/said" 2>&1 || { cat "$scratch/said"; fail "examples: not built"; }
 	grep -q 'warning:' "$scratch/said" && { cat "$scratch/said"; fail "examples: warnings"; }
-	for example in queue queue_static phases wait_loop table; do
+	for example in queue queue_static phases wait_loop own_lock own_barrier table; do
 		FLEXGUARD_SOCKET='' "$scratch/examples/$example" >"$scratch/said" || fail "example $example: $?, $(cat "$scratch/said")"
 		[ -s "$scratch/said" ] || fail "example $example says nothing"
 	done
 	ldd "$scratch/examples/queue_static" | grep -q flexguard && fail "queue_static needs the shared library"
+	ldd "$scratch/examples/own_barrier" | grep -q flexguard && fail "own_barrier links the library"
+	ldconfig -p | grep -q libflexguard || FLEXGUARD_SOCKET='' "$scratch/examples/own_barrier" | grep -q 'not installed' ||
+		fail "own_barrier finds a library"
+	LD_LIBRARY_PATH=$prefix/lib FLEXGUARD_SOCKET='' "$scratch/examples/own_barrier" | grep -q 'with FlexGuard' ||
+		fail "own_barrier does not find the library"
 	for example in "$here"/../../examples/*.c; do
 		# shellcheck disable=SC2046,SC2086
 		"$CC" $CFLAGS -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror -o "$scratch/example" "$example" \

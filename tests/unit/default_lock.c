@@ -95,7 +95,7 @@ static struct waiter {
 	pthread_t thread;
 	uint32_t tid;
 	int fifo; /* its priority under SCHED_FIFO; 0: it has the usual policy */
-	const uint64_t *parks;
+	const uint32_t *parks;
 	uint32_t came;
 } waiters[3];
 static uint32_t entered;
@@ -220,7 +220,7 @@ static bool may_be_real_time(void)
 static void test_real_time(void)
 {
 	const struct fg_shared *const pages[] = {NULL, &quiet};
-	uint64_t parks[3];
+	uint32_t parks[3];
 
 	for (int i = 0; i < 2 && may_be_real_time(); i++) {
 		begin(pages[i]);

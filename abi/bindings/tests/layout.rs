@@ -12,6 +12,8 @@ fn thread_block() {
     assert_eq!(offset_of!(fg_thread_block, self_), 4);
     assert_eq!(offset_of!(fg_thread_block, node), 8);
     assert_eq!(offset_of!(fg_thread_block, pending), 16);
+    assert_eq!(offset_of!(fg_thread_block, life), 24);
+    assert_eq!(offset_of!(fg_thread_block, parks), 28);
     assert_eq!(offset_of!(fg_thread_block, lock_private), 40);
 }
 
@@ -55,7 +57,11 @@ fn domains() {
     assert_eq!(offset_of!(fg_domain, key), 8);
     assert_eq!(offset_of!(fg_published, domains), FG_PAGE as usize);
     assert_eq!(offset_of!(fg_published, off_cpu), 3 * FG_PAGE as usize);
-    assert_eq!(size_of::<fg_published>(), 35 * FG_PAGE as usize);
+    assert_eq!(
+        offset_of!(fg_published, off_cpu_notes),
+        35 * FG_PAGE as usize
+    );
+    assert_eq!(size_of::<fg_published>(), 67 * FG_PAGE as usize);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! | `runs`    | the monitor that concurrent runs of root share                            |
 //! | `child`   | the program as a child process, waited for together with signals          |
 //! | `signals` | signals that are held back while a program runs                           |
+//! | `waits`   | variables by which common runtimes wait                                   |
 //! | `output`  | stdout and stderr without panics                                          |
 //! | `failure` | what failed, why, and what to do                                          |
 
@@ -24,6 +25,7 @@ pub mod prefix;
 mod preload;
 pub mod runs;
 pub mod signals;
+pub mod waits;
 
 pub use attach::MonitorMode;
 pub use preload::Preload;

@@ -37,7 +37,7 @@ fn is_musl(loader: &str) -> bool {
 }
 
 /// The file that the kernel will be asked to execute.
-fn find(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
     if program.to_string_lossy().contains('/') {
         return Some(program.into());
     }
@@ -47,7 +47,7 @@ fn find(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
 }
 
 /// The loader that a 64-bit ELF file names. None: it names none, or is no such file.
-fn loader(path: &Path) -> Option<String> {
+pub(crate) fn loader(path: &Path) -> Option<String> {
     let file = File::open(path).ok()?;
     let mut header = [0; 64];
     file.read_exact_at(&mut header, 0).ok()?;

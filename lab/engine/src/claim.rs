@@ -456,11 +456,9 @@ pub fn experiments(judged: &[Judged]) -> Vec<(&str, &str)> {
 /// As a table in Markdown.
 pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> String {
     let mut text = format!(
-        "# {title}: what is claimed, and whether it holds here\n\n{}, {} hardware contexts, Linux {}\n\n{}\n\n\
+        "# {title}: what is claimed, and whether it holds here\n\n{}\n\n{}\n\n\
          | lock | place | claim | at | published | measured | verdict |\n|---|---|---|---|---|---|---|\n",
-        machine.cpu.as_deref().unwrap_or("unknown CPU"),
-        machine.hardware_contexts,
-        machine.kernel.as_deref().unwrap_or("?"),
+        machine.describe(),
         summary(judged),
     );
     for j in judged {

@@ -231,6 +231,7 @@ impl Workload for Exec {
             }
         }
         Launch {
+            seeded: false,
             command,
             capture: Capture::Together,
             hogs: point.get("hogs").map_or(0, |n| n as u32),

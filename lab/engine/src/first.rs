@@ -100,7 +100,7 @@ pub fn run(args: First) -> Result<Status> {
             monitor: &monitor,
             progress: &progress,
             handover: prefix.handover(),
-            origin: session::origin(&prefix),
+            origin: session::origin(workload, &prefix),
             keep: &|_| Ok(()),
             enough: &|_| false,
         }

@@ -313,6 +313,7 @@ impl Workload for Guests {
             self.script(section).into(),
         ];
         Launch {
+            seeded: false,
             command: child::command(&argv),
             capture: Capture::Together,
             limit: Duration::from_secs(LIMIT_SECONDS + 10),

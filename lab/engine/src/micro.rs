@@ -12,6 +12,7 @@ use crate::figure::{FigureSpec, Shape};
 use crate::measure::Measure;
 use crate::point::{Point, number};
 use crate::runner::Run;
+use crate::simulated::Simulated;
 use crate::worker;
 use crate::workload::{Counts, Launch, Reading, Workload};
 
@@ -196,6 +197,10 @@ impl Workload for Micro {
             return ramp_figures();
         }
         self.contention.figures(&self.name)
+    }
+
+    fn simulated(&self) -> Option<&Simulated> {
+        self.contention.simulated.as_ref()
     }
 
     fn monitor(&self) -> Option<MonitorMode> {

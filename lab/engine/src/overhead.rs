@@ -231,6 +231,7 @@ impl Workload for Overhead {
             preload.apply(&mut command);
         }
         Launch {
+            seeded: false,
             hogs: 0,
             command,
             capture: Capture::Together,

@@ -35,6 +35,7 @@ pub fn run(args: Paper) -> Result<Status> {
         warmup: args.seconds.map(|_| 0.0),
         locks: worker::resolve(&known, &args.locks)?,
         quick: args.quick,
+        simulated: None,
     };
     let catalogue = Catalogue::read(&prefix)?;
     let mut suite = Suite {

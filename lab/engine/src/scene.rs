@@ -21,11 +21,11 @@ use crate::contention::Contention;
 use crate::exec::Exec;
 use crate::experiment::Experiment;
 use crate::figure::FigureSpec;
-use crate::machine;
 use crate::micro::Micro;
-use crate::options::{self, Plan};
+use crate::options::{Count, Plan};
 use crate::overhead::Overhead;
 use crate::presets::Preset;
+use crate::simulated::{self, Simulated};
 use crate::subject::Subject;
 use crate::suite::{self, Suite, Wanted};
 use crate::workload::Workload;
@@ -53,6 +53,8 @@ pub struct Request {
     /// Rounds and seconds of each run, instead of the file's.
     pub rounds: Option<u32>,
     pub seconds: Option<f64>,
+    /// On a simulated machine of this name, or file.
+    pub machine: Option<String>,
 }
 
 pub fn run(request: Request) -> Result<Status> {
@@ -61,6 +63,11 @@ pub fn run(request: Request) -> Result<Status> {
     let sizes = Sizes {
         rounds: request.rounds,
         seconds: request.seconds,
+        simulated: request
+            .machine
+            .as_deref()
+            .map(|name| Simulated::find(&prefix, name))
+            .transpose()?,
         ..Sizes::default()
     };
     let mut scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
@@ -148,14 +155,17 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     for scene in &file.scenes {
         let name = &scene.get_ref().name;
         check_name(name, &experiments)?;
-        experiments.push(experiment(scene, catalogue, &Sizes::default())?);
+        experiments.push(experiment(scene, catalogue, &sizes.of_file())?);
         if sizes.quick && scene.get_ref().full {
             continue;
         }
         let quick = scene.get_ref().quick.or(&file.quick);
         let wanted = sizes.applied(scene, &quick);
         small.push(experiment(&wanted, catalogue, &sizes.or(&quick))?);
-        let reason = absent(scene.get_ref()).or_else(|| guests::absent(scene.get_ref()));
+        let reason = match &sizes.simulated {
+            Some(_) => not_simulated(scene.get_ref()),
+            None => absent(scene.get_ref()).or_else(|| guests::absent(scene.get_ref())),
+        };
         missing.extend(reason.map(|reason| (name.get_ref().clone(), reason)));
     }
     let claims = claims_of(&file, &experiments)?;
@@ -304,13 +314,13 @@ fn micro(
     let of_round = |name: &str, value: &Option<Spanned<Value>>, usual: f64| {
         let choice = catalogue.of_round(name);
         match (value, choice) {
-            (Some(value), Some(choice)) => numbers(value.get_ref(), choice)
+            (Some(value), Some(choice)) => numbers(value.get_ref(), choice, sizes.contexts())
                 .map_err(|what| Wrong::at(value, format!("{name}: {what}"), allowed(choice))),
             _ => Ok(vec![usual]),
         }
     };
     let whole = |values: Vec<f64>| values.into_iter().map(|v| v as u32).collect();
-    let threads = of_round("threads", &s.threads, machine::contexts() as f64)?;
+    let threads = of_round("threads", &s.threads, sizes.contexts() as f64)?;
     let threads = threads.into_iter().map(|n| n.max(s.least_threads.into()));
     let mut contention = Contention::of(&[], whole(threads.collect()), 1.0, 0.1);
     contention.subjects = subjects;
@@ -321,6 +331,11 @@ fn micro(
         Some(warmup) => warmup,
         None => of_round("warmup", &s.warmup, 0.1)?[0],
     };
+    if sizes.simulated.is_some() {
+        contention.seconds = vec![simulated::SECONDS];
+        contention.warmup = sizes.warmup.unwrap_or(simulated::WARMUP);
+        contention.simulated = sizes.simulated.clone();
+    }
     if let Some(seconds) = sizes.seconds {
         contention.seconds = vec![seconds];
     }
@@ -342,7 +357,7 @@ fn micro(
                 format!("there are: {}", names.join(", ")),
             ));
         };
-        let values = numbers(value.get_ref(), choice)
+        let values = numbers(value.get_ref(), choice, sizes.contexts())
             .map_err(|what| Wrong::at(value, format!("{key}: {what}"), allowed(choice)))?;
         micro = micro
             .set(&choice.variable(), values)
@@ -356,13 +371,19 @@ fn allowed(choice: &Choice) -> String {
 }
 
 /// A value, or a list of values; threads and hogs also as `"2x"`.
-fn numbers(value: &Value, choice: &Choice) -> std::result::Result<Vec<f64>, String> {
+fn numbers(
+    value: &Value,
+    choice: &Choice,
+    contexts: usize,
+) -> std::result::Result<Vec<f64>, String> {
     let one = |value: &Value| match value {
         Value::Integer(n) => choice.check(*n as f64),
         Value::Float(x) => choice.check(*x),
         Value::Boolean(on) if choice.kind == Kind::Flag => Ok(f64::from(u8::from(*on))),
         Value::String(text) if ["threads", "hogs"].contains(&choice.name.as_str()) => {
-            options::count(text, choice.min as u32, choice.max as u32).map(f64::from)
+            Count::parse(text, choice.min as u32, choice.max as u32)?
+                .on(contexts)
+                .map(f64::from)
         }
         _ => Err(format!("not {}", choice.allowed())),
     };
@@ -370,6 +391,16 @@ fn numbers(value: &Value, choice: &Choice) -> std::result::Result<Vec<f64>, Stri
         Value::Array(values) if values.is_empty() => Err("an empty list".into()),
         Value::Array(values) => values.iter().map(one).collect(),
         value => Ok(vec![one(value)?]),
+    }
+}
+
+/// Why a scene needs hardware.
+fn not_simulated(scene: &Scene) -> Option<String> {
+    let program = scene.program.is_some() || scene.preset.is_some() || scene.overhead;
+    match (program, scene.guests.is_some()) {
+        (true, _) => Some("a program does not run on a simulated machine".into()),
+        (_, true) => Some("guest kernels do not run on a simulated machine".into()),
+        _ => None,
     }
 }
 
@@ -423,7 +454,7 @@ fn program(
     exec.longest = s.longest;
     let of_round =
         |name: &str, value: &Option<Spanned<Value>>| match (value, catalogue.of_round(name)) {
-            (Some(value), Some(choice)) => numbers(value.get_ref(), choice)
+            (Some(value), Some(choice)) => numbers(value.get_ref(), choice, sizes.contexts())
                 .map_err(|what| Wrong::at(value, format!("{name}: {what}"), allowed(choice))),
             _ => Ok(Vec::new()),
         };

@@ -75,7 +75,9 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
         .zip(&begun)
         .filter_map(|(id, d)| Some((id, d.as_ref()?)));
     let known = known.chain(recorded.iter().map(|(id, d)| (id.as_str(), d)));
-    let notes = origins::notes(&session::origin(prefix), dir, known);
+    let here = suite.experiments.first().map(|e| e.workload.as_ref());
+    let here = here.map(|workload| session::origin(workload, prefix));
+    let notes = here.map_or_else(Vec::new, |here| origins::notes(&here, dir, known));
     all_fit(dir, prefix, &suite.experiments, &begun)?;
     for note in notes {
         output::note(&format!("flexguard: {note}\n"));
@@ -256,6 +258,9 @@ fn one(
             let mut document = session::begin(workload, &experiment.plan, prefix, &monitor);
             document.title = experiment.title.clone();
             document.figures = experiment.figures.clone();
+            if let Some(simulated) = workload.simulated() {
+                document.mark(simulated);
+            }
             if let Some(primary) = &experiment.primary {
                 document.columns.retain(|c| c != primary);
                 document.columns.insert(0, primary.clone());
@@ -277,7 +282,7 @@ fn one(
         monitor: &monitor,
         progress,
         handover: prefix.handover(),
-        origin: session::origin(prefix),
+        origin: session::origin(workload, prefix),
         keep: &|document| sink.keep(&document.to_line()?),
         enough: &|_| false,
     }

@@ -21,6 +21,20 @@ pub struct Cond {
     opaque: [u32; 2],
 }
 
+#[repr(C)]
+pub struct Wait {
+    pub whom: u64,
+    pub number: u32,
+    pub looks: u32,
+}
+
+#[repr(C)]
+pub struct Advice {
+    pub action: u32,
+    pub reason: u32,
+    pub sleep_ns: u64,
+}
+
 impl Mutex {
     pub const INIT: Self = Self { opaque: [0; 2] };
 }
@@ -56,6 +70,12 @@ unsafe extern "C" {
     ) -> c_int;
     pub fn fg_cond_signal(c: *mut Cond);
     pub fn fg_cond_broadcast(c: *mut Cond);
+
+    pub fn fg_section_begin();
+    pub fn fg_section_end();
+    pub fn fg_thread_handle() -> u64;
+    pub fn fg_wait_advice(w: *const Wait) -> Advice;
+    pub fn fg_wait_once(w: *mut Wait) -> Advice;
 
     pub fn fg_critical_section_preempted() -> bool;
     pub fn fg_monitor_attached() -> bool;

@@ -15,6 +15,7 @@
 //!
 //! The crate links `libflexguard.a`, from `$FLEXGUARD_LIB_DIR` or from `build/lib` of the tree that it is in (`make`).
 
+pub mod advice;
 mod condvar;
 mod ffi;
 mod mutex;

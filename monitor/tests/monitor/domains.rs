@@ -108,14 +108,14 @@ struct Counters {
 }
 
 /// What this process maps of a monitor that it has registered with.
-struct View {
+pub struct View {
     _fd: OwnedFd,
     at: NonNull<fg_published>,
-    domain: usize,
+    pub domain: usize,
 }
 
 impl View {
-    fn of(running: &Running) -> View {
+    pub fn of(running: &Running) -> View {
         let (fd, domain) = register_in_domain(&running.name, block_offset());
         let size = NonZeroUsize::new(size_of::<fg_published>()).unwrap();
         let (read, shared) = (ProtFlags::PROT_READ, MapFlags::MAP_SHARED);
@@ -128,7 +128,7 @@ impl View {
         }
     }
 
-    fn read<T: FromBytes>(&self, offset: usize) -> T {
+    pub fn read<T: FromBytes>(&self, offset: usize) -> T {
         assert!(offset + size_of::<T>() <= size_of::<fg_published>());
         // SAFETY: mapped, and copied as bytes, of which each may change at any time.
         let bytes: Vec<u8> = (offset..offset + size_of::<T>())

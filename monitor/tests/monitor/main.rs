@@ -16,6 +16,7 @@ mod keeping;
 mod lifecycle;
 mod logged;
 mod mutants;
+mod notes;
 mod privileges;
 mod protocol;
 mod scale;

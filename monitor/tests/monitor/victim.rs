@@ -19,7 +19,7 @@ use nix::unistd::{ForkResult, Pid, fork, getppid, gettid};
 use zerocopy::FromZeros;
 
 use crate::harness::{LANE_ENV, ROLE_ENV, register};
-use crate::{census, domains, fair, hostile, privileges, scale, sleepers, slices, stays};
+use crate::{census, domains, fair, hostile, notes, privileges, scale, sleepers, slices, stays};
 
 #[repr(C, align(64))]
 struct Block(UnsafeCell<fg_thread_block>);
@@ -31,8 +31,9 @@ impl Block {
             self_: 0,
             node: 0,
             pending: 0,
-            spins: 0,
+            life: 0,
             parks: 0,
+            spins: 0,
             lock_private: [0; 3],
         };
         Block(UnsafeCell::new(zero))
@@ -137,6 +138,11 @@ fn play(role: &str) {
             name_block(gettid().as_raw() as u32);
             spin_as(&socket, kind);
         }
+        ("lived", rest) => {
+            let (life, kind) = rest.split_once(' ').unwrap();
+            live(life.parse().unwrap());
+            spin_as(&socket, kind);
+        }
         ("called", name) => {
             name_block(name.parse().unwrap());
             spin_as(&socket, "held");
@@ -157,6 +163,7 @@ fn play(role: &str) {
         ("exec", _) => exec(&socket),
         ("spawn", _) => spawn(&socket),
         ("sleep", held) => sleepers::play(&socket, held.parse().unwrap()),
+        ("sleep-noted", _) => notes::play_sleep(&socket),
         ("stays", _) => stays::play(&socket),
         ("slices", flags) => slices::play(&socket, flags.parse().unwrap()),
         (role, rest) => play_client(&socket, role, rest),
@@ -342,6 +349,12 @@ fn yield_in_turn(socket: &str, held: i32, us: u64) {
 /// What lock words call this thread.
 fn name_block(name: u32) {
     with_block(|block| block.self_ = name);
+}
+
+/// The same of a thread that has a handle.
+fn live(life: u32) {
+    name_block(gettid().as_raw() as u32);
+    with_block(|block| block.life = life);
 }
 
 /// `pending` points to a word that names `owner`.

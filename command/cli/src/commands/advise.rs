@@ -9,6 +9,7 @@ use flexguard_bench::options::seconds;
 use flexguard_bench::{advise, exec};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
+use flexguard_launch::waits;
 use regex_lite::Regex;
 
 use super::{Subcommand, profile};
@@ -144,11 +145,21 @@ impl Subcommand for Advise {
             extent,
             self.json,
             |program, outcome| match profile::quietly(program, limit) {
-                Ok(Ok(profile)) => (reasons(&profile, outcome), None),
+                Ok(Ok(profile)) => (with_presets(reasons(&profile, outcome), program), None),
                 Ok(Err(Some(signal))) => (vec![], Some(signal)),
                 Ok(Err(None)) => (vec!["A run with the profiler took too long.".into()], None),
                 Err(why) => (vec![format!("It could not be profiled: {why:#}.")], None),
             },
         )
     }
+}
+
+/// Where the program waits in loops that no lock replaces.
+fn with_presets(mut reasons: Vec<String>, program: &[OsString]) -> Vec<String> {
+    reasons.extend(waits::presets_of(&program[0]).iter().map(|preset| {
+        format!(
+            "Not tried, and worth a try beside other programs: {preset}. `flexguard run --presets` sets it."
+        )
+    }));
+    reasons
 }

@@ -3,7 +3,7 @@
 
 mod summary;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -17,7 +17,7 @@ use flexguard_launch::child::{self, Child, Status};
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::runs::Lease;
-use flexguard_launch::{Preload, locks, musl, output, signals};
+use flexguard_launch::{Preload, locks, musl, output, signals, waits};
 
 use super::Subcommand;
 use crate::manual::{
@@ -47,6 +47,10 @@ pub struct Run {
     /// Write the summary to FILE instead of stderr
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     stats_file: Option<PathBuf>,
+
+    /// Set how long threads of OpenMP and OpenBLAS spin, where the environment does not, and say on stderr what is set
+    #[arg(long)]
+    presets: bool,
 
     /// Do not say on stderr that the program runs without a monitor
     #[arg(short, long)]
@@ -170,6 +174,10 @@ impl Subcommand for Run {
                     "The same program with glibc's own mutexes.",
                 ),
                 (
+                    "flexguard run --lock posix --presets -- ./solver",
+                    "glibc's mutexes, and OpenMP threads that sleep sooner. `flexguard advise` says which variables.",
+                ),
+                (
                     "flexguard run --monitor require -- ./job",
                     "Fail rather than run without a monitor.",
                 ),
@@ -184,6 +192,9 @@ impl Subcommand for Run {
         }
         let mut command = child::command(&self.program);
         preload.apply(&mut command);
+        if self.presets {
+            set_presets(&self.program[0], &mut command);
+        }
 
         let Some(summary) = SummarySink::open(&self)? else {
             return run_quietly(&self, command, preload.replaces());
@@ -216,6 +227,20 @@ impl Subcommand for Run {
         };
         summary.write(&told.with_what_glibc_keeps(left_to_glibc(&prefix, &preload)))?;
         Ok(end.status)
+    }
+}
+
+/// No lock of ours reaches the loops of these runtimes.
+fn set_presets(program: &OsStr, command: &mut Command) {
+    let presets = waits::presets_of(program);
+    command.envs(waits::environment(&presets));
+    if presets.is_empty() {
+        output::note(
+            "flexguard: --presets: the program is linked to no runtime of which a variable is known and not set\n",
+        );
+    }
+    for preset in presets {
+        output::note(&format!("flexguard: sets {preset}\n"));
     }
 }
 

@@ -4,6 +4,8 @@
 use toml::{Spanned, Value};
 
 use super::file::{Quick, Scene};
+use crate::machine;
+use crate::simulated::Simulated;
 
 /// Instead of what a file says.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +17,8 @@ pub struct Sizes {
     pub locks: Vec<String>,
     /// The short version.
     pub quick: bool,
+    /// On this machine, and not here.
+    pub simulated: Option<Simulated>,
 }
 
 impl Quick {
@@ -35,6 +39,20 @@ impl Quick {
 }
 
 impl Sizes {
+    /// Those of the machine that it runs on.
+    pub(super) fn contexts(&self) -> usize {
+        let simulated = self.simulated.as_ref();
+        simulated.map_or_else(machine::contexts, |s| s.hardware_contexts)
+    }
+
+    /// The file's own, on the same machine.
+    pub(super) fn of_file(&self) -> Self {
+        Self {
+            simulated: self.simulated.clone(),
+            ..Self::default()
+        }
+    }
+
     /// With those of the short version, where no others are asked for.
     pub(super) fn or(&self, quick: &Quick) -> Self {
         let mut sizes = self.clone();

@@ -23,6 +23,7 @@ pub struct Mutant {
 pub const ORACLE: &str = "oracle";
 const OWN_USER: &str = "domains::a_holder_raises_the_counter_of_its_user_and_no_others";
 const OWN_NAMES: &str = "domains::who_sleeps_with_a_lock_is_named_to_its_own_user_alone";
+const NOTED: &str = "notes::who_has_a_handle_is_noted_beside_its_name";
 const OWN_CPUS: &str = "domains::programs_share_a_counter_if_they_may_use_the_same_cpus";
 const CROWD: &str = "domains::where_all_domains_are_taken_those_without_one_share_some";
 const MANY_IDS: &str = "domains::who_has_many_ids_slows_none_that_come_later";
@@ -137,13 +138,13 @@ pub const MUTANTS: &[Mutant] = &[
     mutant(
         "sleep-not-noted",
         "sleepers::who_sleeps_with_a_lock_is_noted_until_it_runs",
-        "\tif (thread && name)\n\t\tpublish_name(thread, name, at->all);",
+        "\tif (thread && name)\n\t\tpublish_name(thread, name, life, at->cpu, at->all);",
         "",
     ),
     mutant(
         "preempted-not-named",
         "sleepers::who_is_preempted_is_named_until_it_runs",
-        "\tif (name)\n\t\tpublish_name(thread, name | FG_RUNNABLE, at->all);",
+        "\tif (name)\n\t\tpublish_name(thread, name | FG_RUNNABLE, life, at->cpu, at->all);",
         "",
     ),
     mutant(
@@ -216,6 +217,10 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("names-on-the-page", OWN_NAMES, "if (domain == 0 || domain >= FG_DOMAINS)\n\t\treturn &all->page", "if (1)\n\t\treturn &all->page"),
     mutant("names-of-all-domains", OWN_NAMES, "return &all->off_cpu[domain % FG_DOMAINS]", "return &all->off_cpu[1]"),
     mutant("name-forgotten-on-the-page", OWN_NAMES, "*place = place_of(name, thread->domain, all)", "*place = place_of(name, 0, all)"),
+    mutant("notes-in-one-domain", NOTED, "return &all->off_cpu_notes[domain % FG_DOMAINS]", "return &all->off_cpu_notes[0]"),
+    mutant("note-of-no-cpu", NOTED, "(cpu < FG_NOTE_NO_CPU ? cpu : FG_NOTE_NO_CPU)", "7"),
+    mutant("note-not-forgotten", NOTED, "if (thread->noted) {", "if (0) {"),
+    mutant("sleeper-not-noted", "notes::who_sleeps_with_a_handle_is_noted", "publish_name(thread, name, life, at->cpu, at->all)", "publish_name(thread, name, 0, at->cpu, at->all)"),
     mutant("one-shared-domain", CROWD, "hash_of_key(key) % FG_CLASS_DOMAINS", "0"),
     mutant("no-class", MANY_IDS, "class_of(task) * 2", "0 * 2"),
     mutant("owners-ignored", RANGES, "\t\t\tif (owner)\n\t\t\t\treturn owner;", ""),

@@ -19,6 +19,7 @@ subcommands! {
     first::First,
     paper::Paper,
     scenes::Scenes,
+    machine::Machine,
     compare::Compare,
     report::Report,
 }

@@ -46,6 +46,10 @@ pub struct Scenes {
     /// Rounds, instead of the file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
+
+    /// Simulate this machine: an installed one, or a file. A round is a seed; each run is short unless --seconds says more
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
 }
 
 impl Subcommand for Scenes {
@@ -80,6 +84,10 @@ impl Subcommand for Scenes {
                     "Does each lock behave as its paper says?",
                 ),
                 (
+                    "flexguard bench scenes default-lock --machine xeon-gold-5320 --only server",
+                    "A scene on 104 hardware contexts that are simulated.",
+                ),
+                (
                     "flexguard bench scenes ./mine.toml --plan",
                     "What a file of one's own would measure.",
                 ),
@@ -97,6 +105,7 @@ impl Subcommand for Scenes {
             },
             rounds: self.rounds,
             seconds: self.seconds,
+            machine: self.machine,
         })
     }
 }

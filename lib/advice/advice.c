@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* The advice (docs/design/advice.md): sections, handles, and what a waiter is to do. */
+#include "advice/advice.h"
+
+#include <sched.h>
+
+#include "flexguard/advice.h"
+#include "runtime/clock.h"
+#include "runtime/futex.h"
+#include "runtime/sandbox.h"
+#include "runtime/spin.h"
+
+/* So many looks of a wait for which all is well; longer than a time slice with a spin hint a look. Then it has been
+ * long: a handle may be stale, or two threads share a place. */
+#define LOOKS_LONG 100000u
+/* The same of a wait that does not say for whom: about what a sleep costs. A thread that was woken, and has not run
+ * yet, is in no section. */
+#define LOOKS_LONG_UNNAMED 2048u
+#define LOOKS_PER_BEAT 256u
+/* While a thread that is waited for has no CPU. Longer than this thread's timer is late, so that the CPU which it frees
+ * may pull that thread; short beside a time slice. */
+#define SLEEP_PREEMPTED_NS 100000u
+#define SLEEP_ASLEEP_NS 200000u
+#define YIELDS_PER_SLEEP FG_LOOKS_YIELDING
+/* A yield that took longer gave a time slice away; for so long the waiters of this process sleep instead. As the
+ * default lock has them. */
+#define GIVEN_AWAY_NS 600000u
+#define COMPETE_NS 100000000u
+
+void fg_section_begin(void)
+{
+	(void)fgi_self();
+	fgi_held_raise();
+}
+
+void fg_section_end(void)
+{
+	fgi_held_lower();
+}
+
+/* Threads of one tid that live one after the other get the same number once in 16 million times; then the advice about
+ * one may be that about the other. A signal handler may have given the thread its handle meanwhile. */
+uint64_t fgi_new_handle(void)
+{
+	static uint32_t given;
+	uint32_t self = fgi_self(), mixed;
+	uint64_t seed = fgi_now_ns(CLOCK_MONOTONIC) + ((uint64_t)fg_fetch_add_relaxed(&given, 1) << 40);
+
+	mixed = (uint32_t)(((seed ^ (uint64_t)self << 32) * 0x9e3779b97f4a7c15ull) >> 40) & FG_NOTE_LIFE;
+	fg_cas_relaxed(&fg_thread.life, 0, mixed ? mixed : 1);
+	return fgi_handle_of(self, fg_thread.life);
+}
+
+fg_handle fg_thread_handle(void)
+{
+	return fgi_own_handle();
+}
+
+/* CPUs that this process could use when the library was loaded; 0: not known. */
+static uint32_t cpus;
+
+__attribute__((constructor)) static void count_cpus(void)
+{
+	static cpu_set_t set; /* too large for a stack */
+
+	if (fgi_optional_call(SYS_sched_getaffinity, 0, sizeof(set), (long)&set) > 0)
+		cpus = (uint32_t)CPU_COUNT(&set);
+}
+
+static struct fg_advice about_whom(const struct fg_wait *w, enum fgi_whereabouts where)
+{
+	switch (where) {
+	case FGI_SLEEPS:
+		return fg_advice_of(FG_WAIT_SLEEP, FG_WHY_ASLEEP, SLEEP_ASLEEP_NS);
+	case FGI_PREEMPTED_ELSEWHERE:
+		return fg_advice_of(FG_WAIT_SLEEP, FG_WHY_PREEMPTED, SLEEP_PREEMPTED_NS);
+	case FGI_PREEMPTED_HERE:
+	case FGI_PREEMPTED_SOMEWHERE:
+		return fg_advice_of(FG_WAIT_YIELD, FG_WHY_PREEMPTED, 0);
+	case FGI_ON_CPU:
+	default:
+		if (w->looks < LOOKS_LONG)
+			return fg_advice_of(FG_WAIT_SPIN, FG_WHY_RUNS, 0);
+		return fg_advice_after(w->looks - LOOKS_LONG, FG_WHY_LONG);
+	}
+}
+
+/* More than there are CPUs beside this one: some cannot run while this one spins. */
+static bool too_many(const struct fg_wait *w)
+{
+	return w->number && cpus && w->number >= cpus;
+}
+
+/* The thread that has no CPU may wait for this one or for another: a yield lets it run here. Now and then it sleeps: an
+ * idle CPU may pull what waits elsewhere. */
+static struct fg_advice offer_cpu(const struct fg_wait *w, enum fg_wait_reason why)
+{
+	if (w->looks % YIELDS_PER_SLEEP != YIELDS_PER_SLEEP - 1)
+		return fg_advice_of(FG_WAIT_YIELD, why, 0);
+	return fg_advice_of(FG_WAIT_SLEEP, why, FG_SLEEP_SHORTEST_NS);
+}
+
+/* What is known of threads that are not named. */
+static struct fg_advice about_others(const struct fg_wait *w)
+{
+	if (too_many(w))
+		return offer_cpu(w, FG_WHY_TOO_MANY);
+	if (fgi_preempted_cs())
+		return fgi_preempted_elsewhere() ? fg_advice_of(FG_WAIT_SLEEP, FG_WHY_PREEMPTED, SLEEP_PREEMPTED_NS)
+						 : offer_cpu(w, FG_WHY_PREEMPTED);
+	if (w->looks < LOOKS_LONG_UNNAMED)
+		return fg_advice_of(FG_WAIT_SPIN, FG_WHY_RUNS, 0);
+	return fg_advice_after(w->looks - LOOKS_LONG_UNNAMED, FG_WHY_LONG);
+}
+
+/* Until then other processes are taken to compete for the CPUs: a yield of this process has given one away for long. */
+static uint64_t compete_until_ns;
+
+static bool yield_costs_a_slice(void)
+{
+	uint64_t until = fg_load_relaxed(&compete_until_ns);
+
+	return fgi_other_process_waits() || (until && fgi_now_ns(CLOCK_MONOTONIC) < until);
+}
+
+static struct fg_advice advice_by_table(const struct fg_wait *w, uint32_t name)
+{
+	if (w->looks % LOOKS_PER_BEAT == LOOKS_PER_BEAT - 1)
+		(void)fgi_monitor_alive(fgi_now_ns(CLOCK_MONOTONIC));
+	if (fg_load_relaxed(&fgi_monitor_page) == &fgi_no_monitor) {
+		if (!w->whom && too_many(w))
+			return offer_cpu(w, FG_WHY_TOO_MANY);
+		return fg_advice_unmonitored(w->looks);
+	}
+	return w->whom ? about_whom(w, fgi_whereabouts_of(w->whom, name)) : about_others(w);
+}
+
+/* A yield is for threads of this process, or for the one that is waited for. Another process would keep the CPU. */
+__attribute__((noinline)) static struct fg_advice advice_slow(const struct fg_wait *w, uint32_t name)
+{
+	struct fg_advice a = advice_by_table(w, name);
+
+	if (a.action == FG_WAIT_YIELD && !(w->whom && a.reason == FG_WHY_PREEMPTED) && yield_costs_a_slice())
+		return fg_advice_of(FG_WAIT_SLEEP, a.reason, FG_SLEEP_SHORTEST_NS);
+	return a;
+}
+
+struct fg_advice fgi_advice(const struct fg_wait *w)
+{
+	uint32_t name = 0;
+	bool calm;
+
+	if (w->whom) {
+		name = fgi_named_there(w->whom);
+		calm = (name & ~FG_RUNNABLE) != fgi_handle_tid(w->whom);
+	} else {
+		calm = !fgi_preempted_cs() && w->number < cpus;
+	}
+	if (fg_likely(calm && w->looks < FG_LOOKS_SPINNING && fg_load_relaxed(&fgi_monitor_page) != &fgi_no_monitor))
+		return fg_advice_of(FG_WAIT_SPIN, FG_WHY_RUNS, 0);
+	return advice_slow(w, name);
+}
+
+struct fg_advice fg_wait_advice(const struct fg_wait *w)
+{
+	return fgi_advice(w);
+}
+
+/* Learns from it: a yield that finds no thread takes less than a microsecond; to another process it takes a slice. */
+static void yield(void)
+{
+	uint64_t before = fgi_now_ns(CLOCK_MONOTONIC), after;
+
+	fgi_spin_yield();
+	after = fgi_now_ns(CLOCK_MONOTONIC);
+	if (after - before > GIVEN_AWAY_NS)
+		fg_store_relaxed(&compete_until_ns, after + COMPETE_NS);
+}
+
+struct fg_advice fg_wait_once(struct fg_wait *w)
+{
+	struct fg_advice a = fgi_advice(w);
+
+	if (a.action == FG_WAIT_SPIN)
+		fgi_spin_once();
+	else if (a.action == FG_WAIT_YIELD)
+		yield();
+	else
+		fgi_nap((uint32_t)a.sleep_ns);
+	w->looks++;
+	return a;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* The mutex for shared memory: one word, the shared futex on its lower half, and the advice about its owner.
+ *
+ * The word          means
+ *   0               free; no thread sleeps, but those that an unlock has woken or that will look by their own clock
+ *   handle          the thread of that handle (flexguard/advice.h) has it; the same of sleepers
+ *   handle | ASLEEP it has it, and other threads may sleep: the unlock wakes one
+ *
+ * 0 -> handle             lock, trylock, timedlock of a thread that has not slept in this call
+ * 0 -> handle | ASLEEP    the same of one that has slept: others may sleep yet
+ * handle -> | ASLEEP      by a waiter, before it sleeps; or as it leaves without the mutex
+ * any of a handle -> 0    unlock by that thread
+ * a dead thread's -> handle | ASLEEP   recover
+ *
+ * I1 one compare-and-swap takes all 64 bits. I2 a sleeper implies ASLEEP in the word, or a thread that was woken, or
+ * that has slept, and sets it again before it sleeps or as it leaves; or, where that thread was killed, the end of its
+ * sleep after LOOK_NS at most. I4 not kept: a thread that comes may take the mutex before one that sleeps. I5 intent is
+ * published at the lower half, which has the owner's tid. I7 without a monitor the advice is to spin and sleep.
+ *
+ * Waiting: as fg_wait_advice says, but that a sleep ends by the unlock. No list of waiters, no state but the word. */
+#include "flexguard/mutex_shared.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+
+#include "advice/advice.h"
+#include "runtime/clock.h"
+#include "runtime/futex.h"
+#include "runtime/sandbox.h"
+#include "runtime/spin.h"
+#include "runtime/spin_budget.h"
+
+#define ASLEEP 0x80000000ull /* no tid has this bit */
+#define LOOK_NS 10000000u
+
+FG_ABI_ASSERT(sizeof(struct fg_mutex_shared) == 8);
+FG_ABI_ASSERT((FG_OWNER_MASK & ASLEEP) == 0);
+FG_ABI_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__); /* lower_half */
+
+static uint32_t *lower_half(struct fg_mutex_shared *m)
+{
+	return (uint32_t *)(void *)&m->opaque;
+}
+
+/* From `expected`, with the flag or without. acquire: pairs with the release in fg_mutex_shared_unlock. */
+static bool take_from(struct fg_mutex_shared *m, uint64_t expected, uint64_t flag)
+{
+	fg_handle me = fgi_own_handle();
+
+	fgi_intent_set(lower_half(m));
+	if (fg_cas_acquire(&m->opaque, expected, me | flag) == expected)
+		return true;
+	fgi_intent_clear(lower_half(m));
+	return false;
+}
+
+/* Until the unlock, the deadline, or LOOK_NS. The word is as it was found, with ASLEEP. */
+static void sleep_on(struct fg_mutex_shared *m, uint64_t found, const struct fgi_spin_budget *p)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = p->deadline ? fgi_remaining_ns(p) : LOOK_NS;
+
+	(void)fgi_monitor_alive(now);
+	fg_thread.parks++;
+	fgi_futex_wait_shared(lower_half(m), (uint32_t)(found | ASLEEP), now + (left < LOOK_NS ? left : LOOK_NS));
+}
+
+/* A waiter that has slept gives up: it may have been woken in place of another, or have taken the flag's place. */
+static void leave(struct fg_mutex_shared *m)
+{
+	uint64_t found = fg_load_relaxed(&m->opaque), seen;
+
+	while (found && !(found & ASLEEP)) {
+		seen = fg_cas_relaxed(&m->opaque, found, found | ASLEEP);
+		if (seen == found)
+			return;
+		found = seen;
+	}
+	if (!found)
+		fgi_futex_wake_shared(lower_half(m), 1);
+}
+
+/* One step of a wait for a mutex that was found taken. Returns whether this thread has slept. */
+static bool wait_once(struct fg_mutex_shared *m, uint64_t found, struct fg_wait *w, const struct fgi_spin_budget *p)
+{
+	struct fg_advice a;
+
+	w->whom = found & ~ASLEEP;
+	a = fgi_advice(w);
+	w->looks++;
+	if (a.action == FG_WAIT_SPIN) {
+		fgi_spin_once();
+		return false;
+	}
+	if (a.action == FG_WAIT_YIELD) {
+		fgi_spin_yield();
+		return false;
+	}
+	if (!(found & ASLEEP) && fg_cas_relaxed(&m->opaque, found, found | ASLEEP) != found)
+		return false;
+	sleep_on(m, found, p);
+	w->looks = 0;
+	return true;
+}
+
+__attribute__((noinline)) static int lock_slow(struct fg_mutex_shared *m, struct fgi_spin_budget *p)
+{
+	struct fg_wait w = {0, 0, 0};
+	uint64_t flag = 0, found;
+
+	for (;;) {
+		found = fg_load_relaxed(&m->opaque);
+		if (!found && take_from(m, 0, flag))
+			return 0;
+		if (!found)
+			continue;
+		if (p->deadline && fgi_deadline_reached(p)) {
+			if (flag)
+				leave(m);
+			return ETIMEDOUT;
+		}
+		if (wait_once(m, found, &w, p)) {
+			flag = ASLEEP;
+			p->spins = 0; /* the deadline is looked at next time */
+		}
+	}
+}
+
+void fg_mutex_shared_lock(struct fg_mutex_shared *m)
+{
+	struct fgi_spin_budget p = FGI_NO_DEADLINE;
+
+	if (fg_unlikely(!take_from(m, 0, 0)))
+		(void)lock_slow(m, &p);
+}
+
+int fg_mutex_shared_trylock(struct fg_mutex_shared *m)
+{
+	return fg_load_relaxed(&m->opaque) == 0 && take_from(m, 0, 0) ? 0 : EBUSY;
+}
+
+int fg_mutex_shared_timedlock(struct fg_mutex_shared *m, clockid_t clock, const struct timespec *abs)
+{
+	struct fgi_spin_budget p = FGI_SPIN_BUDGET(clock, abs);
+
+	if ((clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) || abs->tv_nsec < 0 || abs->tv_nsec >= 1000000000)
+		return EINVAL;
+	return take_from(m, 0, 0) ? 0 : lock_slow(m, &p);
+}
+
+int fg_mutex_shared_unlock(struct fg_mutex_shared *m)
+{
+	uint64_t found = fg_load_relaxed(&m->opaque);
+
+	if (fg_unlikely((found & ~ASLEEP) != fgi_own_handle()))
+		return EPERM;
+	fgi_intent_restore(lower_half(m));
+	found = fg_xchg_release(&m->opaque, 0); /* pairs with the acquire in take_from */
+	fgi_intent_clear(lower_half(m));
+	if (fg_unlikely(found & ASLEEP))
+		fgi_futex_wake_shared(lower_half(m), 1);
+	return 0;
+}
+
+int fg_mutex_shared_recover(struct fg_mutex_shared *m)
+{
+	uint64_t found = fg_load_relaxed(&m->opaque);
+
+	if (!found || fgi_optional_call(SYS_tkill, fgi_handle_tid(found), 0, 0) != -ESRCH)
+		return EBUSY;
+	return take_from(m, found, ASLEEP) ? 0 : EBUSY;
+}
