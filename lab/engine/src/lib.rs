@@ -10,14 +10,14 @@
 //!
 //! | | |
 //! |---|---|
-//! | `first`, `advise`, `paper`, `compare`, `report` | subcommands of their own |
+//! | `first`, `advise`, `paper`, `compare`, `report`, `calibrate` | subcommands of their own; the last writes a machine file |
 //! | `scene` | what to measure, from a file; claims about it |
 //! | `suite`, `pipeline` | several experiments in a directory; one benchmark from its options to its results |
 //! | `html`, `plot`, `export`, `table`, `prose`, `sink` | pages, figures, files, what the terminal shows |
 //! | `claim`, `experiment` | what is said of a lock; a workload with its plan and figures |
 //! | `session` | the rounds: interleaved, resumed, interrupted |
 //! | `micro`, `exec`, `overhead`, `guests` | the workloads, of the trait in `workload` |
-//! | `contention`, `catalogue`, `worker`, `presets`, `memcached`, `subject` | what these are made of |
+//! | `contention`, `catalogue`, `worker`, `simulated`, `presets`, `memcached`, `subject` | what these are made of |
 //! | `runner`, `progress`, `options` | one run of one program; the line meanwhile; rounds and outputs |
 //! | `document` | the record: its schema, and what follows from the rounds |
 //! | `figure`, `measure`, `point`, `machine`, `distance` | the parts of a record |
@@ -38,6 +38,7 @@ mod figure;
 pub mod first;
 pub mod guests;
 mod html;
+mod launch;
 mod machine;
 mod measure;
 pub mod memcached;

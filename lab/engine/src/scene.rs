@@ -396,7 +396,7 @@ fn numbers(
 
 /// Why a scene needs hardware.
 fn not_simulated(scene: &Scene) -> Option<String> {
-    let program = scene.program.is_some() || scene.preset.is_some();
+    let program = scene.program.is_some() || scene.preset.is_some() || scene.overhead;
     match (program, scene.guests.is_some()) {
         (true, _) => Some("a program does not run on a simulated machine".into()),
         (_, true) => Some("guest kernels do not run on a simulated machine".into()),

@@ -13,8 +13,8 @@ use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::locks;
 use flexguard_launch::prefix::Prefix;
 
+use crate::launch::Launch;
 use crate::worker;
-use crate::workload::Launch;
 
 /// Virtual seconds of a run that is not asked for others, and those before it that are not measured.
 pub const SECONDS: f64 = 0.02;

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::launch::{Launch, MonitorUse, Reading};
 use super::measure::{Measure, Unit, measure};
 use super::runner::{Capture, Run, with_tail};
 use super::stats::Better::{Higher, Lower};
-use super::workload::{Launch, MonitorUse, Reading};
 use flexguard_launch::child;
 use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::locks::{self, Lock};

@@ -115,19 +115,19 @@ impl Subcommand for Advise {
             items: &[PREFIX_ITEM, SOCKET_ITEM, FORCE_ITEM, LOG_ITEM],
         },
         examples(&[
-                (
-                    "flexguard advise -- ./job",
-                    "glibc's locks and two of FlexGuard's, compared by wall time, for 10 minutes at most.",
-                ),
-                (
-                    "flexguard advise --budget 60 --locks flexguard -- ./job",
-                    "An answer in a minute, if that is possible: fewer locks, more rounds.",
-                ),
-                (
-                    "flexguard advise --score 'number of events: *([0-9]+)' -- sysbench threads run",
-                    "Compare a score that the program prints.",
-                ),
-            ]),
+            (
+                "flexguard advise -- ./job",
+                "glibc's locks and two of FlexGuard's, compared by wall time, for 10 minutes at most.",
+            ),
+            (
+                "flexguard advise --budget 60 --locks flexguard -- ./job",
+                "An answer in a minute, if that is possible: fewer locks, more rounds.",
+            ),
+            (
+                "flexguard advise --score 'number of events: *([0-9]+)' -- sysbench threads run",
+                "Compare a score that the program prints.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

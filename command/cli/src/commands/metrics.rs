@@ -85,12 +85,12 @@ impl Subcommand for Metrics {
         SOCKET_ENVIRONMENT,
         SOCKET_FILES,
         examples(&[
-                ("flexguard metrics", "Serve http://127.0.0.1:9477/metrics."),
-                (
-                    "curl --unix-socket /run/flexguard-metrics.sock http://localhost/metrics",
-                    "Ask the one that was started with --listen /run/flexguard-metrics.sock.",
-                ),
-            ]),
+            ("flexguard metrics", "Serve http://127.0.0.1:9477/metrics."),
+            (
+                "curl --unix-socket /run/flexguard-metrics.sock http://localhost/metrics",
+                "Ask the one that was started with --listen /run/flexguard-metrics.sock.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -153,12 +153,12 @@ impl Subcommand for Monitor {
         },
         SOCKET_FILES,
         examples(&[
-                ("flexguard monitor", "Serve all programs of the machine."),
-                (
-                    "flexguard monitor --status",
-                    "Print what has been counted so far.",
-                ),
-            ]),
+            ("flexguard monitor", "Serve all programs of the machine."),
+            (
+                "flexguard monitor --status",
+                "Print what has been counted so far.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

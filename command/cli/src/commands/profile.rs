@@ -18,7 +18,9 @@ use flexguard_launch::{Preload, locks, output, signals, unwatchable};
 use tempfile::TempDir;
 
 use super::{Subcommand, monitor};
-use crate::manual::{FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section, examples};
+use crate::manual::{
+    FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section, examples,
+};
 use crate::monitor_choice::MonitorChoice;
 use crate::profile::{self, Measure, Process, Watch, attached, flame_graph};
 use crate::symbols::Symbols;
@@ -170,19 +172,19 @@ impl Subcommand for Profile {
             ],
         },
         examples(&[
-                (
-                    "flexguard profile -o report -- ./job",
-                    "Profile the program as it is, under glibc's mutexes; report/index.html shows all.",
-                ),
-                (
-                    "flexguard profile --pid 1234 --seconds 30",
-                    "As root: half a minute of a process that runs under FlexGuard.",
-                ),
-                (
-                    "flexguard profile --lock flexguard -- ./job",
-                    "Under FlexGuard. As root: with the time that holders were preempted.",
-                ),
-            ]),
+            (
+                "flexguard profile -o report -- ./job",
+                "Profile the program as it is, under glibc's mutexes; report/index.html shows all.",
+            ),
+            (
+                "flexguard profile --pid 1234 --seconds 30",
+                "As root: half a minute of a process that runs under FlexGuard.",
+            ),
+            (
+                "flexguard profile --lock flexguard -- ./job",
+                "Under FlexGuard. As root: with the time that holders were preempted.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -23,7 +23,8 @@ use flexguard_launch::{Preload, locks, output, signals, waits};
 use super::Subcommand;
 use crate::manual::{
     FILTERS_ITEM, FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM,
-    SOCKET_FILE, SOCKET_ITEM, Section, examples};
+    SOCKET_FILE, SOCKET_ITEM, Section, examples,
+};
 use crate::monitor_choice::MonitorChoice;
 use summary::{StatsFormat, Summary};
 
@@ -162,27 +163,27 @@ impl Subcommand for Run {
             ],
         },
         examples(&[
-                (
-                    "flexguard run --stats -- pbzip2 -k file",
-                    "Run pbzip2 and end with the summary.",
-                ),
-                (
-                    "flexguard run --stats=json --stats-file s.json -- ./job",
-                    "Keep the summary for a script.",
-                ),
-                (
-                    "flexguard run --lock posix --stats -- ./job",
-                    "The same program with glibc's own mutexes.",
-                ),
-                (
-                    "flexguard run --lock posix --presets -- ./solver",
-                    "glibc's mutexes, and OpenMP threads that sleep sooner. `flexguard advise` says which variables.",
-                ),
-                (
-                    "flexguard run --monitor require -- ./job",
-                    "Fail rather than run without a monitor.",
-                ),
-            ]),
+            (
+                "flexguard run --stats -- pbzip2 -k file",
+                "Run pbzip2 and end with the summary.",
+            ),
+            (
+                "flexguard run --stats=json --stats-file s.json -- ./job",
+                "Keep the summary for a script.",
+            ),
+            (
+                "flexguard run --lock posix --stats -- ./job",
+                "The same program with glibc's own mutexes.",
+            ),
+            (
+                "flexguard run --lock posix --presets -- ./solver",
+                "glibc's mutexes, and OpenMP threads that sleep sooner. `flexguard advise` says which variables.",
+            ),
+            (
+                "flexguard run --monitor require -- ./job",
+                "Fail rather than run without a monitor.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

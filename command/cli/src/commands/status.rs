@@ -86,9 +86,9 @@ impl Subcommand for Status {
         SOCKET_ENVIRONMENT,
         SOCKET_FILES,
         examples(&[(
-                "flexguard status --json | jq .counter",
-                "Only the number of critical sections that are preempted now.",
-            )]),
+            "flexguard status --json | jq .counter",
+            "Only the number of critical sections that are preempted now.",
+        )]),
     ];
 
     fn run(self) -> Result<child::Status> {

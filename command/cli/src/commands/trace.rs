@@ -123,9 +123,9 @@ impl Subcommand for Trace {
         SOCKET_ENVIRONMENT,
         SOCKET_FILES,
         examples(&[(
-                "flexguard trace --json --seconds 10 | jq -r 'select(.event == \"preemption\") | .preemptor.name' | sort | uniq -c",
-                "Which programs have taken the CPU from critical sections in ten seconds, and how often.",
-            )]),
+            "flexguard trace --json --seconds 10 | jq -r 'select(.event == \"preemption\") | .preemptor.name' | sort | uniq -c",
+            "Which programs have taken the CPU from critical sections in ten seconds, and how often.",
+        )]),
     ];
 
     fn run(self) -> Result<Status> {

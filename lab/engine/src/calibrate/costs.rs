@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use flexguard_launch::failure::{Context, Result};
 
-use super::Line;
+use super::line::Line;
 use super::topology::{DISTANCES, Topology};
 
 #[repr(align(128))]

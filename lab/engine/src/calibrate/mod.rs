@@ -3,6 +3,7 @@
 //! the shipped file that is nearest.
 
 mod costs;
+mod line;
 mod topology;
 
 use std::collections::BTreeMap;
@@ -18,36 +19,8 @@ use flexguard_launch::prefix::Prefix;
 use crate::machine::Machine;
 use crate::simulated::Simulated;
 use crate::sink::Sink;
+use line::Line;
 use topology::Topology;
-
-/// A line of a machine file.
-#[derive(Debug, Clone, PartialEq)]
-struct Line {
-    key: String,
-    value: f64,
-    source: String,
-}
-
-impl Line {
-    fn new(key: &str, value: f64, source: &str) -> Self {
-        Self {
-            key: key.into(),
-            value,
-            source: source.into(),
-        }
-    }
-
-    /// `key = value # source`
-    fn read(text: &str) -> Option<Self> {
-        let (pair, source) = text.split_once('#').unwrap_or((text, ""));
-        let (key, value) = pair.split_once('=')?;
-        Some(Self::new(
-            key.trim(),
-            value.trim().parse().ok()?,
-            source.trim(),
-        ))
-    }
-}
 
 /// A shipped machine.
 struct Shipped {

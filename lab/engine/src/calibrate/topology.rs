@@ -6,7 +6,7 @@ use std::fs;
 
 use flexguard_launch::failure::{Context, Result};
 
-use super::Line;
+use super::line::Line;
 
 /// Of the CPUs that this process may use. The model is regular: where a machine is not, it has the CPUs of the smallest
 /// part in each.

@@ -68,9 +68,9 @@ impl Subcommand for Compare {
             ],
         },
         examples(&[(
-                "flexguard bench compare before.json after.json --check",
-                "Fail if anything got worse.",
-            )]),
+            "flexguard bench compare before.json after.json --check",
+            "Fail if anything got worse.",
+        )]),
     ];
 
     fn run(self) -> Result<Status> {

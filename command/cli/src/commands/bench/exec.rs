@@ -104,23 +104,23 @@ impl Subcommand for Exec {
         EXIT,
         ENVIRONMENT,
         examples(&[
-                (
-                    "flexguard bench exec -- ./job",
-                    "glibc's mutexes against FlexGuard, 7 rounds.",
-                ),
-                (
-                    "flexguard bench exec --preset rocksdb --threads 4x",
-                    "A well-known program (Debian: rocksdb-tools).",
-                ),
-                (
-                    "flexguard bench exec --threads 2,8,32 --hogs 0,2 -- sysbench mutex --threads={threads} run",
-                    "Every combination: the program's arguments say where the number of threads stands.",
-                ),
-                (
-                    "flexguard bench exec --score 'number of events: *([0-9]+)' -- sysbench threads run",
-                    "Compare a score that the program prints.",
-                ),
-            ]),
+            (
+                "flexguard bench exec -- ./job",
+                "glibc's mutexes against FlexGuard, 7 rounds.",
+            ),
+            (
+                "flexguard bench exec --preset rocksdb --threads 4x",
+                "A well-known program (Debian: rocksdb-tools).",
+            ),
+            (
+                "flexguard bench exec --threads 2,8,32 --hogs 0,2 -- sysbench mutex --threads={threads} run",
+                "Every combination: the program's arguments say where the number of threads stands.",
+            ),
+            (
+                "flexguard bench exec --score 'number of events: *([0-9]+)' -- sysbench threads run",
+                "Compare a score that the program prints.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -118,15 +118,15 @@ impl Subcommand for Guests {
         EXIT,
         ENVIRONMENT,
         examples(&[
-                (
-                    "flexguard bench guests --quick",
-                    "Every lock that is built, contended by kernel threads.",
-                ),
-                (
-                    "flexguard bench guests --load hackbench --locks ticket,flexguard --guests 2",
-                    "A program in two guests at once.",
-                ),
-            ]),
+            (
+                "flexguard bench guests --quick",
+                "Every lock that is built, contended by kernel threads.",
+            ),
+            (
+                "flexguard bench guests --load hackbench --locks ticket,flexguard --guests 2",
+                "A program in two guests at once.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -39,12 +39,18 @@ impl Subcommand for Machine {
                     "hyperthread, complex, socket, remote",
                     "A line that goes to and fro between two CPUs at each distance that there is.",
                 ),
-                ("occupied", "A line with one reader and with all readers of a socket; from four CPUs on."),
+                (
+                    "occupied",
+                    "A line with one reader and with all readers of a socket; from four CPUs on.",
+                ),
                 (
                     "wake, switch, exit_shallow, exit_middle, exit_deep",
                     "A futex wake, two threads that yield to each other, and wake-ups of a CPU that has idled for 30, 300 and 3000 us.",
                 ),
-                ("slice, slack", "What the kernel says; the first needs root."),
+                (
+                    "slice, slack",
+                    "What the kernel says; the first needs root.",
+                ),
             ],
         },
         ENVIRONMENT,

@@ -69,19 +69,19 @@ impl Subcommand for Bench {
             ],
         },
         examples(&[
-                (
-                    "flexguard bench shm --locks all --threads 1x,4x --noise",
-                    "Every lock, contended by all threads.",
-                ),
-                (
-                    "flexguard bench exec --locks posix,flexguard -- ./job",
-                    "Your program.",
-                ),
-                (
-                    "flexguard bench paper --quick",
-                    "Every figure of the paper, in 15 minutes.",
-                ),
-            ]),
+            (
+                "flexguard bench shm --locks all --threads 1x,4x --noise",
+                "Every lock, contended by all threads.",
+            ),
+            (
+                "flexguard bench exec --locks posix,flexguard -- ./job",
+                "Your program.",
+            ),
+            (
+                "flexguard bench paper --quick",
+                "Every figure of the paper, in 15 minutes.",
+            ),
+        ]),
     ];
     const PAGES: &'static [Page] = PAGES;
 

@@ -68,15 +68,15 @@ impl Subcommand for Overhead {
         EXIT,
         ENVIRONMENT,
         examples(&[
-                (
-                    "flexguard bench overhead --noise",
-                    "Scaled to this machine.",
-                ),
-                (
-                    "flexguard bench overhead --groups 26 --loops 10000",
-                    "The paper's own load.",
-                ),
-            ]),
+            (
+                "flexguard bench overhead --noise",
+                "Scaled to this machine.",
+            ),
+            (
+                "flexguard bench overhead --groups 26 --loops 10000",
+                "The paper's own load.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -73,19 +73,19 @@ impl Subcommand for Paper {
         ENVIRONMENT,
         FILES,
         examples(&[
-                (
-                    "flexguard bench paper --plan",
-                    "Show what would run, and for how long.",
-                ),
-                (
-                    "flexguard bench paper --quick -o results",
-                    "At most 15 minutes on two hardware contexts.",
-                ),
-                (
-                    "flexguard bench paper --quick -o results --only shm,overhead",
-                    "Run two of the experiments.",
-                ),
-            ]),
+            (
+                "flexguard bench paper --plan",
+                "Show what would run, and for how long.",
+            ),
+            (
+                "flexguard bench paper --quick -o results",
+                "At most 15 minutes on two hardware contexts.",
+            ),
+            (
+                "flexguard bench paper --quick -o results --only shm,overhead",
+                "Run two of the experiments.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

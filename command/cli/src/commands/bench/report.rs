@@ -38,9 +38,9 @@ impl Subcommand for Report {
             items: &[("0", "The report was written."), OWN_EXIT[0], OWN_EXIT[1]],
         },
         examples(&[(
-                "flexguard bench report shm.json hashtable.json -o report.html --plots figures",
-                "One page of two results, and their figures as files.",
-            )]),
+            "flexguard bench report shm.json hashtable.json -o report.html --plots figures",
+            "One page of two results, and their figures as files.",
+        )]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -79,19 +79,19 @@ impl Subcommand for Scenes {
         EXIT,
         ENVIRONMENT,
         examples(&[
-                (
-                    "flexguard bench scenes published-locks -o results",
-                    "Does each lock behave as its paper says?",
-                ),
-                (
-                    "flexguard bench scenes default-lock --machine xeon-gold-5320 --only server",
-                    "A scene on 104 hardware contexts that are simulated.",
-                ),
-                (
-                    "flexguard bench scenes ./mine.toml --plan",
-                    "What a file of one's own would measure.",
-                ),
-            ]),
+            (
+                "flexguard bench scenes published-locks -o results",
+                "Does each lock behave as its paper says?",
+            ),
+            (
+                "flexguard bench scenes default-lock --machine xeon-gold-5320 --only server",
+                "A scene on 104 hardware contexts that are simulated.",
+            ),
+            (
+                "flexguard bench scenes ./mine.toml --plan",
+                "What a file of one's own would measure.",
+            ),
+        ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -83,31 +83,31 @@ pub const MANUAL: &[Section] = &[
     ENVIRONMENT,
     FILES,
     examples(&[
-            (
-                "flexguard bench shm",
-                "The default: posix, futex and flexguard, from half a thread to four for each hardware context.",
-            ),
-            (
-                "flexguard bench shm --locks all --threads 8 --rounds 3",
-                "A quick look at every lock.",
-            ),
-            (
-                "flexguard bench shm --threads 4x --cycles-between 100,1000,10000 --html report.html -o result.json",
-                "More and less contention, as a page; the result is kept.",
-            ),
-            (
-                "flexguard bench hashtable --locks flexguard,peers --threads 0.5x --hogs 0,1x,2x",
-                "Against locks of others that were built in, beside busy processes (the paper's Fig. 3b).",
-            ),
-            (
-                "flexguard bench server --machine xeon-gold-5320 --threads 0.5x,1x,2x --section-us 1 --think-us 50",
-                "The same on 104 hardware contexts that are simulated (docs/guide/simulator.md of the source tree).",
-            ),
-            (
-                "flexguard bench turns --threads 2 --locks posix,flexguard",
-                "Two threads that pass a turn by condition variables, under each lock's interposer.",
-            ),
-        ]),
+        (
+            "flexguard bench shm",
+            "The default: posix, futex and flexguard, from half a thread to four for each hardware context.",
+        ),
+        (
+            "flexguard bench shm --locks all --threads 8 --rounds 3",
+            "A quick look at every lock.",
+        ),
+        (
+            "flexguard bench shm --threads 4x --cycles-between 100,1000,10000 --html report.html -o result.json",
+            "More and less contention, as a page; the result is kept.",
+        ),
+        (
+            "flexguard bench hashtable --locks flexguard,peers --threads 0.5x --hogs 0,1x,2x",
+            "Against locks of others that were built in, beside busy processes (the paper's Fig. 3b).",
+        ),
+        (
+            "flexguard bench server --machine xeon-gold-5320 --threads 0.5x,1x,2x --section-us 1 --think-us 50",
+            "The same on 104 hardware contexts that are simulated (docs/guide/simulator.md of the source tree).",
+        ),
+        (
+            "flexguard bench turns --threads 2 --locks posix,flexguard",
+            "Two threads that pass a turn by condition variables, under each lock's interposer.",
+        ),
+    ]),
 ];
 
 /// What every workload takes.
