@@ -3,8 +3,8 @@
  * around it. The monitor is a page of this program's own.
  *
  *   cost
- *   cost switches    what a switch between two threads that yield to each other costs: outside of sections, in them, and
- *                    in them with handles; beside the monitor that this process has, or none
+ *   cost switches    what a switch between two threads that yield to each other costs: outside of sections, in them,
+ *                    and in them with handles; beside the monitor that this process has, or none
  */
 #include <sched.h>
 
