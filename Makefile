@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 WERROR ?= $(if $(CI),ON,OFF)
 REQUIRE_PEERS ?= $(if $(CI),ON,OFF)
-ROUNDS ?= 3
+ROUNDS ?= 7
 
 CMAKE_BUILD := build/.cmake
 CARGO := cargo build --release --locked
@@ -25,21 +25,31 @@ endef
 strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONSTANTS),-DFG_CONSTANTS=$(CONSTANTS))
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
+whole := $(strict) -DFG_PUBLISHED_LOCKS=
+# Where nothing is built yet, `make run` builds what it needs: one published lock, a command without the subcommands that
+# link most crates (command/cli/Cargo.toml). A man page is there when `make` has built all.
+is_first := $(if $(wildcard build/share/man/man1/flexguard.1),,yes)
 
-.PHONY: all workers tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
+.PHONY: all first workers simulators tests run check check-guests check-hostile check-kernels check-packages check-programs check-random check-slice check-systems bench deb install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
-	$(call build,$(strict) $(first),all,-p flexguard)
+	$(call build,$(whole) $(first),all,-p flexguard)
 
 workers: ## the same, and the workers of `flexguard bench`
-	$(call build,$(strict) -DFG_TESTS=ON,all workers,-p flexguard -p flexguard-peers)
+	$(call build,$(whole) -DFG_TESTS=ON,all workers,-p flexguard -p flexguard-peers)
+
+simulators: ## the same, and what `flexguard bench --machine` runs: every lock on simulated machines
+	$(call build,$(whole) -DFG_TESTS=ON,all workers simulators,-p flexguard -p flexguard-peers)
 
 tests: ## everything: the workers and the tests, too
-	$(call build,$(strict) -DFG_TESTS=ON,all workers tests,--workspace --bins --tests)
+	$(call build,$(whole) -DFG_TESTS=ON,all workers tests,--workspace --bins --tests)
+
+first:
+	$(call build,$(strict) $(first) -DFG_PUBLISHED_LOCKS=flexguard-sosp25,all,-p flexguard --no-default-features)
 
 run: ## the main job: real programs under glibc's mutexes, the published lock and the default lock: a table
 	@scripts/bootstrap build run
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(if $(is_first),first,all)
 	build/bin/flexguard bench first --rounds $(ROUNDS)
 
 check: ## every test; ends non-zero on any failure
@@ -76,7 +86,7 @@ bench: workers ## the paper's shared-memory-access microbenchmark: glibc, futex,
 	build/bin/flexguard bench shm
 
 install: ## copy what `make` built to $(DESTDIR)$(PREFIX); after `make workers`, the workers, too
-	@test -x build/bin/flexguard || { echo "nothing to install yet: run \`make\` first" >&2; exit 1; }
+	@test -e build/share/man/man1/flexguard.1 || { echo "nothing to install yet: run \`make\` first" >&2; exit 1; }
 	@DESTDIR="$(DESTDIR)" cmake --install $(CMAKE_BUILD) --prefix "$(PREFIX)" >/dev/null
 	@scripts/assemble "$(DESTDIR)$(PREFIX)" "$(PREFIX)"
 
@@ -85,7 +95,7 @@ uninstall: ## remove what `make install` put there, with the same $(DESTDIR)$(PR
 
 deb: ## Debian packages of what `make` built, and a bill of materials, in build/deb
 	@scripts/bootstrap --check packages
-	@test -x build/bin/flexguard || { echo "nothing to package yet: run \`make\` first" >&2; exit 1; }
+	@test -e build/share/man/man1/flexguard.1 || { echo "nothing to package yet: run \`make\` first" >&2; exit 1; }
 	@scripts/deb
 
 check-packages: ## install, use and purge them in a Debian 12 and a Debian 13 (root; needs a Debian mirror; minutes)

@@ -46,7 +46,7 @@ typedef int64_t fg_s64;
  *   its user instruction pointer lies in a window whose condition holds
  */
 struct fg_thread_block {
-	fg_s32 held;    /* critical sections this thread is in, but for the one that `pending` shows; may be negative */
+	fg_s32 held;    /* critical sections this thread is in, without the one that `pending` shows; may be negative */
 	fg_u32 self;    /* how lock words name this thread: its tid; 0 until the thread's first lock */
 	fg_u64 node;    /* address of the fg_queue_node it is queued with, or 0 */
 	fg_u64 pending; /* address of the u32 lock word that it owns, is about to take or has just released, or 0 */
@@ -94,7 +94,7 @@ struct fg_window {
 	fg_u32 pad;
 };
 
-/* User registers of the preempted thread, by their x86-64 names. */
+/* User registers of the preempted thread. The numbers 1 to 7 mean other registers on each architecture. */
 enum fg_reg {
 	FG_REG_NONE = 0,
 	FG_REG_AX = 1,
@@ -104,6 +104,8 @@ enum fg_reg {
 	FG_REG_SI = 5,
 	FG_REG_DI = 6,
 	FG_REG_FLAGS = 7,
+	FG_REG_ARM64_X9 = 1, /* and so on, to x15 */
+	FG_REG_ARM64_X10 = 2,
 	FG_REG_COUNT = 8,
 };
 

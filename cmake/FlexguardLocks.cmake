@@ -1,13 +1,54 @@
 # SPDX-License-Identifier: MIT
 # The lists of locks: lib/lock/LOCKS has those that are shipped to be used, lab/locks/LOCKS those that are shipped to be
-# compared with, and the order of all. A line is name, class, brief, perhaps needs=WHAT; tab separated. In the lab's
-# list a name alone is a lock of the library's. Sets
+# compared with, and the order of all. A line is name, class, brief, properties; tab separated. The comment of
+# lib/lock/LOCKS says what each property means. In the lab's list a name alone is a lock of the library's. Sets
 #   FG_LOCKS               all names, in order
 #   FG_LIB_LOCKS           those of lib/lock/LOCKS
-#   FG_LOCK_<name>_FILE    for FGI_LOCK_FILE: lock/default/<name>.c or locks/published/<name>.c
+#   FG_BROAD_LOCKS         those with the property `broad`
+#   FG_LOCK_<name>_FILE    for FGI_LOCK_FILE: lock/default/<name>.inc.h or locks/published/<name>.inc.h
 #   FG_LOCK_<name>_CLASS   spin, block or adaptive
 #   FG_LOCK_<name>_NEEDS_SLICE   true or false
-# and writes all lines to LOCKS in the build's folder, which is installed.
+#   FG_LOCK_<name>_<PROPERTY>    its value, or ON where it has none; not set: the lock does not have it
+# and writes LOCKS in the build's folder, which is installed: name, class, brief, and what the lock needs.
+
+# The properties, and what their values look like; none: the property stands alone.
+set(FG_PROPERTIES does needs intent critical decides parks spinless clock pool numa queue passive slices thread operations
+	everywhere broad model detect builds)
+file(STRINGS ${PROJECT_SOURCE_DIR}/lib/lock/LOCKS fg_value_does REGEX "^#   does=")
+string(REGEX REPLACE "#   does=([a-z]+)[^;]*" "\\1" fg_value_does "${fg_value_does}")
+string(REPLACE ";" "|" fg_value_does "${fg_value_does}")
+set(fg_value_needs "slice")
+set(fg_value_clock "[A-Z_]+=[0-9]+:[0-9]+")
+set(fg_value_queue "|[a-z_]+")
+set(fg_value_operations "[0-9]+")
+set(fg_value_model "((word|owner):[0-9]+)?,?(tail:[0-9]+)?(,culls)?")
+set(fg_value_detect "([a-z]+:[0-9]+,?)+")
+set(fg_value_builds "all")
+
+# fg_lock_properties(list name text): sets FG_LOCK_<name>_<PROPERTY> for its caller's caller
+macro(fg_lock_properties list name text)
+	string(REPLACE " " ";" fg_words "${text}")
+	foreach(word IN LISTS fg_words)
+		string(REGEX MATCH "^([a-z]+)(=(.+))?$" matched "${word}")
+		set(property "${CMAKE_MATCH_1}")
+		set(value "${CMAKE_MATCH_3}")
+		if(NOT matched OR NOT property IN_LIST FG_PROPERTIES OR NOT value MATCHES "^(${fg_value_${property}})$")
+			message(FATAL_ERROR "${list}: ${name}: no such property, or not its value: ${word}")
+		endif()
+		string(TOUPPER ${property} property)
+		if(value STREQUAL "")
+			set(value ON)
+		endif()
+		set(FG_LOCK_${name}_${property} ${value})
+		set(FG_LOCK_${name}_${property} ${value} PARENT_SCOPE)
+	endforeach()
+	if(NOT FG_LOCK_${name}_DOES)
+		message(FATAL_ERROR "${list}: ${name}: does=WHAT is missing")
+	endif()
+	if(FG_LOCK_${name}_MODEL AND NOT FG_LOCK_${name}_DETECT OR FG_LOCK_${name}_DETECT AND NOT FG_LOCK_${name}_MODEL)
+		message(FATAL_ERROR "${list}: ${name}: model= and detect= come together")
+	endif()
+endmacro()
 
 # fg_lock_list(names lines list folder include): a list whose locks have their files in this folder
 function(fg_lock_list names lines list folder include)
@@ -21,32 +62,51 @@ function(fg_lock_list names lines list folder include)
 			string(APPEND text "${fg_line_${line}}")
 			continue()
 		endif()
-		if(NOT line MATCHES "^([a-z0-9_-]+)\t(spin|block|adaptive)\t[^\t]+(\tneeds=slice)?$")
-			message(FATAL_ERROR "${list}: not `name<TAB>spin|block|adaptive<TAB>brief[<TAB>needs=slice]`: ${line}")
+		if(NOT line MATCHES "^([a-z0-9_-]+)\t(spin|block|adaptive)\t([^\t]+)\t([^\t]+)$")
+			message(FATAL_ERROR "${list}: not `name<TAB>spin|block|adaptive<TAB>brief<TAB>properties`: ${line}")
 		endif()
 		set(name ${CMAKE_MATCH_1})
 		set(class ${CMAKE_MATCH_2})
+		set(shown "${name}\t${class}\t${CMAKE_MATCH_3}")
+		set(properties "${CMAKE_MATCH_4}")
+		if(FG_PUBLISHED_LOCKS AND folder MATCHES "^lab/" AND NOT name IN_LIST FG_PUBLISHED_LOCKS)
+			continue()
+		endif()
+		fg_lock_properties(${list} ${name} "${properties}")
 		set(slice false)
-		if(CMAKE_MATCH_3)
+		if("${FG_LOCK_${name}_NEEDS}" STREQUAL "slice")
 			set(slice true)
+			string(APPEND shown "\tneeds=slice")
 		endif()
 		if(name IN_LIST found OR name IN_LIST FG_LIB_LOCKS)
 			message(FATAL_ERROR "${list}: ${name} is there twice")
 		endif()
-		if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${name}.c)
-			message(FATAL_ERROR "${list}: there is no ${folder}/${name}.c")
+		if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${name}.inc.h)
+			message(FATAL_ERROR "${list}: there is no ${folder}/${name}.inc.h")
 		endif()
-		set(FG_LOCK_${name}_FILE ${include}/${name}.c PARENT_SCOPE)
+		set(FG_LOCK_${name}_FILE ${include}/${name}.inc.h PARENT_SCOPE)
 		set(FG_LOCK_${name}_CLASS ${class} PARENT_SCOPE)
 		set(FG_LOCK_${name}_NEEDS_SLICE ${slice} PARENT_SCOPE)
-		set(fg_line_${name} "${line}\n" PARENT_SCOPE)
+		set(fg_line_${name} "${shown}\n" PARENT_SCOPE)
 		list(APPEND found ${name})
-		string(APPEND text "${line}\n")
+		string(APPEND text "${shown}\n")
 	endforeach()
 	set(${names} ${found} PARENT_SCOPE)
 	set(${lines} "${text}" PARENT_SCOPE)
 endfunction()
 
+# fg_locks_with(result PROPERTY): the locks that have it
+function(fg_locks_with result property)
+	set(found)
+	foreach(lock IN LISTS FG_LOCKS)
+		if(FG_LOCK_${lock}_${property})
+			list(APPEND found ${lock})
+		endif()
+	endforeach()
+	set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+set(FG_PUBLISHED_LOCKS "" CACHE STRING "of the locks of lab/locks these alone are built, without tests; empty: all")
 set(FG_LIB_LOCKS)
 fg_lock_list(FG_LIB_LOCKS fg_lines lib/lock/LOCKS lib/lock/default lock/default)
 set(FG_LOCKS ${FG_LIB_LOCKS})
@@ -58,5 +118,6 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/lab/locks/LOCKS)
 		endif()
 	endforeach()
 endif()
-file(STRINGS ${PROJECT_SOURCE_DIR}/lib/lock/LOCKS fg_head LIMIT_COUNT 1)
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/LOCKS CONTENT "${fg_head}\n${fg_lines}" @ONLY)
+fg_locks_with(FG_BROAD_LOCKS BROAD)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/LOCKS @ONLY CONTENT
+	"# name\tclass\tbrief\t[needs=slice: the kernel's time-slice extension]\n${fg_lines}")

@@ -19,6 +19,7 @@ static const char usage[] = "fg-sim-NAME: the worker of a lock on a simulated ma
 			    "  --seed N           of all that is random (1)\n"
 			    "  --trace FILE       who ran when, and why not, for Perfetto\n"
 			    "  --lines N          the N cache lines on which most time was lost, on standard error\n"
+			    "  --describe         only reads the machine file, and says its name and number of CPUs\n"
 			    "  --unmonitored      without a monitor\n"
 			    "  --cost KEY=VALUE   a key of the machine file, with another value\n"
 			    "  --virtual-limit S  ends a run that goes on for longer, in virtual time (3600)\n"
@@ -27,7 +28,7 @@ static const char usage[] = "fg-sim-NAME: the worker of a lock on a simulated ma
 static struct {
 	const char *machine, *trace;
 	uint64_t seed, lines;
-	bool unmonitored;
+	bool unmonitored, describe;
 	int argc;
 	char **argv;
 } given = {.machine = "near", .seed = 1};
@@ -107,6 +108,8 @@ static void parse(int argc, char **argv)
 
 		if (strcmp(argv[i], "--unmonitored") == 0) {
 			given.unmonitored = true;
+		} else if (i && strcmp(argv[i], "--describe") == 0) {
+			given.describe = true;
 		} else if (i && is_ours(argv[i], length)) {
 			snprintf(option, sizeof(option), "%.*s", (int)length, argv[i]);
 			if (!argv[i][length] && i + 1 == argc) {
@@ -194,6 +197,10 @@ int main(int argc, char **argv)
 	status = read_machine();
 	if (status)
 		return status;
+	if (given.describe) {
+		printf("{\"machine\":\"%s\",\"cpus\":%u}\n", fgs_machine.name, fgs_machine_cpus(&fgs_machine));
+		return 0;
+	}
 	if (given.trace && fgs_trace_start(given.trace))
 		return FGB_FAILED;
 	fgs_engine_start(given.seed);

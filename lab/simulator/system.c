@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "simulator/calls.h"
@@ -22,10 +23,24 @@ uint32_t fgi_system_tid(void)
 	return (uint32_t)gettid();
 }
 
+static long answer(long number, long a, long b, long c, long d, long e, long f)
+{
+	switch (number) {
+	case SYS_sched_yield:
+		return sched_yield();
+	case SYS_mmap:
+		return (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f);
+	case SYS_munmap:
+		return munmap((void *)a, (size_t)b);
+	default:
+		return syscall(number, a, b, c, d, e, f);
+	}
+}
+
 long fgs_system_call(long number, long a, long b, long c, long d, long e, long f)
 {
 	int before = errno;
-	long result = number == SYS_sched_yield ? sched_yield() : syscall(number, a, b, c, d, e, f);
+	long result = answer(number, a, b, c, d, e, f);
 
 	if (result == -1)
 		result = -errno;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the parts of a worker share. C and C++: an adapter around a C++ lock includes it too.
  *
- *   lock       locks/published/NAME.c or an adapter in peers/: what is measured
+ *   lock       locks/published/NAME.inc.h or an adapter in peers/: what is measured
  *   workload   workloads/NAME.h: what the threads do with locks; compiled once per lock, so that it inlines.
  *              workloads/pthread/NAME.h: how they wait for one another by pthread calls
  *   round      worker/round.c: threads, phases, hogs, samplers around any workload and any lock */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The measured loop, compiled once per lock and workload so that both inline. CMake generates a unit for each lock:
  *
- *   #define FGI_LOCK_FILE "locks/published/tatas.c"     a lock of ours, or an adapter of peers/
+ *   #define FGI_LOCK_FILE "locks/published/tatas.inc.h"     a lock of ours, or an adapter of peers/
  *   #include "worker/loop.h"
  *   #include "workloads/shm.h"          every workload there is
  *   ...

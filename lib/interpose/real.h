@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "runtime/atomic.h"

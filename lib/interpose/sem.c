@@ -30,7 +30,7 @@ struct wait {
 	struct fgi_awake awake;
 	sem_t *sem;
 	uint32_t looks;
-	sigset_t mask; /* the caller's, once there were more looks than LOOKS_UNBLOCKED */
+	uint64_t mask; /* the caller's, once there were more looks than LOOKS_UNBLOCKED */
 };
 
 static bool take(sem_t *sem)
@@ -43,38 +43,29 @@ static bool take(sem_t *sem)
 	return false;
 }
 
-/* Not those that an instruction of the waiter's own raises. */
-static void block_signals(sigset_t *mask)
-{
-	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-	sigset_t all;
-
-	sigfillset(&all);
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		sigdelset(&all, own[i]);
-	pthread_sigmask(SIG_BLOCK, &all, mask);
-}
+/* All but those that an instruction of the waiter's own raises. */
+#define OWN                                                                                                            \
+	(FGI_SIGNAL(SIGSEGV) | FGI_SIGNAL(SIGBUS) | FGI_SIGNAL(SIGFPE) | FGI_SIGNAL(SIGILL) | FGI_SIGNAL(SIGTRAP) |    \
+	 FGI_SIGNAL(SIGSYS))
 
 static bool look(const void *wait)
 {
 	struct wait *w = (struct wait *)(uintptr_t)wait;
 
 	if (w->looks++ == LOOKS_UNBLOCKED)
-		block_signals(&w->mask);
+		w->mask = fgi_system_sigmask(~OWN);
 	return take(w->sem);
 }
 
 /* Will a handler run, once signals are no longer blocked, after which the wait does not go on? */
-static bool is_interrupted(const sigset_t *mask, bool timed)
+static bool is_interrupted(uint64_t mask, bool timed)
 {
-	struct sigaction action;
-	sigset_t pending;
+	uint64_t waiting = fgi_system_sigpending() & ~mask;
+	struct fgi_disposition d;
 
-	sigpending(&pending);
-	for (int signo = 1; signo < NSIG; signo++)
-		if (sigismember(&pending, signo) > 0 && !sigismember(mask, signo) &&
-		    sigaction(signo, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
-		    action.sa_handler != SIG_IGN && (timed || !(action.sa_flags & SA_RESTART)))
+	for (int signo = 1; waiting; signo++, waiting >>= 1)
+		if ((waiting & 1) && fgi_system_disposition(signo, &d) && d.handler != (uint64_t)SIG_DFL &&
+		    d.handler != (uint64_t)SIG_IGN && (timed || !(d.flags & SA_RESTART)))
 			return true;
 	return false;
 }
@@ -95,9 +86,9 @@ static int wait_awake(struct wait *w, sem_t *sem, clockid_t clock, const struct 
 		result = EAGAIN;
 	if (w->looks <= LOOKS_UNBLOCKED)
 		return result;
-	if (result && is_interrupted(&w->mask, abs != NULL))
+	if (result && is_interrupted(w->mask, abs != NULL))
 		result = EINTR;
-	pthread_sigmask(SIG_SETMASK, &w->mask, NULL);
+	(void)fgi_system_sigmask(w->mask);
 	return result;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The contract of a lock.
  *
- * A lock is one file, NAME.c, and one line in a list beside it (lock/LOCKS). The interposer, the bench worker and the
- * tests include the file (FGI_LOCK_FILE, which the build defines), so that the lock inlines; it is never linked. The
- * smallest complete lock, a test-and-set spinlock:
+ * A lock is one file, NAME.inc.h, and one line in a list beside it (lock/LOCKS). The interposer, the bench worker and
+ * the tests include the file (FGI_LOCK_FILE, which the build defines), so that the lock inlines; it is never linked.
+ * The smallest complete lock, a test-and-set spinlock:
  *
  *   #include "lock/lock.h"
  *

@@ -2,7 +2,7 @@
 /* A lock whose holders ask the kernel for more time instead of being preempted (lock/slice_extension.h; section
  * 2.4).
  *
- *   #define FGI_EXTENDED_LOCK "FOLDER/NAME.c"
+ *   #define FGI_EXTENDED_LOCK "FOLDER/NAME.inc.h"
  *   #include "lock/slice_extended.h"
  *
  * The request is made as soon as the lock is taken and withdrawn as soon as the thread's last lock is released. In the

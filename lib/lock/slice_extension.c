@@ -4,9 +4,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <sys/auxv.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "runtime/system.h"
 
@@ -37,31 +34,32 @@ static __thread struct {
 	struct fgi_slice_control unknown;           /* to the kernel */
 } own __attribute__((tls_model("initial-exec")));
 
-/* The registered area of this thread, or NULL with errno. A thread's end undoes its registration: the kernel does not
- * touch the area of a thread that does not return to user mode. */
-static char *find_area(void)
+/* The registered area of this thread, or NULL with an errno number. A thread's end undoes its registration: the kernel
+ * does not touch the area of a thread that does not return to user mode. */
+static char *find_area(int *error)
 {
+	long result;
+
+	*error = EINVAL;
 	if (&__rseq_size && __rseq_size)
 		return (char *)__builtin_thread_pointer() + __rseq_offset;
-	if (getauxval(AT_RSEQ_FEATURE_SIZE) > AREA_BYTES) {
-		errno = EINVAL;
+	if (getauxval(AT_RSEQ_FEATURE_SIZE) > AREA_BYTES)
 		return NULL;
-	}
+	result = fgi_system_call(SYS_rseq, (long)own.area, AREA_BYTES, 0, SIGNATURE, 0, 0);
+	*error = (int)-result;
 	/* EBUSY: an earlier call has registered this area. An area of another library gives EINVAL. */
-	if (syscall(SYS_rseq, own.area, AREA_BYTES, 0, SIGNATURE) == 0 || errno == EBUSY)
-		return own.area;
-	return NULL;
+	return result == 0 || result == -EBUSY ? own.area : NULL;
 }
 
 int fgi_slice_extension_start(void)
 {
-	int saved = errno, error = 0;
-	char *area = find_area();
+	int error;
+	char *area = find_area(&error);
 
-	if (!area || prctl(PR_RSEQ_SLICE_EXTENSION, PR_RSEQ_SLICE_EXTENSION_SET, PR_RSEQ_SLICE_EXT_ENABLE, 0, 0))
-		error = errno;
+	if (area)
+		error = (int)-fgi_system_call(SYS_prctl, PR_RSEQ_SLICE_EXTENSION, PR_RSEQ_SLICE_EXTENSION_SET,
+					      PR_RSEQ_SLICE_EXT_ENABLE, 0, 0, 0);
 	fgi_slice_control = error ? &own.unknown : (struct fgi_slice_control *)(area + CONTROL_OFFSET);
-	errno = saved;
 	return error;
 }
 

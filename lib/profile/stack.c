@@ -2,6 +2,7 @@
 /* Call stacks by frame pointers. Code that was compiled without them leaves any number in the register: each link is
  * therefore read by a system call, which fails where nothing is mapped, and must lead to code of a loaded file. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -36,7 +37,7 @@ static void store_path(struct fg_profile_module *module, const char *name)
 		return; /* a name that is too long is left out */
 	}
 	/* The program itself. */
-	length = syscall(SYS_readlink, "/proc/self/exe", module->path, sizeof(module->path));
+	length = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", module->path, sizeof(module->path));
 	if (length < 0 || length == (long)sizeof(module->path))
 		memset(module->path, 0, sizeof(module->path));
 }

@@ -8,7 +8,6 @@
  * There are NOTES notes, which name lock and owner. When all are open, releases are counted for each owner instead, in
  * a table that has a place for every tid, and whose pages are used as they are touched. */
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "runtime/sandbox.h"
 #include "runtime/thread.h"
@@ -70,18 +69,16 @@ static uint32_t *table(void)
 	const size_t size = TIDS * sizeof(unnoted[0]);
 	uint32_t *nothing = NULL, *found = fg_load_acquire(&unnoted);
 	void *space;
-	int saved = errno;
 
 	if (fg_likely(found != NULL))
 		return found;
-	space = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	errno = saved;
-	if (space == MAP_FAILED)
+	space = fgi_system_map(size, MAP_NORESERVE);
+	if (!space)
 		return NULL;
 	found = fg_cas_acq_rel(&unnoted, nothing, (uint32_t *)space);
 	if (!found)
 		return space;
-	munmap(space, size);
+	fgi_system_unmap(space, size);
 	return found;
 }
 
@@ -163,6 +160,6 @@ void fgi_foreign_after_fork(void)
 		fg_store_relaxed(&notes[i].owner, 0);
 	unnoted = NULL;
 	if (counts)
-		munmap(counts, TIDS * sizeof(unnoted[0]));
+		fgi_system_unmap(counts, TIDS * sizeof(unnoted[0]));
 	fg_store_relaxed(&fgi_foreign_notes, 0);
 }

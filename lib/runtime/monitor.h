@@ -61,9 +61,13 @@ static inline struct fgi_preemptions fgi_preemptions(void)
 
 /* Registers this image once per process: connects to the monitor, sends the windows and where thread blocks are, maps
  * the page. Without a monitor it returns quickly, and the locks are spin-then-park locks. Idempotent,
- * async-signal-safe, keeps errno, takes no lock, waits at most FGI_REGISTER_TIMEOUT_MS for a monitor that hangs, or
- * FGI_REQUIRED_TIMEOUT_MS where FLEXGUARD_REQUIRE is 1: a program that needs the monitor must not fail because the
- * machine is busy. Signals are blocked meanwhile; one ends the longer wait within FGI_REGISTER_TIMEOUT_MS. */
+ * async-signal-safe, keeps errno, takes no lock, waits at most
+ *   FGI_REGISTER_TIMEOUT_MS  for a monitor that hangs
+ *   FGI_REQUIRED_TIMEOUT_MS  with FLEXGUARD_REQUIRE=1: a program that needs the monitor must not fail because the
+ *                            machine is busy. A signal ends this wait within FGI_REGISTER_TIMEOUT_MS
+ *   FGI_LOADING_TIMEOUT_MS   with FLEXGUARD_LOADING=1: `flexguard run` loads the monitor meanwhile, and a waiter takes
+ *                            the answer (fgi_monitor_alive)
+ * Signals are blocked meanwhile. */
 void fgi_process_init(void);
 
 /* Why this process is not registered, 0 if it is: what errno says of a connection that failed, the status of the
@@ -93,10 +97,15 @@ bool fgi_monitor_alive(uint64_t now_ns);
 
 void fgi_monitor_after_fork(void); /* in the child */
 
+/* The program is about to forbid itself system calls. Waits for the answer to a registration that is under way, for
+ * FGI_REGISTER_TIMEOUT_MS at most; afterwards none is made, unless FLEXGUARD_RECONNECT is 1. Keeps errno. */
+void fgi_monitor_before_sandbox(void);
+
 #define FGI_REQUIRE_ENV "FLEXGUARD_REQUIRE"
 #define FGI_REGISTER_TIMEOUT_MS 500
 #define FGI_REQUIRED_TIMEOUT_MS 10000
-#define FGI_UNMAPPED_UID 65534 /* the kernel's default for users that a user namespace does not know */
+#define FGI_LOADING_ENV "FLEXGUARD_LOADING"
+#define FGI_LOADING_TIMEOUT_MS 20
 #define FGI_RECONNECT_ENV "FLEXGUARD_RECONNECT"
 #define FGI_RECONNECT_NS 1000000000ull    /* between attempts; twice as long after each refusal */
 #define FGI_RECONNECT_DOUBLINGS 6         /* and no longer */

@@ -6,14 +6,15 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "runtime/atomic.h"
 #include "runtime/futex.h"
+#include "runtime/system.h"
 #include "runtime/thread.h"
 
 /* The pool. Nodes [0 .. used) have been handed out at least once. A node's name is its index + 1; from then on it
- * stands in the high half of `free`. The low half names the node below it on the stack that it is on; 0: none.
+ * stands in the high half of `free`. The low half names the node below it on the stack that it is on; 0: none; OUT: it
+ * is on no stack, because a thread uses it or has set it aside.
  *
  * `stack` is a Treiber stack of the nodes that no thread has: the name of the top in the low half, and in the high half
  * a tag that each change advances, so that a node popped and pushed again meanwhile is not mistaken for the old top.
@@ -33,8 +34,11 @@ static uint32_t have_exit_key;
 static __thread struct {
 	struct fg_queue_node *free;                   /* a stack of FG_NODE_FREE */
 	struct fg_queue_node *aside[FGI_NODES_ASIDE]; /* LEFT, PASSED or FREE again; NULL: an empty place */
+	struct fg_queue_node *hand;                   /* on its way from or to a stack, see fgi_nodes_after_fork */
 	bool returns_at_exit;
 } mine __attribute__((tls_model("initial-exec")));
+
+#define OUT UINT32_MAX
 
 /* relaxed: the thread that hands a name over has seen the chunk, and hands the name over by a release. */
 static struct fg_queue_node *node_at(uint32_t index)
@@ -62,6 +66,19 @@ static void put_on(struct fg_queue_node *node, uint32_t name_below)
 	fg_store_relaxed(&node->free, (fg_load_relaxed(&node->free) & ~(uint64_t)UINT32_MAX) | name_below);
 }
 
+static bool is_out(const struct fg_queue_node *node)
+{
+	return (uint32_t)fg_load_relaxed(&node->free) == OUT;
+}
+
+/* For a signal handler of this thread that forks, and for nobody else. */
+static void take_in_hand(struct fg_queue_node *node)
+{
+	fg_compiler_barrier();
+	mine.hand = node;
+	fg_compiler_barrier();
+}
+
 static void push(struct fg_queue_node *node)
 {
 	uint64_t top = fg_load_relaxed(&stack), found;
@@ -82,9 +99,10 @@ static struct fg_queue_node *pop(void)
 
 	while (top & UINT32_MAX) {
 		struct fg_queue_node *node = node_at((uint32_t)top - 1);
-		uint64_t name_below =
-			fg_load_relaxed(&node->free) & UINT32_MAX; /* meaningless if another thread pops first */
+		uint64_t name_below;
 
+		take_in_hand(node);
+		name_below = fg_load_relaxed(&node->free) & UINT32_MAX; /* meaningless if another thread pops first */
 		found = fg_cas_acquire(&stack, top, ((top >> 32) + 1) << 32 | name_below);
 		if (found == top)
 			return node;
@@ -102,11 +120,11 @@ static bool have_chunk(uint32_t chunk)
 
 	if (fg_likely(fg_load_acquire(&chunks[chunk])))
 		return true;
-	space = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (space == MAP_FAILED)
+	space = fgi_system_map(bytes, 0);
+	if (!space)
 		return false;
 	if (fg_cas_acq_rel(&chunks[chunk], nothing, (struct fg_queue_node *)space) != nothing)
-		munmap(space, bytes);
+		fgi_system_unmap(space, bytes);
 	return true;
 }
 
@@ -118,6 +136,7 @@ static struct fg_queue_node *fresh(void)
 	for (;; i = found) {
 		if (i >= FGI_NODES || !have_chunk(i / FGI_NODES_CHUNK))
 			return NULL;
+		take_in_hand(node_at(i));
 		found = fg_cas_relaxed(&used, i, i + 1);
 		if (found == i) {
 			fg_store_relaxed(&node_at(i)->free, (uint64_t)(i + 1) << 32);
@@ -135,14 +154,18 @@ static void thread_exit(void *unused)
 	(void)unused;
 	mine.returns_at_exit = false;
 	while ((node = mine.free)) {
+		take_in_hand(node);
 		mine.free = below(node);
 		push(node);
 	}
 	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++) {
-		if (mine.aside[i])
-			push(mine.aside[i]);
+		node = mine.aside[i];
+		take_in_hand(node);
 		mine.aside[i] = NULL;
+		if (node)
+			push(node);
 	}
+	take_in_hand(NULL);
 }
 
 static void return_at_exit(void)
@@ -184,6 +207,7 @@ static struct fg_queue_node *recover(void)
 
 		/* acquire: pairs with the release that freed it, after the last write of the head that skipped it */
 		if (node && fg_load_acquire(&node->state) == FG_NODE_FREE) {
+			take_in_hand(node);
 			mine.aside[i] = NULL;
 			return node;
 		}
@@ -199,11 +223,13 @@ static bool may_set_aside(void)
 	return false;
 }
 
+/* Returns a node that is in hand, or NULL. */
 static struct fg_queue_node *obtain(void)
 {
 	struct fg_queue_node *node = mine.free;
 
 	if (node) {
+		take_in_hand(node);
 		mine.free = below(node);
 		return node;
 	}
@@ -230,46 +256,62 @@ static void prepare(struct fg_queue_node *node, uint64_t *tail)
 	fg_store_relaxed(&node->tail, (uint64_t)(uintptr_t)tail);
 	fg_store_relaxed(&node->owner, (uint64_t)(uintptr_t)&fg_thread);
 	fg_store_relaxed(&node->state, FG_NODE_WAITING);
+	put_on(node, OUT);
+	take_in_hand(NULL);
 }
 
 struct fg_queue_node *fgi_node_get(uint64_t *tail)
 {
-	int saved = errno;
 	struct fg_queue_node *node = may_set_aside() ? obtain() : recover();
 
+	if (node)
+		prepare(node, tail);
 	if (node && !may_set_aside()) { /* every node that a thread gets here leaves one place free to set it aside */
 		fgi_node_put(node);
 		node = NULL;
 	}
-	if (node)
-		prepare(node, tail);
-	errno = saved;
 	return node;
 }
 
 struct fg_queue_node *fgi_node_need(uint64_t *tail)
 {
-	int saved = errno;
 	struct fg_queue_node *node;
 
 	while (!(node = obtain()))
 		fgi_nap(FGI_NODE_NAP_NS);
 	prepare(node, tail);
-	errno = saved;
 	return node;
+}
+
+/* The node, in the hand of this thread, which gives it back. False: it is on a stack already. A call that a signal
+ * handler interrupted to fork may give back what it has from a thread of the parent. */
+static bool give_back(struct fg_queue_node *node)
+{
+	fg_store_relaxed(&node->owner, (uint64_t)(uintptr_t)&fg_thread);
+	fg_compiler_barrier();
+	if (fg_unlikely(!is_out(node)))
+		return false;
+	take_in_hand(node);
+	return true;
 }
 
 void fgi_node_put(struct fg_queue_node *node)
 {
+	if (!give_back(node))
+		return;
 	fg_store_relaxed(&node->state, FG_NODE_FREE);
 	put_on(node, name_of(mine.free));
 	mine.free = node;
+	take_in_hand(NULL);
 }
 
 void fgi_node_put_in_pool(struct fg_queue_node *node)
 {
+	if (!give_back(node))
+		return;
 	fg_store_relaxed(&node->state, FG_NODE_FREE); /* push releases it */
 	push(node);
+	take_in_hand(NULL);
 }
 
 struct fg_queue_node *fgi_node_left_at(const uint64_t *tail)
@@ -333,31 +375,64 @@ bool fgi_node_holds(const struct fg_queue_node *node, const uint64_t *tail)
 	       fg_load_relaxed(&node->tail) == (uint64_t)(uintptr_t)tail;
 }
 
-/* The child has one thread, which is in no queue. So every node is free, except those with which a lock is held. If it
- * is another thread's, its lock stays held, as POSIX has it. The locks themselves are not touched: a lock may be in
- * memory that the parent shares and uses, or that the child does not have. */
-void fgi_nodes_after_fork(void)
+/* A bit of the states below, which only fgi_nodes_after_fork sets and sees. */
+#define KEPT 0x200u
+
+static void keep(struct fg_queue_node *node)
+{
+	if (node)
+		node->state |= KEPT;
+}
+
+/* A node that is in use, or was in the parent. The lock of one that is OWNED stays held, as POSIX has it. */
+static void use_after_fork(struct fg_queue_node *node)
 {
 	uint64_t me = (uint64_t)(uintptr_t)&fg_thread;
 
-	stack = 0;
-	fgi_nodes_carried = 0;
-	mine.free = NULL;
-	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
-		mine.aside[i] = NULL;
-	for (uint32_t i = 0; i < used; i++) {
-		struct fg_queue_node *node = node_at(i);
+	if (node->state == FG_NODE_OWNED) {
+		node->next = 0; /* all that wait behind it stayed in the parent */
+		memset(node->lock_private, 0, sizeof(node->lock_private));
+		fgi_nodes_carried += node->owner == me;
+	} else if (node->owner != me) {
+		node->state = FG_NODE_FREE;
+		push(node);
+	}
+}
 
-		node->free = (uint64_t)(i + 1) << 32; /* its thread may have been about to do so */
-		if ((node->state & ~FGI_NODE_BUSY) != FG_NODE_OWNED) {
+/* The child has one thread, and no other one is in a queue. So every node is free, except those with which a lock is
+ * held, those that this thread keeps for itself, and those of a call of its own: a signal handler may fork at any
+ * instruction of one, which goes on in the child afterwards. Where it is about to move a node, `hand` has it. What only
+ * looks like that is lost to the child: a node that a lock has passed on to a thread of the parent (clh), or that
+ * another thread has popped first. The locks themselves are not touched: a lock may be in memory that the parent shares
+ * and uses, or that the child does not have. */
+void fgi_nodes_after_fork(void)
+{
+	struct fg_queue_node *node;
+
+	stack = ((stack >> 32) + 1) << 32; /* a pop or push that was interrupted fails */
+	fgi_nodes_carried = 0;
+	for (node = mine.free; node; node = below(node))
+		keep(node);
+	for (unsigned int i = 0; i < FGI_NODES_ASIDE; i++)
+		keep(mine.aside[i]);
+	keep(mine.hand);
+	for (uint32_t i = 0; i < used; i++) {
+		bool kept, out;
+
+		node = node_at(i);
+		kept = node->state & KEPT;
+		out = is_out(node);
+		node->free = (uint64_t)(i + 1) << 32 | (uint32_t)node->free; /* its thread may have been about to */
+		node->state &= ~(KEPT | FGI_NODE_BUSY); /* the neighbour that made it busy stayed in the parent */
+		if (node->state == FG_NODE_LEFT || node->state == FG_NODE_PASSED)
+			node->state = FG_NODE_FREE; /* in no queue of the child */
+		if (kept)
+			continue;
+		if (out) {
+			use_after_fork(node);
+		} else {
 			node->state = FG_NODE_FREE;
 			push(node);
-			continue;
 		}
-		node->state = FG_NODE_OWNED; /* the neighbour that made it busy stayed in the parent, */
-		node->next = 0;              /* and so did all that wait behind it */
-		memset(node->lock_private, 0, sizeof(node->lock_private));
-		if (node->owner == me)
-			fgi_nodes_carried++;
 	}
 }

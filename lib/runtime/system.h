@@ -6,7 +6,11 @@
 #define FGI_SYSTEM_H
 
 #include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -43,6 +47,57 @@ static inline uint32_t fgi_cpu_number(void)
 	__typeof__(sched_getcpu) *number = fg_load_relaxed(&fgi_libc.sched_getcpu);
 
 	return (uint32_t)number();
+}
+
+static inline bool fgi_is_error(long result)
+{
+	return (unsigned long)result > -4096ul;
+}
+
+/* Zeroed pages; NULL: none. */
+static inline void *fgi_system_map(size_t size, int flags)
+{
+	long at = fgi_system_call(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+				  -1, 0);
+
+	return fgi_is_error(at) ? NULL : (void *)at;
+}
+
+static inline void fgi_system_unmap(const void *at, size_t size)
+{
+	(void)fgi_system_call(SYS_munmap, (long)at, (long)size, 0, 0, 0, 0);
+}
+
+/* A kernel's set of signals: bit N - 1 is signal N. Unlike libc's functions, these know the two signals by which libc
+ * cancels threads and has them change their user. */
+#define FGI_SIGNAL(number) (1ul << ((number)-1))
+#define FGI_SIGNAL_SETXID FGI_SIGNAL(33)
+
+/* Sets this thread's mask, and returns the one before. */
+static inline uint64_t fgi_system_sigmask(uint64_t mask)
+{
+	uint64_t before = 0;
+
+	(void)fgi_system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)&before, sizeof(mask), 0, 0);
+	return before;
+}
+
+static inline uint64_t fgi_system_sigpending(void)
+{
+	uint64_t pending = 0;
+
+	(void)fgi_system_call(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0, 0, 0);
+	return pending;
+}
+
+/* What a kernel's struct sigaction begins with. */
+struct fgi_disposition {
+	uint64_t handler, flags, more[2];
+};
+
+static inline bool fgi_system_disposition(int signo, struct fgi_disposition *d)
+{
+	return fgi_system_call(SYS_rt_sigaction, signo, 0, (long)d, sizeof(uint64_t), 0, 0) == 0;
 }
 
 /* The tid of the calling thread, as libc knows it: no system call, which a sandbox may forbid. Async-signal-safe. */

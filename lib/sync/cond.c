@@ -187,15 +187,49 @@ static void wake(struct fgi_cond *c, enum had what)
 	fgi_async_resume(suspended);
 }
 
+/* Any thread that waits, at whatever condition variable or moved to whatever mutex: all of the first queue of the list
+ * that is of such threads. */
+static struct fgi_parked *first_waiter(const struct fgi_parked_list *list)
+{
+	struct fgi_parked *p = list->queues;
+
+	while (p && !p->list) /* at a read-write lock */
+		p = p->sibling;
+	return p;
+}
+
+/* Every waiter of the process goes on, as after a broadcast (P7). `waited` of their condition variables is out of date
+ * then (C5). */
+static void wake_all(void)
+{
+	bool suspended = fgi_async_suspend();
+
+	for (uint32_t i = 0; i < FGI_BUCKETS; i++) {
+		struct fgi_parked_list *list = &fgi_parked_lists[i];
+		struct fgi_parked *chain = NULL, **end = &chain, *p;
+
+		fgi_parked_lock_list(list);
+		while ((p = first_waiter(list)) != NULL) {
+			fgi_parked_remove(list, p);
+			if (of(p)->had == NOTHING)
+				fg_store_relaxed(&of(p)->had, BROADCAST);
+			append(&end, p);
+		}
+		fgi_parked_unlock(list);
+		tell_all(chain);
+	}
+	fgi_async_resume(suspended);
+}
+
 void fgi_cond_signal(void *c)
 {
-	if (!fgi_parked_postpone(fgi_cond_signal, c))
+	if (!fgi_parked_postpone(fgi_cond_signal, c, wake_all))
 		wake(c, SIGNAL);
 }
 
 void fgi_cond_broadcast(void *c)
 {
-	if (!fgi_parked_postpone(fgi_cond_broadcast, c))
+	if (!fgi_parked_postpone(fgi_cond_broadcast, c, wake_all))
 		wake(c, BROADCAST);
 }
 
@@ -249,7 +283,7 @@ struct fgi_due_told fgi_due_take(struct fgi_due *due, void *mutex)
 	struct fgi_parked **end = &told.chain, *p;
 	struct fgi_parked_list *list;
 
-	if (fgi_parked_postpone(tell_moved, mutex))
+	if (fgi_parked_postpone(tell_moved, mutex, wake_all))
 		return told;
 	list = fgi_parked_lock(mutex);
 

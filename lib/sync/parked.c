@@ -6,17 +6,30 @@
 
 #include "runtime/futex.h"
 
-#define POSTPONED 8 /* signals of handlers, within the ten instructions of one locked bucket */
+#define POSTS 8 /* what handlers want within the ten instructions of one locked bucket; more: P7 */
 
 struct fgi_parked_list fgi_parked_lists[FGI_BUCKETS];
 
-/* How many buckets this thread has locked, or waits for, and what it does after that (P7). */
+/* How many buckets this thread has locked, or waits for, and what it does after that (P7). A handler may interrupt
+ * another one, or the thread that empties a post, between any two instructions. So a post is claimed by a
+ * compare-and-swap before it is written or read:
+ *
+ *   state     what moves it on
+ *   EMPTY     a handler: -> CLAIMED
+ *   CLAIMED   the handler, once it has written it: -> FULL;  the thread, once it has read it: -> EMPTY
+ *   FULL      the thread that unlocks: -> CLAIMED
+ *
+ * A handler that jumps out leaves its post CLAIMED: one less. */
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
-static __thread uint32_t postponed __attribute__((tls_model("initial-exec")));
+static __thread uint32_t postponed __attribute__((tls_model("initial-exec"))); /* is there anything to do? */
+static __thread void (*overflow)(void) __attribute__((tls_model("initial-exec")));
 static __thread struct post {
+	uint32_t state;
 	void (*run)(void *object);
 	void *object;
-} posts[POSTPONED] __attribute__((tls_model("initial-exec")));
+} posts[POSTS] __attribute__((tls_model("initial-exec")));
+
+enum { EMPTY, CLAIMED, FULL };
 
 void fgi_parked_lock_list(struct fgi_parked_list *list)
 {
@@ -33,13 +46,56 @@ struct fgi_parked_list *fgi_parked_lock(const void *object)
 	return list;
 }
 
-bool fgi_parked_postpone(void (*run)(void *object), void *object)
+/* Moves a post on, before what follows and after what precedes in this thread. */
+static bool moves_on(struct post *post, uint32_t from, uint32_t to)
 {
+	bool moved;
+
+	fg_compiler_barrier();
+	moved = fg_cas_relaxed(&post->state, from, to) == from;
+	fg_compiler_barrier();
+	return moved;
+}
+
+bool fgi_parked_postpone(void (*run)(void *object), void *object, void (*all)(void))
+{
+	struct post *post = posts;
+
 	if (fg_likely(!inside))
 		return false;
-	if (postponed < POSTPONED)
-		posts[postponed++] = (struct post){run, object};
+	while (post < posts + POSTS && !moves_on(post, EMPTY, CLAIMED))
+		post++;
+	if (post < posts + POSTS) {
+		post->run = run;
+		post->object = object;
+		moves_on(post, CLAIMED, FULL);
+	} else {
+		fg_store_relaxed(&overflow, all);
+	}
+	fg_store_relaxed(&postponed, 1);
 	return true;
+}
+
+__attribute__((noinline, cold)) static void run_postponed(void)
+{
+	void (*all)(void);
+
+	fg_store_relaxed(&postponed, 0);
+	fg_compiler_barrier();
+	for (struct post *post = posts; post < posts + POSTS; post++) {
+		if (moves_on(post, FULL, CLAIMED)) {
+			struct post copy = *post;
+
+			moves_on(post, CLAIMED, EMPTY);
+			copy.run(copy.object);
+		}
+	}
+	all = fg_load_relaxed(&overflow);
+	fg_compiler_barrier();
+	if (all) {
+		fg_store_relaxed(&overflow, NULL);
+		all();
+	}
 }
 
 void fgi_parked_unlock(struct fgi_parked_list *list)
@@ -48,10 +104,8 @@ void fgi_parked_unlock(struct fgi_parked_list *list)
 	fg_compiler_barrier();
 	inside--;
 	fg_compiler_barrier();
-	while (fg_unlikely(postponed) && !inside) {
-		postponed--; /* no handler adds one before `run` locks a bucket */
-		posts[postponed].run(posts[postponed].object);
-	}
+	while (fg_unlikely(fg_load_relaxed(&postponed)) && !inside)
+		run_postponed();
 }
 
 /* Where the bucket has the first node of that queue. */

@@ -34,7 +34,9 @@
  * P6  Fork. The child's lot is empty. A node with another number of forks than the process is in no queue, and nobody
  *     tells it.
  * P7  Signal handlers. A handler may interrupt its thread while that has a bucket locked. What it would do with a
- *     bucket then is done when the interrupted code unlocks (fgi_parked_postpone). */
+ *     bucket then is done when the interrupted code unlocks (fgi_parked_postpone). Eight such calls are kept. If there
+ *     are more meanwhile, all threads that wait at condition variables are told instead, for no reason that they know:
+ *     they look again, as POSIX has them do. */
 #ifndef FGI_SYNC_PARKED_H
 #define FGI_SYNC_PARKED_H
 
@@ -91,9 +93,9 @@ void fgi_parked_lock_list(struct fgi_parked_list *list);
 struct fgi_parked_list *fgi_parked_lock(const void *object);
 void fgi_parked_unlock(struct fgi_parked_list *list);
 
-/* Is this a signal handler that has interrupted its thread while that had a bucket locked? Then run(object) is
- * called when that is over, and this returns true. */
-bool fgi_parked_postpone(void (*run)(void *object), void *object);
+/* Is this a signal handler that has interrupted its thread while that had a bucket locked? Then run(object), or all(),
+ * which does the same for every object, is called when that is over, and this returns true. */
+bool fgi_parked_postpone(void (*run)(void *object), void *object, void (*all)(void));
 
 /* With the list locked. The node says at which object and in which queue. `first`: before all others. */
 void fgi_parked_add(struct fgi_parked_list *list, struct fgi_parked *p, bool first);

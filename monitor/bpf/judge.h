@@ -107,8 +107,42 @@ __noinline bool fg_search_windows(const struct fg_table *table, const struct fg_
 	return false;
 }
 
+/* The object is the same for both architectures: which fields the kernel has says on which it runs. */
+static __always_inline bool is_arm64(const struct pt_regs *regs)
+{
+	return bpf_core_field_exists(regs->pc);
+}
+
+static __always_inline __u64 thread_pointer(const struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->thread.uw.tp_value))
+		return task->thread.uw.tp_value;
+	return task->thread.fsbase;
+}
+
+static __always_inline __u64 instruction_pointer(const struct pt_regs *regs)
+{
+	return is_arm64(regs) ? regs->pc : regs->ip;
+}
+
+static __always_inline void read_registers_arm64(const struct pt_regs *regs, struct fg_user_registers *at)
+{
+	at->value[FG_REG_NONE] = 0;
+	at->value[FG_REG_ARM64_X9] = regs->regs[9];
+	at->value[FG_REG_ARM64_X10] = regs->regs[10];
+	at->value[3] = regs->regs[11];
+	at->value[4] = regs->regs[12];
+	at->value[5] = regs->regs[13];
+	at->value[6] = regs->regs[14];
+	at->value[7] = regs->regs[15];
+}
+
 static __always_inline void read_registers(const struct pt_regs *regs, struct fg_user_registers *at)
 {
+	if (is_arm64(regs)) {
+		read_registers_arm64(regs, at);
+		return;
+	}
 	at->value[FG_REG_NONE] = 0;
 	at->value[FG_REG_AX] = regs->ax;
 	at->value[FG_REG_BX] = regs->bx;
@@ -126,7 +160,7 @@ static __always_inline bool in_window(struct task_struct *task, const struct fg_
 	struct fg_user_registers at;
 	__u32 i;
 
-	at.ip = regs->ip;
+	at.ip = instruction_pointer(regs);
 	for (i = 0; i < FG_MAX_IMAGES; i++) {
 		const struct fg_image *image = &process->images[i];
 		const struct fg_table *table;
@@ -150,7 +184,7 @@ static __always_inline enum fg_kind judge(struct task_struct *task, const struct
 					  struct fg_cpu_counts *count, __u32 *name, __u32 *life)
 {
 	enum fg_kind kind = FG_KIND_NONE;
-	__u64 tp = task->thread.fsbase;
+	__u64 tp = thread_pointer(task);
 	__u32 i;
 
 	for (i = 0; i < FG_MAX_IMAGES; i++) {

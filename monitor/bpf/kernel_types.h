@@ -43,8 +43,12 @@ struct sched_ext_entity { /* since 6.12 */
 	__u64 slice;
 };
 
+/* The thread pointer. */
 struct thread_struct {
-	unsigned long fsbase; /* x86-64: the thread pointer */
+	unsigned long fsbase; /* x86-64 */
+	struct {
+		unsigned long tp_value; /* arm64: as it was when the thread last left its CPU, or was made */
+	} uw;
 };
 
 typedef struct {
@@ -113,7 +117,8 @@ struct task_struct {
 	__u64 self_exec_id;       /* grows with each exec, inherited by threads and children */
 };
 
-struct pt_regs { /* x86-64 */
+struct pt_regs {
+	/* x86-64 */
 	unsigned long bx;
 	unsigned long ax;
 	unsigned long cx;
@@ -123,6 +128,11 @@ struct pt_regs { /* x86-64 */
 	unsigned long orig_ax; /* the number of the system call that the thread is in */
 	unsigned long ip;
 	unsigned long flags;
+	/* arm64 */
+	__u64 regs[31];
+	__u64 pc;
+	__u64 orig_x0; /* the first argument of the system call that the thread is in */
+	int syscallno; /* and its number */
 };
 
 struct linux_binprm;
@@ -151,8 +161,8 @@ struct bpf_iter__task {
 	};
 };
 
-/* x86-64 */
-#define NR_FUTEX 202
+#define NR_FUTEX_X86_64 202
+#define NR_FUTEX_ARM64 98
 #define FUTEX_WAIT 0
 #define FUTEX_WAIT_BITSET 9
 #define FUTEX_COMMAND 0x7f

@@ -79,7 +79,7 @@ static __always_inline __u64 lock_of(struct task_struct *task, const struct fg_p
 		if (i >= process->n_images)
 			break;
 		if (bpf_probe_read_user(&block, sizeof(block),
-					(void *)(task->thread.fsbase + process->images[i].block_offset)))
+					(void *)(thread_pointer(task) + process->images[i].block_offset)))
 			continue;
 		if (block.pending && block.self && !bpf_probe_read_user(&word, sizeof(word), (void *)block.pending) &&
 		    (word & FG_OWNER_MASK) == block.self) {
@@ -99,11 +99,14 @@ static __always_inline __u64 lock_of(struct task_struct *task, const struct fg_p
 static __always_inline __u64 futex_word(struct task_struct *task)
 {
 	const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(task);
-	__u32 command = regs->si & FUTEX_COMMAND;
+	__u32 command;
 
-	if (regs->orig_ax != NR_FUTEX || (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET))
+	if (is_arm64(regs) ? regs->syscallno != NR_FUTEX_ARM64 : regs->orig_ax != NR_FUTEX_X86_64)
 		return 0;
-	return regs->di;
+	command = (is_arm64(regs) ? regs->regs[1] : regs->si) & FUTEX_COMMAND;
+	if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET)
+		return 0;
+	return is_arm64(regs) ? regs->orig_x0 : regs->di;
 }
 
 static __always_inline void fall_asleep(struct task_struct *task)

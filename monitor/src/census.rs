@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use flexguard_abi::FG_WANT_SLICE_FORECAST;
 use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
 
 use crate::kernel::Kernel;
 use crate::records::{FG_FULL_ACCOUNTS, FG_PROCESS_BYTES, FG_THREAD_BYTES, fg_full_accounts};
 
 /// Between looks, at least.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// And at least so many times as long as the last look took,
+/// And at least so many times as long as the last look had the CPU,
 const PAUSES: u32 = 1000;
 /// but for a look that so many forks make necessary, which have inherited a registration since the last one.
 const MANY_FORKS: u64 = 1024;
@@ -47,6 +48,12 @@ pub struct Census {
     took: Duration,
     /// How many processes had ever inherited a registration, before the last look.
     inherited: u64,
+}
+
+/// That this thread has had. On a busy machine a look takes much longer than it costs.
+fn cpu_time() -> Duration {
+    let clock = ClockId::CLOCK_THREAD_CPUTIME_ID;
+    clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
 impl Census {
@@ -118,11 +125,11 @@ impl Census {
 
     /// Walks all threads of the machine.
     pub fn look(&mut self, kernel: &Kernel) -> Result<(), Errno> {
-        let begin = Instant::now();
+        let begin = cpu_time();
         let looked = self.count_all(kernel);
         // Also where it fails: the next try has its time, too.
         self.ended = Instant::now();
-        self.took = self.ended - begin;
+        self.took = cpu_time() - begin;
         looked
     }
 
@@ -163,10 +170,14 @@ impl Census {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
 
+    use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+    use nix::sys::signal::{Signal, kill};
     use nix::sys::wait::waitpid;
-    use nix::unistd::{ForkResult, fork};
+    use nix::unistd::{ForkResult, Pid, fork, pause, pipe, read, write};
     use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
     use super::*;
@@ -187,6 +198,41 @@ mod tests {
         }
     }
 
+    /// A process that ends with this value.
+    struct Child(Pid);
+
+    impl Child {
+        fn fork(play: impl FnOnce()) -> Child {
+            // SAFETY: the child leaves through _exit, so that it runs nothing of the parent's.
+            match unsafe { fork() }.unwrap() {
+                ForkResult::Parent { child } => Child(child),
+                ForkResult::Child => {
+                    play();
+                    // SAFETY: as above.
+                    unsafe { libc::_exit(0) }
+                }
+            }
+        }
+
+        fn pidfd(&self) -> OwnedFd {
+            let pid = rustix::process::Pid::from_raw(self.0.as_raw()).unwrap();
+            pidfd_open(pid, PidfdFlags::empty()).unwrap()
+        }
+    }
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            kill(self.0, Signal::SIGKILL).unwrap();
+            waitpid(self.0, None).unwrap();
+        }
+    }
+
+    fn stay_on(cpu: usize) {
+        let mut one = CpuSet::new();
+        one.set(cpu).unwrap();
+        sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+    }
+
     fn has_looked(census: &mut Census, kernel: &Kernel) -> bool {
         let before = census.ended;
         census.look_now_and_then(kernel).unwrap();
@@ -198,19 +244,60 @@ mod tests {
     fn of_a_process_that_is_refused_the_leader_alone_has_a_record() {
         let Some(kernel) = load() else { return };
         kernel.set_budget(i64::from(i32::MAX)).unwrap();
-        let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
-        let threads = std::sync::Barrier::new(9);
-        std::thread::scope(|scope| {
+        let (ready, says) = pipe().unwrap();
+        let child = Child::fork(|| {
             for _ in 0..8 {
-                scope.spawn(|| threads.wait());
+                thread::spawn(pause);
             }
-            let before = kernel.budget_left().unwrap();
-            let refused = kernel.register(this.as_fd(), &image(), |_| Err(Errno::EDQUOT));
-            let taken = before - kernel.budget_left().unwrap();
-            threads.wait();
-            assert_eq!(refused.map(drop), Err(Errno::EDQUOT));
-            let leader = i64::from(FG_PROCESS_BYTES) + i64::from(FG_THREAD_BYTES);
-            assert!(taken <= leader, "{taken} bytes");
+            write(&says, b"!").unwrap();
+            pause();
+        });
+        assert_eq!(read(&ready, &mut [0]), Ok(1));
+        let before = kernel.budget_left().unwrap();
+        let refused = kernel.register(child.pidfd().as_fd(), &image(), |_| Err(Errno::EDQUOT));
+        let taken = before - kernel.budget_left().unwrap();
+        assert_eq!(refused.map(drop), Err(Errno::EDQUOT));
+        let leader = i64::from(FG_PROCESS_BYTES) + i64::from(FG_THREAD_BYTES);
+        assert!(taken <= leader, "{taken} bytes");
+    }
+
+    /// A thread of low priority shares its CPU with one that never sleeps, so that its looks are interrupted.
+    #[test]
+    fn a_look_that_waits_for_the_cpu_does_not_put_off_the_next() {
+        const INTERRUPTED: usize = 16;
+        const WAITED: Duration = Duration::from_millis(2);
+        let Some(kernel) = load() else { return };
+        let child = Child::fork(pause);
+        kernel
+            .register(child.pidfd().as_fd(), &image(), |_| Ok(()))
+            .unwrap();
+        let mut census = Census::new(&kernel, u32::MAX, i64::MAX).unwrap();
+        let ends = AtomicBool::new(false);
+        let cpu = sched_getcpu().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                stay_on(cpu);
+                while !ends.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let looks = scope.spawn(|| {
+                stay_on(cpu);
+                // SAFETY: plain system call; 0 is this thread.
+                unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+                let (mut interrupted, mut dearer) = (0, 0);
+                while interrupted < INTERRUPTED {
+                    let (begin, began) = (Instant::now(), cpu_time());
+                    census.look(&kernel).unwrap();
+                    let (cost, lasted) = (cpu_time() - began, begin.elapsed());
+                    interrupted += usize::from(lasted > cost + WAITED);
+                    dearer += usize::from(census.took > cost);
+                }
+                dearer
+            });
+            let dearer = looks.join().unwrap();
+            ends.store(true, Ordering::Relaxed);
+            assert_eq!(dearer, 0, "looks that are said to cost more than they did");
         });
     }
 

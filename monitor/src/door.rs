@@ -20,9 +20,9 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::clients::{Client, Rates, most_open_files};
 use crate::error::os;
-use crate::server::Tally;
 use crate::socket::Listener;
 use crate::stream::{Said, graves, hang_up, reply};
+use crate::tally::Tally;
 use crate::{DomainKind, Error, Stop};
 
 /// How long no client is accepted after the system had no descriptor or memory for one.

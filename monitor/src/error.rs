@@ -6,7 +6,7 @@ use std::io;
 use std::iter;
 use std::path::PathBuf;
 
-use crate::{SocketName, probe};
+use crate::SocketName;
 
 /// The step of an `Error::Socket`, where it is that.
 pub(crate) const LISTENING: &str = "cannot listen on";
@@ -118,7 +118,7 @@ impl Error {
             Error::NoPrivilege { .. } => {
                 "run as root, or grant the command CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep FILE)".into()
             }
-            Error::Bpf { source, .. } => probe::advice_for_errno(source.raw_os_error()?)?.into(),
+            Error::Bpf { source, .. } => advice_for_errno(source.raw_os_error()?)?.into(),
             Error::Detached => {
                 "find out what detaches BPF programs here (`bpftool link` lists what is attached), and start the \
                  monitor again".into()
@@ -142,6 +142,26 @@ impl Error {
         };
         Some(advice)
     }
+}
+
+/// What usually is behind an errno of loading or attaching.
+fn advice_for_errno(errno: i32) -> Option<&'static str> {
+    Some(match errno {
+        libc::EPERM => {
+            "something above the capabilities forbids it: kernel lockdown in confidentiality mode \
+             (/sys/kernel/security/lockdown), a container's seccomp profile, or a user namespace"
+        }
+        libc::EACCES | libc::EINVAL | libc::E2BIG => {
+            "the kernel's verifier did not accept the program: Linux 6.1 or newer on x86-64 is needed; \
+             RUST_LOG=libbpf=info shows why"
+        }
+        libc::ENOENT | libc::ESRCH => {
+            "the kernel lacks the sched_switch tracepoint or its type: Linux 6.1 or newer is needed"
+        }
+        libc::ENOMEM => "the kernel or this control group is out of memory",
+        libc::ENOSYS => "the kernel was built without CONFIG_BPF_SYSCALL",
+        _ => return None,
+    })
 }
 
 /// For the many places that turn an errno of one step into an [`Error::Os`].

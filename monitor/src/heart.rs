@@ -4,14 +4,15 @@
 
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::Duration;
 
 use flexguard_abi::{FG_HEARTBEAT_NS, fg_shared};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
 
 use crate::error::os;
 use crate::kernel::Kernel;
-use crate::monitor::blocking_for_ns;
 use crate::records::{FG_AGED_NS, fg_listed};
 use crate::{Error, Stop};
 
@@ -150,6 +151,17 @@ fn age(kernel: &Kernel) {
         |errno| tracing::warn!(%errno, "cannot look for threads that are preempted for too long"),
     );
     tell(&aged.unwrap_or_default());
+}
+
+/// Since the counter last rose from 0; 0 while it is 0.
+pub(crate) fn blocking_for_ns(page: &fg_shared) -> u64 {
+    let since = page.blocking_since_ns;
+    if since == 0 || page.num_preempted_cs == 0 {
+        return 0;
+    }
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(since, |now| Duration::from(now).as_nanos() as u64);
+    now.saturating_sub(since)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use flexguard_abi::{FG_MAX_WINDOWS, FG_WANT_SLICE_FORECAST, fg_shared, fg_window};
+use flexguard_abi::{FG_MAX_WINDOWS, FG_WANT_SLICE_FORECAST, fg_shared};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel,
     ProgramInput, ProgramMut,
@@ -27,8 +27,9 @@ use crate::message::Registration;
 use crate::records::{
     FG_RECORD_BYTES, fg_beat_args, fg_cpu_counts, fg_image, fg_listed, fg_process_record,
 };
-use crate::{Domain, DomainKind, Error, peer, probe};
+use crate::{Domain, DomainKind, Error, capabilities, peer};
 
+mod images;
 mod page;
 mod recount;
 mod tables;
@@ -114,7 +115,7 @@ impl Kernel {
             path: btf.clone(),
             source,
         })?;
-        if let Some(missing) = probe::missing_capabilities() {
+        if let Some(missing) = capabilities::missing_capabilities() {
             return Err(Error::NoPrivilege { missing });
         }
         libbpf_rs::set_print(Some((PrintLevel::Debug, log_libbpf)));

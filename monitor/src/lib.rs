@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+mod capabilities;
 mod census;
 mod clients;
 mod domain;
@@ -33,6 +34,7 @@ mod socket;
 mod stats;
 mod stop;
 mod stream;
+mod tally;
 mod trace;
 mod turns;
 mod unread;

@@ -2,6 +2,7 @@
 //! What a client may say, judged byte by byte and without side effects: the whole trust boundary is in this file.
 
 use std::mem::size_of;
+use std::ops::RangeInclusive;
 
 use flexguard_abi::*;
 use nix::errno::Errno;
@@ -44,10 +45,15 @@ pub const MAX_BYTES: usize = HEADER_BYTES + FG_MAX_WINDOWS as usize * WINDOW_BYT
 
 /// All that may be asked for.
 const FLAGS: u64 = FG_WANT_SLICE_FORECAST as u64;
-/// One past the highest user address of any x86-64 kernel (five-level page tables).
+/// One past the highest user address of any x86-64 kernel (five-level page tables), and of any arm64 kernel (52 bits).
 const USER_ADDRESS_END: u64 = 1 << 56;
-/// Static TLS lies below the thread pointer on x86-64; no program has this much of it.
-const LOWEST_BLOCK_OFFSET: i64 = -(1 << 31);
+/// Static TLS lies below the thread pointer on x86-64, and above it, behind two words, on arm64; no program has this
+/// much of it. So a program that an emulator runs for the other architecture is refused.
+const BLOCK_OFFSETS: RangeInclusive<i64> = if cfg!(target_arch = "aarch64") {
+    16..=1 << 31
+} else {
+    -(1 << 31)..=-(size_of::<fg_thread_block>() as i64)
+};
 
 /// Judges the bytes received so far. A message is refused as soon as it cannot become a valid one.
 pub fn parse(bytes: &[u8]) -> Parsed {
@@ -144,8 +150,7 @@ fn parse_registration(bytes: &[u8]) -> Result<Option<Message>, Errno> {
 }
 
 fn block_offset_is_plausible(offset: i64) -> bool {
-    let highest = -(size_of::<fg_thread_block>() as i64);
-    (LOWEST_BLOCK_OFFSET..=highest).contains(&offset) && offset % 8 == 0
+    BLOCK_OFFSETS.contains(&offset) && offset % 8 == 0
 }
 
 fn parse_window(bytes: &[u8]) -> Result<fg_window, Errno> {

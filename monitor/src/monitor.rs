@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flexguard_abi::fg_shared;
-use nix::time::{ClockId, clock_gettime};
 
 use crate::clients::CLIENT_TIME;
 use crate::error::os;
+use crate::heart::blocking_for_ns;
 use crate::kernel::{Kernel, OBJECT};
 use crate::records::FG_RECORD_BYTES;
-use crate::server::{Server, Tally};
+use crate::server::Server;
 use crate::socket::Listener;
+use crate::tally::Tally;
 use crate::{DomainKind, Error, Keeper, SocketName, Stats, Stop, Version, lists};
 
 /// Where the options do not say otherwise.
@@ -204,17 +205,6 @@ impl Monitor {
 /// The time so far, with that since the counter last rose from 0.
 fn blocking_ns(page: &fg_shared) -> u64 {
     page.blocking_ns + blocking_for_ns(page)
-}
-
-/// Since the counter last rose from 0; 0 while it is 0.
-pub(crate) fn blocking_for_ns(page: &fg_shared) -> u64 {
-    let since = page.blocking_since_ns;
-    if since == 0 || page.num_preempted_cs == 0 {
-        return 0;
-    }
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(since, |now| Duration::from(now).as_nanos() as u64);
-    now.saturating_sub(since)
 }
 
 impl Drop for Monitor {

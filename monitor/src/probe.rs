@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use caps::{CapSet, Capability};
+use caps::Capability;
 use nix::sys::utsname::uname;
 use serde::Serialize;
 
+use crate::capabilities::holds;
 use crate::domain::DomainKind;
 use crate::keep::Keeper;
 use crate::kernel::{Kernel, OBJECT, btf_path};
@@ -83,43 +84,6 @@ fn try_hook() -> Hook {
             advice: error.advice(),
         },
     }
-}
-
-/// What usually is behind an errno of loading or attaching.
-pub(crate) fn advice_for_errno(errno: i32) -> Option<&'static str> {
-    Some(match errno {
-        libc::EPERM => {
-            "something above the capabilities forbids it: kernel lockdown in confidentiality mode \
-             (/sys/kernel/security/lockdown), a container's seccomp profile, or a user namespace"
-        }
-        libc::EACCES | libc::EINVAL | libc::E2BIG => {
-            "the kernel's verifier did not accept the program: Linux 6.1 or newer on x86-64 is needed; \
-             RUST_LOG=libbpf=info shows why"
-        }
-        libc::ENOENT | libc::ESRCH => {
-            "the kernel lacks the sched_switch tracepoint or its type: Linux 6.1 or newer is needed"
-        }
-        libc::ENOMEM => "the kernel or this control group is out of memory",
-        libc::ENOSYS => "the kernel was built without CONFIG_BPF_SYSCALL",
-        _ => return None,
-    })
-}
-
-fn holds(capability: Capability) -> bool {
-    caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false)
-}
-
-/// The names of the capabilities that loading needs and this process lacks.
-pub(crate) fn missing_capabilities() -> Option<String> {
-    if holds(Capability::CAP_SYS_ADMIN) {
-        return None;
-    }
-    let needed = [Capability::CAP_BPF, Capability::CAP_PERFMON].into_iter();
-    let missing: Vec<_> = needed
-        .filter(|c| !holds(*c))
-        .map(|c| c.to_string())
-        .collect();
-    (!missing.is_empty()).then(|| missing.join(" and "))
 }
 
 fn read(path: &str) -> Option<String> {

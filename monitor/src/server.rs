@@ -9,7 +9,7 @@
 //! this process, but not the socket.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,9 +26,9 @@ use crate::kernel::{Kernel, Registered};
 use crate::lists::Lists;
 use crate::message::{self, Message, Parsed, Registration};
 use crate::peer;
-use crate::refused::Refusals;
 use crate::socket::Listener;
 use crate::stream::{Said, graves, hang_up, hung_up, reply};
+use crate::tally::Tally;
 use crate::turns::Turns;
 use crate::unread::Unread;
 use crate::{DomainKind, Error, Stats, Stop};
@@ -42,19 +42,6 @@ const LOOK_PRICE: f64 = 100.0;
 const THREADS_OF_A_CONNECTION: f64 = 64.0;
 /// The longest that the server sleeps.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-
-/// What the server has done; read by other threads.
-#[derive(Debug, Default)]
-pub struct Tally {
-    pub registered: AtomicU64,
-    pub refusals: Refusals,
-    /// Processes for which no domain of their own was free.
-    pub without_domain: AtomicU64,
-    /// Clients that were refused what makes a program watched.
-    pub unmonitored: AtomicU64,
-    /// How often it has looked for clients, once a second at least.
-    pub looks: AtomicU64,
-}
 
 pub struct Server<'a> {
     pub kernel: &'a Kernel,

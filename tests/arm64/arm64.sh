@@ -30,7 +30,7 @@ for file in lib/runtime/*.c lib/lock/*.c lab/locks/parts/*.c; do
 done
 for lock in "${locks[@]}"; do
 	file="-DFGI_LOCK_FILE=\"$lock\""
-	if [[ $lock == lock/default/flexguard.c ]]; then # it is the C API's, too
+	if [[ $lock == lock/default/flexguard.inc.h ]]; then # it is the C API's, too
 		for level in -O0 -O2 -O3; do
 			compile api-mutex lib/api/mutex.c "$file" $level
 		done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# No thread of any workload asks for a third lock: tests/bench/nesting_lock.c traps then.
+# No thread of any workload asks for a third lock: tests/bench/nesting_lock.inc.h traps then.
 #
 #   nesting.sh WORKER WORKLOAD...
 set -u

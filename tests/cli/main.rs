@@ -18,6 +18,7 @@ mod runs;
 mod scenes;
 mod service;
 mod signals;
+mod simulated;
 mod status;
 mod suite;
 mod top;

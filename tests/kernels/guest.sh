@@ -94,10 +94,16 @@ add() # root of the guest, file, its name there: the program and the libraries i
 	done
 }
 
+slice_locks() # sets slice_locks: those that ask for longer time slices
+{
+	mapfile -t slice_locks < <(sed -n 's/\t.*\tneeds=slice$//p' build/share/flexguard/LOCKS)
+}
+
 add_prefix() # root of the guest: what `make` built, as if installed in /
 {
 	local file
-	for file in bin/flexguard lib/flexguard libexec/flexguard/fg-{probe,bench{,-posix,-tas-slice,-flexguard-slice,-flexguard-sosp25-slice}}; do
+	slice_locks
+	for file in bin/flexguard lib/flexguard libexec/flexguard/fg-{probe,bench{,-posix}} "${slice_locks[@]/#/libexec/flexguard/fg-bench-}"; do
 		find "build/$file" -type f | while read -r file; do
 			add "$1" "$file" "${file#build/}"
 		done

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The default lock (lock/default/flexguard.c, waiters.h) in Promela, for Spin: tests/model/verify runs it.
+/* The default lock (lock/default/flexguard.inc.h, waiters.h) in Promela, for Spin: tests/model/verify runs it.
  *
  * Each statement, or atomic block, is one access to shared memory. After each, Spin lets any other thread go on, for
  * any time: so every thread may be preempted everywhere. What clocks, the monitor and the lock's pace decide in C is a

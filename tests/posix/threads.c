@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* 100,000 threads (a tenth of them under most locks) that live for one critical section and one signal each: nothing of
+/* 25,000 threads (a tenth of them under most locks) that live for one critical section and one signal each: nothing of
  * a thread is ever used up. */
 #include "tests/posix/posix.h"
 
-#define THREADS 100000
+#define THREADS 25000
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;

@@ -8,7 +8,7 @@ set(published locks/published)
 set(parts locks/parts)
 
 # The default lock.
-set(default lock/default/flexguard.c)
+set(default lock/default/flexguard.inc.h)
 fg_defect(no-membarrier flexguard ${default} "joined && fgi_membarrier()" "joined")
 fg_defect(membarrier-too-early flexguard ${default} # each needy waiter sleeps without a clock
 	"static void park(struct fg_lock *l, const struct wait *w, bool needy)\n{"
@@ -25,19 +25,19 @@ fg_defect(owner-drops-flag flexguard ${default} "fgi_needy(waiters) ? NEEDY : 0"
 fg_defect(not-needy flexguard ${default} "needy || w->stuck ? NEEDY : PARKED" "needy ? NEEDY : PARKED")
 
 # FlexGuard as published.
-fg_defect(no-wake flexguard-sosp25 ${published}/flexguard-sosp25.c "fgi_futex_wake(&l->val, 1);" "return;")
-fg_defect(woken-forgets-others flexguard-sosp25 ${published}/flexguard-sosp25.c
+fg_defect(no-wake flexguard-sosp25 ${published}/flexguard-sosp25.inc.h "fgi_futex_wake(&l->val, 1);" "return;")
+fg_defect(woken-forgets-others flexguard-sosp25 ${published}/flexguard-sosp25.inc.h
 	"state = fgi_take_xchg32(&l->val, BLOCKED);\n\t\tfgi_spin" "state = fgi_take_cas32(&l->val, LOCKED);\n\t\tfgi_spin")
 
 fg_defect(no-wake futex ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")
-fg_defect(woken-forgets-others futex ${published}/futex.c "fgi_word_try(&l->word, FGI_WORD_SLEEPERS)"
+fg_defect(woken-forgets-others futex ${published}/futex.inc.h "fgi_word_try(&l->word, FGI_WORD_SLEEPERS)"
 	"fgi_word_try(&l->word, 0)")
 fg_defect(wake-before-release futex ${parts}/owner_word.h "found = fg_xchg_release(word, 0);"
 	"found = fg_load_relaxed(word);\n\tif (found & FGI_WORD_SLEEPERS)\n\t\tfgi_futex_wake(word, 1);\n\tfound = fg_xchg_release(word, 0) & 0;")
 
-fg_defect(no-wake active ${published}/active.c "fgi_futex_wake(&l->set, 1);" "return;")
+fg_defect(no-wake active ${published}/active.inc.h "fgi_futex_wake(&l->set, 1);" "return;")
 
-fg_defect(no-wake spin-park ${published}/spin-park.c "fgi_futex_wake(&l->word, 1);" "return;")
+fg_defect(no-wake spin-park ${published}/spin-park.inc.h "fgi_futex_wake(&l->word, 1);" "return;")
 
 # Empties the queue while a waiter has entered it and not linked itself.
 fg_defect(link-not-awaited mcs ${parts}/mcs_queue.h
@@ -45,7 +45,7 @@ fg_defect(link-not-awaited mcs ${parts}/mcs_queue.h
 	"if (fgi_tail_node(found) != node)\n\t\t\treturn NULL;")
 
 fg_defect(no-wake malthusian ${parts}/spin_then_park.h "fgi_futex_wake(&node->state, 1);" "return;")
-fg_defect(passive-forgotten malthusian ${published}/malthusian.c
+fg_defect(passive-forgotten malthusian ${published}/malthusian.inc.h
 	"node_private(successor)->youngest = fgi_node_word(youngest);" "node_private(successor)->youngest = 0;")
 
 fg_defect(parks-after-grant shuffle ${parts}/spin_then_park.h # looks and stores in two steps

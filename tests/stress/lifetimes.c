@@ -31,10 +31,10 @@ static bool enter_in_time(struct fg_lock *l, uint64_t ns)
 	return fgi_timedlock(l, CLOCK_MONOTONIC, &soon) == 0;
 }
 
-/* ---- 100,000 short-lived threads, or as many as are asked for ----------------------------------------------------
+/* ---- 25,000 short-lived threads, or as many as are asked for -----------------------------------------------------
  * Each waits for a lock that is mostly held, some give up (and leave a node in the queue), and ends at once: the node
  * outlives its thread. */
-#define SHORT_LIVED 100000
+#define SHORT_LIVED 25000
 #define AT_ONCE 4
 
 static void *short_lived(void *argument)

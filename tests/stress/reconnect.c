@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "runtime/connection.h"
 #include "runtime/monitor.h"
 #include "runtime/spin_budget.h"
 #include "runtime/thread.h"
@@ -98,10 +99,10 @@ static void unanswered(void)
 	CHECK(descriptors() == before);
 }
 
-/* The lowest number that is free: the next descriptor's. */
+/* The number of the next attempt's descriptor: out of the program's way. */
 static int next_descriptor(void)
 {
-	int fd = dup(listener);
+	int fd = fcntl(listener, F_DUPFD, FGI_HIGH_DESCRIPTOR);
 
 	CHECK(fd >= 0);
 	close(fd);
@@ -369,6 +370,50 @@ static void late(void)
 	CHECK(descriptors() == before - 1, "nobody has asked for another registration");
 }
 
+/* FLEXGUARD_LOADING=1: the monitor is being loaded, and the program has not waited for it. A child that was forked
+ * meanwhile asks for itself. */
+static void loading(void)
+{
+	int before = descriptors(), status, fd = accepted(), page;
+	pid_t child;
+
+	CHECK(fgi_monitor_refusal() == ETIMEDOUT);
+	child = fork();
+	if (child == 0) {
+		CHECK(descriptors() == before, "the child still has the parent's socket"); /* but the accepted one */
+		CHECK(!after(LOOK));
+		CHECK(descriptors() == before + 1, "the child does not ask");
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	hung_up(accepted());
+	page = make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1);
+	answer(fd, good, page);
+	after(LOOK);
+	CHECK(after(LOOK) && fgi_preempted_cs(), "not attached");
+	hung_up(fd);
+	close(page);
+}
+
+/* The program is about to enter a sandbox: what is under way ends before, and nothing follows. */
+static void sandboxing(uint32_t answered)
+{
+	int before = descriptors(), fd = accepted(), page;
+
+	page = make_page(FG_PAGE, F_SEAL_SHRINK, FG_ABI_VERSION, now, 1);
+	if (answered)
+		answer(fd, good, page);
+	close(page);
+	errno = ENOTTY;
+	fgi_monitor_before_sandbox();
+	CHECK(errno == ENOTTY);
+	CHECK(fgi_monitor_refusal() == (answered ? 0 : ETIMEDOUT));
+	hung_up(fd);
+	CHECK(descriptors() == before - 1, "its descriptor stays");
+	CHECK(!after(FG_HEARTBEAT_DEAD_NS) && !after(100 * ATTEMPT));
+	CHECK(descriptors() == before - 1, "asked again");
+}
+
 /* The monitor could not serve this program then. It is asked again, after a second refusal half as soon. */
 static void postponed(uint32_t why)
 {
@@ -532,6 +577,12 @@ static void play(const char *mode, uint32_t status)
 		reconnecting();
 	else if (strcmp(mode, "late") == 0)
 		late();
+	else if (strcmp(mode, "loading") == 0)
+		loading();
+	else if (strcmp(mode, "sandboxing") == 0)
+		sandboxing(0);
+	else if (strcmp(mode, "answered") == 0)
+		sandboxing(1);
 	else if (strcmp(mode, "once") == 0)
 		once();
 	else if (strcmp(mode, "postponed") == 0)
@@ -565,6 +616,11 @@ int main(int argc, char **argv)
 	setenv(FG_SOCKET_ENV, addr.sun_path, 1);
 	run_again(again, "reconnect", "1", 0);
 	run_again(again, "late", NULL, 0);
+	setenv(FGI_LOADING_ENV, "1", 1);
+	run_again(again, "loading", NULL, 0);
+	run_again(again, "sandboxing", NULL, 0);
+	run_again(again, "answered", NULL, 0);
+	unsetenv(FGI_LOADING_ENV);
 	run_again(again, "once", "0", 0);
 	run_again(again, "forking", NULL, 0);
 	for (size_t i = 0; i < sizeof(may_pass) / sizeof(may_pass[0]); i++)

@@ -37,6 +37,30 @@ static void begin(struct waiter *w)
 	join(&c, w);
 }
 
+/* Handlers signal more often than the thread keeps while it has a bucket locked: every waiter goes on, one with a
+ * deadline as after a broadcast. */
+static void wakes_all(void)
+{
+	struct fgi_cond conds[12] = {0};
+	struct waiter waiters[12];
+	struct fgi_parked_list *list;
+
+	for (int i = 0; i < 12; i++) {
+		waiters[i] = (struct waiter){.mutexes = &no_mutexes, .mutex = &conds[i]};
+		join(&conds[i], &waiters[i]);
+	}
+	list = fgi_parked_lock(&conds[0]);
+	for (int i = 0; i < 12; i++)
+		fgi_cond_broadcast(&conds[i]);
+	for (int i = 0; i < 12; i++)
+		CHECK(!fgi_parked_told(&waiters[i].node), "%d: the bucket is locked", i);
+	fgi_parked_unlock(list);
+	for (int i = 0; i < 12; i++) {
+		CHECK_IS(leave(&waiters[i]), BROADCAST);
+		CHECK(!fgi_cond_busy(&conds[i]), "%d: nobody waits", i);
+	}
+}
+
 int main(void)
 {
 	pthread_t signaller;
@@ -53,6 +77,7 @@ int main(void)
 	CHECK_IS(leave(&w), NOTHING);
 	CHECK(!fgi_cond_busy(&c), "it has left");
 	fgi_cond_signal(&c);
+	wakes_all();
 	signaller = check_thread(signals, NULL);
 	for (int i = 0; !last; i++) {
 		last = !check_goes_on(i, ROUNDS);

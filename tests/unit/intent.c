@@ -5,18 +5,16 @@
 #include FGI_LOCK_FILE
 
 #include <signal.h>
-#include <stddef.h>
 
 #include "tests/check.h"
 #include "tests/sections.h"
+#include "tests/unit/scenarios.h"
 
 #define TRAP_FLAG "0x100"
 #define NEVER UINT64_MAX
 #define ALWAYS (UINT64_MAX - 1)
 
-static struct fg_lock a, b, c, busy, handlers;
-static struct fg_lock *const locks[] = {&a, &b, &c, &busy};
-_Static_assert(offsetof(struct fg_lock, word) == 0, "a lock begins with its word");
+static struct fg_lock handlers;
 
 static uint64_t step, disturb_at; /* which instruction of the scenario; where the handler locks */
 static uint64_t overlooked, imagined, judged;
@@ -56,61 +54,6 @@ static inline void trap(bool on)
 		__asm__ volatile("pushfq\n orq $" TRAP_FLAG ", (%%rsp)\n popfq" ::: "memory", "cc");
 	else
 		__asm__ volatile("pushfq\n andq $~" TRAP_FLAG ", (%%rsp)\n popfq" ::: "memory", "cc");
-}
-
-static void alone(void)
-{
-	fgi_lock(&a);
-	fgi_unlock(&a);
-}
-
-static void nested(void)
-{
-	fgi_lock(&a);
-	fgi_lock(&b);
-	fgi_unlock(&b);
-	fgi_unlock(&a);
-}
-
-static void crossed(void)
-{
-	fgi_lock(&a);
-	fgi_lock(&b);
-	fgi_unlock(&a);
-	fgi_unlock(&b);
-}
-
-static void three(void)
-{
-	fgi_lock(&a);
-	fgi_lock(&b);
-	fgi_trylock(&c);
-	fgi_unlock(&b);
-	fgi_lock(&b);
-	fgi_unlock(&a);
-	fgi_unlock(&c);
-	fgi_unlock(&b);
-}
-
-static void refused(void)
-{
-	fgi_trylock(&busy);
-	fgi_lock(&a);
-	fgi_trylock(&busy);
-	fgi_lock(&b);
-	fgi_unlock(&a);
-	fgi_trylock(&busy);
-	fgi_unlock(&b);
-}
-
-static void given_up(void)
-{
-	const struct timespec past = {0, 0};
-
-	fgi_timedlock(&busy, CLOCK_MONOTONIC, &past);
-	fgi_lock(&a);
-	fgi_timedlock(&busy, CLOCK_MONOTONIC, &past);
-	fgi_unlock(&a);
 }
 
 static void run(void (*scenario)(void), uint64_t disturb)

@@ -40,6 +40,10 @@ pub enum Request {
 pub fn definition(catalogue: Option<&Catalogue>) -> clap::Command {
     let command = Cli::command().after_long_help(manual::help(manual::MAIN));
     let command = with_manual(command, commands::PAGES);
+    #[cfg(not(feature = "full"))]
+    let command = command.before_help(
+        "Built by `make run`. `make` adds advise, profile, metrics, top and trace, and the other locks.",
+    );
     let Some(catalogue) = catalogue else {
         return command;
     };

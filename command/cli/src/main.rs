@@ -6,10 +6,14 @@ mod commands;
 mod log;
 mod manual;
 mod monitor_choice;
+#[cfg(feature = "full")]
 mod openmetrics;
+#[cfg(feature = "full")]
 mod profile;
 mod programs;
+#[cfg(feature = "full")]
 mod symbols;
+#[cfg(feature = "full")]
 mod top;
 
 use std::process::ExitCode;

@@ -11,6 +11,13 @@ pub struct Section {
     pub items: &'static [(&'static str, &'static str)],
 }
 
+pub const fn examples(items: &'static [(&'static str, &'static str)]) -> Section {
+    Section {
+        title: "EXAMPLES",
+        items,
+    }
+}
+
 pub const OWN_EXIT: [(&str, &str); 2] = [
     (
         "125",
@@ -86,27 +93,24 @@ pub const SOCKET_FILES: Section = Section {
 
 /// The manual page of `flexguard` itself, beyond its subcommands.
 pub const MAIN: &[Section] = &[
-    Section {
-        title: "EXAMPLES",
-        items: &[
-            (
-                "flexguard run -- ./server",
-                "Run a program under the default lock.",
-            ),
-            (
-                "flexguard run --lock mcs --stats -- ./server",
-                "Choose the lock; print a summary at the end.",
-            ),
-            (
-                "flexguard doctor",
-                "Check whether everything works on this machine.",
-            ),
-            (
-                "flexguard bench exec -- ./job",
-                "Compare a program under glibc's mutexes and under FlexGuard.",
-            ),
-        ],
-    },
+    examples(&[
+        (
+            "flexguard run -- ./server",
+            "Run a program under the default lock.",
+        ),
+        (
+            "flexguard run --lock mcs --stats -- ./server",
+            "Choose the lock; print a summary at the end.",
+        ),
+        (
+            "flexguard doctor",
+            "Check whether everything works on this machine.",
+        ),
+        (
+            "flexguard bench exec -- ./job",
+            "Compare a program under glibc's mutexes and under FlexGuard.",
+        ),
+    ]),
     Section {
         title: "ENVIRONMENT",
         items: &[PREFIX_ITEM, SOCKET_ITEM, ("NO_COLOR", "Use no colours.")],

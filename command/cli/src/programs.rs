@@ -144,6 +144,7 @@ impl Program {
     }
 
     /// Preempted critical sections, of either kind.
+    #[cfg(feature = "full")]
     pub fn preempted(&self) -> u64 {
         self.preempted_holders + self.preempted_next_waiters
     }

@@ -61,6 +61,17 @@ impl Prefix {
         self.0.join("share/flexguard/scenes")
     }
 
+    /// The machines that `flexguard bench --machine` simulates, and what simulates a lock on them.
+    pub fn machines(&self) -> PathBuf {
+        self.0.join("share/flexguard/machines")
+    }
+
+    pub fn simulator(&self, lock: &str) -> PathBuf {
+        self.0
+            .join("libexec/flexguard")
+            .join(format!("fg-sim-{lock}"))
+    }
+
     pub fn worker(&self) -> PathBuf {
         self.0.join("libexec/flexguard/fg-bench")
     }

@@ -34,18 +34,20 @@ use serde::{Deserialize, Serialize};
 use toml::Value;
 
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::machine;
 use crate::measure::Unit;
-use crate::options;
-use crate::point::Point;
 use crate::stats::Estimate;
-use crate::suite::Experiment;
 use number::Number;
+use place::{is_at, told};
 use reason::Because;
 pub use reason::Reason;
+pub use verdict::Verdict;
 
 mod number;
+mod place;
 mod reason;
+mod verdict;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,26 +127,6 @@ pub struct Judged {
     pub result: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Verdict {
-    #[serde(rename = "holds")]
-    Holds,
-    #[serde(rename = "holds within the noise")]
-    WithinNoise,
-    #[serde(rename = "fails within the noise")]
-    FailsWithinNoise,
-    #[serde(rename = "does not hold")]
-    Fails,
-    /// Of so few that nothing may be concluded, or of those only that have a result.
-    #[serde(rename = "too few rounds")]
-    TooFewRounds,
-    #[serde(rename = "not measured")]
-    NotMeasured,
-    /// It says nothing that could fail.
-    #[serde(rename = "shown")]
-    Shown,
-}
-
 impl std::fmt::Display for Judged {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let verdict = self.verdict.text().replace('*', "");
@@ -174,70 +156,21 @@ impl std::fmt::Display for Judged {
     }
 }
 
-impl Verdict {
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::WithinNoise => "holds within the noise",
-            Self::FailsWithinNoise => "fails within the noise",
-            Self::Fails => "**does not hold**",
-            Self::TooFewRounds => "too few rounds",
-            Self::NotMeasured => "not measured",
-            Self::Shown => "shown",
-        }
-    }
-
-    /// Of `a` against `factor` times `b`.
-    fn of(a: &Estimate, b: &Estimate, least: bool, factor: f64) -> Self {
-        let holds = |a: f64, b: f64| {
-            if least {
-                a >= factor * b
-            } else {
-                a <= factor * b
-            }
-        };
-        let (worst, best) = if least {
-            (holds(a.low, b.high), holds(a.high, b.low))
-        } else {
-            (holds(a.high, b.low), holds(a.low, b.high))
-        };
-        match (holds(a.median, b.median), worst, best) {
-            (true, true, _) => Self::Holds,
-            (true, false, _) => Self::WithinNoise,
-            (false, _, true) => Self::FailsWithinNoise,
-            (false, _, false) => Self::Fails,
-        }
-    }
-}
-
-/// A number as it is, or, as `"4x"`, so many for each hardware context.
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(n) => Some(*n as f64),
-        Value::Float(x) => Some(*x),
-        Value::String(text) => options::count(text, 0, u32::MAX).ok().map(f64::from),
-        _ => None,
-    }
-}
-
-/// Variables that the point does not have are not at their usual value there, unless the claim does not name them.
-fn is_at(point: &Point, at: &BTreeMap<String, Value>) -> bool {
-    at.iter()
-        .all(|(name, value)| point.get(name) == number(value) && number(value).is_some())
-}
-
-/// The value of a variable, as a reader has it.
-fn told(name: &str, value: &Value) -> String {
-    let factor = value.as_str().and_then(|v| v.strip_suffix('x'));
-    match (factor, number(value)) {
-        (Some("1"), _) => format!("a {} a context", name.trim_end_matches('s')),
-        (Some(factor), _) => format!("{factor} {name} a context"),
-        (None, Some(n)) => Point::default().with(name, n).to_string(),
-        (None, None) => format!("{name} {value:?}"),
-    }
-}
-
 impl Claim {
+    /// Looks up the reasons that it names. Before it is taken apart into its points.
+    pub fn explain<'a>(&mut self, known: impl Iterator<Item = &'a Reason>) -> Result<(), String> {
+        let known: Vec<&Reason> = known.collect();
+        let (locks, at) = (&self.locks, &self.at);
+        self.reasons
+            .iter_mut()
+            .try_for_each(|because| because.explain(&known, locks, at))
+    }
+
+    #[cfg(test)]
+    pub fn names_of_reasons(&self) -> impl Iterator<Item = &str> {
+        self.reasons.iter().map(Because::name)
+    }
+
     #[cfg(test)]
     pub fn place(&self) -> &str {
         &self.place
@@ -341,9 +274,12 @@ impl Claim {
             }
             let reason = match verdict {
                 _ if elsewhere => Reason::elsewhere(&self.cpu),
-                Verdict::Fails | Verdict::FailsWithinNoise => {
-                    self.reason_for(lock).cloned().unwrap_or_default()
-                }
+                Verdict::Fails | Verdict::FailsWithinNoise => self
+                    .reasons
+                    .iter()
+                    .find_map(|b| b.for_lock(lock))
+                    .cloned()
+                    .unwrap_or_default(),
                 _ => Reason::default(),
             };
             Judged {
@@ -520,11 +456,9 @@ pub fn experiments(judged: &[Judged]) -> Vec<(&str, &str)> {
 /// As a table in Markdown.
 pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> String {
     let mut text = format!(
-        "# {title}: what is claimed, and whether it holds here\n\n{}, {} hardware contexts, Linux {}\n\n{}\n\n\
+        "# {title}: what is claimed, and whether it holds here\n\n{}\n\n{}\n\n\
          | lock | place | claim | at | published | measured | verdict |\n|---|---|---|---|---|---|---|\n",
-        machine.cpu.as_deref().unwrap_or("unknown CPU"),
-        machine.hardware_contexts,
-        machine.kernel.as_deref().unwrap_or("?"),
+        machine.describe(),
         summary(judged),
     );
     for j in judged {

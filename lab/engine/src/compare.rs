@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::document::{Document, Entry};
 use super::measure::{Measure, Unit};
 use super::point::{Point, number, spelled};
-use super::prose;
 use super::stats::{Better, Difference, differ};
 use super::table;
+use super::words::percent;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::output;
@@ -189,11 +189,8 @@ fn show(comparison: &Comparison, before: &Document) -> String {
         cells.push(row.subject.clone());
         cells.extend([row.shown.0.clone(), row.shown.1.clone()]);
         cells.push(Unit::Plain.number(row.ratio));
-        cells.push(row.noise.map_or("-".into(), prose::percent));
-        cells.push(
-            row.verdict
-                .map_or("-".into(), |d| prose::difference(d).to_owned()),
-        );
+        cells.push(row.noise.map_or("-".into(), percent));
+        cells.push(row.verdict.map_or("-".into(), |d| d.word().to_owned()));
         cells
     };
     let rows = comparison.results.iter().map(cells).collect();

@@ -6,18 +6,41 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::figure::{FigureSpec, Part, Shape};
 use super::measure::{Measure, Unit, measure};
-use super::micro::{Variable, unusual};
 use super::options::distinct;
-use super::plot::{FigureSpec, Part, Shape};
 use super::point::{Point, number};
 use super::worker;
+use flexguard_launch::attach::SOCKET_ENV;
+use flexguard_launch::failure::Failure;
 use flexguard_launch::locks::{self, Lock};
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::{MonitorMode, Preload, failure, output};
 
+use super::simulated::{self, Simulated};
 use super::subject::Subject;
 use super::workload::{Launch, Reading};
+
+/// An option of a workload's own. Several values make a point of each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variable {
+    /// As in the results: `cycles_between` is `--cycles-between`.
+    pub name: String,
+    pub values: Vec<f64>,
+    /// The value that is not worth mentioning.
+    pub usual: f64,
+    /// 1: the option is given; 0: it is not.
+    pub flag: bool,
+}
+
+/// Those that have other values than the usual one.
+pub fn unusual(variables: &[Variable]) -> Vec<(&str, Vec<f64>)> {
+    variables
+        .iter()
+        .filter(|v| v.values != [v.usual])
+        .map(|v| (v.name.as_str(), distinct(&v.values)))
+        .collect()
+}
 
 /// Options that take several values make a point of each combination.
 #[derive(Debug, Clone, Serialize)]
@@ -49,6 +72,10 @@ pub struct Contention {
     /// Where the locks learn of preemptions
     pub monitor: MonitorMode,
 
+    /// The machine that is simulated; None: it runs here.
+    #[serde(skip)]
+    pub simulated: Option<Simulated>,
+
     /// A lock that this installation does not have, or this machine cannot run, is an error; else it is left out.
     #[serde(skip)]
     pub demanding: bool,
@@ -59,6 +86,10 @@ pub struct Contention {
 
     #[serde(skip)]
     worker: PathBuf,
+
+    /// Of the simulators.
+    #[serde(skip)]
+    prefix: Option<Prefix>,
 
     /// By subject, of those that are interposed.
     #[serde(skip)]
@@ -78,9 +109,11 @@ impl Contention {
             nice: Vec::new(),
             trace_us: 0,
             monitor: MonitorMode::Auto,
+            simulated: None,
             demanding: true,
             preparation: 0.0,
             worker: PathBuf::new(),
+            prefix: None,
             preloads: BTreeMap::new(),
         }
     }
@@ -90,7 +123,7 @@ impl Contention {
         let known = worker::locks(prefix, &self.worker)?;
         let mut resolved: Vec<Subject> = Vec::new();
         for subject in &self.subjects {
-            for lock in self.locks_of(subject, &known)? {
+            for lock in self.locks_of(subject, &known, prefix)? {
                 let name = if subject.name == subject.lock {
                     lock.clone()
                 } else {
@@ -106,6 +139,13 @@ impl Contention {
             }
         }
         self.subjects = resolved;
+        if self.subjects.is_empty() && self.simulated.is_some() {
+            return Err(Failure::new("--machine: none of the locks has a simulator")
+                .advice("only locks of this project have; `flexguard list` shows them"));
+        }
+        if self.simulated.is_some() {
+            return self.prepare_simulation(prefix);
+        }
         for subject in &self.subjects {
             if self.interposed || subject.interposed {
                 let preload = Preload::of(prefix, &subject.lock)?;
@@ -115,15 +155,43 @@ impl Contention {
         Ok(())
     }
 
+    /// Each subject has a simulator, which needs nothing of the host.
+    fn prepare_simulation(&mut self, prefix: &Prefix) -> failure::Result<()> {
+        for subject in &self.subjects {
+            if (self.interposed || subject.interposed) && subject.lock != locks::POSIX {
+                return Err(Failure::new(format_args!(
+                    "--machine: the interposer of '{}' is not simulated",
+                    subject.lock
+                ))
+                .advice(
+                    "what calls pthread functions runs with --locks posix alone, the models of glibc's; shm, server and \
+                     others, without --interposed, run with every lock",
+                ));
+            }
+            simulated::simulator(prefix, &subject.lock)?;
+        }
+        self.prefix = Some(prefix.clone());
+        Ok(())
+    }
+
     /// The locks that a subject stands for.
-    fn locks_of(&self, subject: &Subject, known: &[Lock]) -> failure::Result<Vec<String>> {
+    fn locks_of(
+        &self,
+        subject: &Subject,
+        known: &[Lock],
+        prefix: &Prefix,
+    ) -> failure::Result<Vec<String>> {
         let group = ["all", "peers", "constants"].contains(&subject.lock.as_str());
         if subject.lock == "constants" && !worker::has_constants(known) {
             output::note_once("flexguard: left out: constants (`make workers CONSTANTS=ON`)\n");
             return Ok(Vec::new());
         }
         if self.demanding || group {
-            return worker::resolve(known, std::slice::from_ref(&subject.lock));
+            let mut found = worker::resolve(known, std::slice::from_ref(&subject.lock))?;
+            if let (true, Some(prefix)) = (group, self.simulated.as_ref().and(Some(prefix))) {
+                found.retain(|lock| has_simulator(prefix, lock));
+            }
+            return Ok(found);
         }
         match locks::find(known, &subject.lock) {
             // Whether this machine has what the lock needs is for the worker to say: that is a result, too.
@@ -158,6 +226,10 @@ impl Contention {
     }
 
     pub fn run_seconds(&self, point: &Point) -> f64 {
+        if let Some(simulated) = &self.simulated {
+            let threads = point.get("threads").unwrap_or(1.0);
+            return simulated.run_seconds(self.seconds_at(point) + self.warmup, threads);
+        }
         self.preparation + self.seconds_at(point) + self.warmup + worker::START_SECONDS
     }
 
@@ -192,6 +264,16 @@ impl Contention {
         options: &[(String, Option<String>)],
         seconds: f64,
     ) -> Launch {
+        if let (Some(simulated), Some(prefix)) = (&self.simulated, &self.prefix) {
+            let subject = self.subjects.iter().find(|s| s.name == subject);
+            let environment = subject.map_or(BTreeMap::new(), |s| s.environment.clone());
+            let lock = subject.map_or("", |s| s.lock.as_str());
+            let monitored = self.monitor != MonitorMode::Off
+                && environment.get(SOCKET_ENV).is_none_or(|s| !s.is_empty());
+            let mut launch = simulated.launch(prefix, workload, lock, options, seconds, monitored);
+            launch.environment = environment;
+            return launch;
+        }
         let interposer = self.preloads.get(subject);
         let subject = self.subjects.iter().find(|s| s.name == subject);
         let lock = match interposer {
@@ -310,6 +392,15 @@ impl Contention {
         }
         figures
     }
+}
+
+/// Says so if not.
+fn has_simulator(prefix: &Prefix, lock: &str) -> bool {
+    let found = simulated::simulator(prefix, lock).is_ok();
+    if !found {
+        output::note_once(&format!("flexguard: left out: {lock} has no simulator\n"));
+    }
+    found
 }
 
 /// What the tables of the microbenchmarks show.

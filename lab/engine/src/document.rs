@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::distance::{Distance, Place};
+use super::figure::FigureSpec;
 use super::machine::{Build, Load, Machine, MonitorState, Origin};
 use super::measure::Measure;
-use super::plot::FigureSpec;
 use super::point::Point;
 use super::stats::{self, Better, Difference, Estimate, Leader, Noise, Rounds, lead};
 use flexguard_launch::failure::{Context, Failure, Result};
@@ -190,6 +190,11 @@ impl Document {
             .find(|e| e.point == *point && e.subject == subject && e.again == again)
     }
 
+    /// The subject's place among all, and so its colour in every figure.
+    pub fn number_of(&self, subject: &str) -> usize {
+        self.subjects.iter().position(|s| s == subject).unwrap_or(0)
+    }
+
     /// The variables that take more than one value.
     pub fn variables(&self) -> Vec<String> {
         let Some(first) = self.results.first() else {
@@ -260,7 +265,7 @@ impl Document {
         let leader = lead(self.better()?, &candidates)?;
         Some(Verdict {
             point: point.clone(),
-            text: super::prose::verdict(&leader),
+            text: leader.sentence(),
             leader,
         })
     }

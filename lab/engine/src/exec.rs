@@ -11,8 +11,8 @@ use regex_lite::Regex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::figure::{FigureSpec, Shape};
 use super::measure::{Measure, Unit, measure};
-use super::plot::{FigureSpec, Shape};
 use super::point::{Point, number};
 use super::presets::{self, Preset};
 use super::runner::{Capture, Run, with_tail};
@@ -248,6 +248,7 @@ impl Workload for Exec {
             }
         }
         Launch {
+            seeded: false,
             command,
             capture: Capture::Together,
             hogs: point.get("hogs").map_or(0, |n| n as u32),

@@ -58,9 +58,12 @@ fn csv(document: &Document) -> String {
         "max",
     ];
     header.extend(fixed.map(String::from));
+    let simulated = document.machine.simulated.as_ref();
+    header.extend(simulated.map(|_| "simulated".into()));
     let mut text = header.join(",") + "\r\n";
     for entry in &document.results {
-        for line in lines(entry) {
+        for mut line in lines(entry) {
+            line.extend(simulated.map(|s| quoted(&s.file)));
             text += &(line.join(",") + "\r\n");
         }
     }

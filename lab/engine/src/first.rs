@@ -36,22 +36,22 @@ struct Program {
 const PROGRAMS: [Program; 5] = [
     Program {
         title: "sysbench threads",
-        command: "sysbench threads --threads=8 --thread-locks=2 --events=250 --time=0 run",
+        command: "sysbench threads --threads=8 --thread-locks=2 --events=100 --time=0 run",
         shows: "Eight threads share two mutexes and yield the CPU while they hold one.",
     },
     Program {
         title: "RocksDB, writes",
-        command: "db_bench --benchmarks=fillrandom --num=20000 --threads=8 --db={scratch}",
+        command: "db_bench --benchmarks=fillrandom --num=8000 --threads=8 --db={scratch}",
         shows: "Eight threads write into one database, in groups, by a mutex and condition variables.",
     },
     Program {
         title: "Kyoto Cabinet, tasks",
-        command: "kcutiltest para -th 8 1000000",
+        command: "kcutiltest para -th 8 400000",
         shows: "Eight threads take tiny tasks from one queue. Putting a thread to sleep costs more than a task.",
     },
     Program {
         title: "Kyoto Cabinet, cache",
-        command: "kccachetest wicked -th 4 -it 1 100000",
+        command: "kccachetest wicked -th 4 -it 1 50000",
         shows: "Four threads work on a cache behind many mutexes, with short sections.",
     },
     Program {
@@ -99,7 +99,7 @@ pub fn run(args: First) -> Result<Status> {
             monitor: &monitor,
             progress: &progress,
             handover: prefix.handover(),
-            origin: session::origin(&prefix),
+            origin: session::origin(workload, &prefix),
             keep: &|_| Ok(()),
             enough: &|_| false,
         }
@@ -156,12 +156,56 @@ fn median(entry: &Entry) -> String {
         .map_or("-".into(), |e| format!("{:.2}", e.median))
 }
 
-/// Three rounds are too few for a test of significance: a difference is told where it is over a tenth in every round.
+/// A difference that is less than a tenth is none to a reader of the table.
+const TENTH: f64 = 1.1;
+
+/// What the interval of the ratio allows to say: it is of the signed-rank test (stats/paired.rs).
 fn verdict(entry: &Entry) -> String {
     match &entry.ratio {
         None => "-".into(),
-        Some(ratio) if ratio.min > 1.1 => format!("{:.1} times as fast", ratio.median),
-        Some(ratio) if ratio.max < 1.0 / 1.1 => format!("{:.1} times as slow", 1.0 / ratio.median),
-        Some(_) => "no clear difference".into(),
+        Some(ratio) if !ratio.is_sound() => "too few rounds to say (6 or more)".into(),
+        Some(ratio) if ratio.low > 1.0 => format!("{:.2} times as fast", ratio.median),
+        Some(ratio) if ratio.high < 1.0 => format!("{:.2} times as slow", 1.0 / ratio.median),
+        Some(ratio) if ratio.low > 1.0 / TENTH && ratio.high < TENTH => {
+            "the same, within 10 %".into()
+        }
+        Some(ratio) => format!(
+            "not clear: {:.2} to {:.2} times as fast",
+            ratio.low, ratio.high
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::{Better, Rounds, against};
+
+    fn said(ratios: &[f64]) -> String {
+        let rounds = |values: &[f64]| -> Rounds { (0..).zip(values.iter().copied()).collect() };
+        let mut entry = Entry::new(Default::default(), "flexguard".into(), false);
+        let ones = rounds(&vec![1.0; ratios.len()]);
+        entry.ratio = against(Better::Higher, &rounds(ratios), &ones);
+        verdict(&entry)
+    }
+
+    #[test]
+    fn the_verdict_says_no_more_than_the_interval() {
+        assert_eq!(
+            said(&[2.0, 2.1, 1.9, 2.0, 2.0, 2.1, 1.9]),
+            "2.00 times as fast"
+        );
+        assert_eq!(said(&[0.5; 7]), "2.00 times as slow");
+        assert_eq!(
+            said(&[1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.0]),
+            "the same, within 10 %"
+        );
+        // In the medians a fifth faster, and not in every round.
+        let said_of_mixed = said(&[1.3, 0.8, 1.2, 1.25, 0.85, 1.3, 0.9]);
+        assert!(
+            said_of_mixed.starts_with("not clear: 0."),
+            "{said_of_mixed}"
+        );
+        assert!(said(&[2.0; 3]).starts_with("too few rounds"));
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::figure::{FigureSpec, Shape};
 use super::machine;
 use super::measure::{Measure, Unit, measure};
-use super::plot::{FigureSpec, Shape};
 use super::point::Point;
 use super::runner::{Capture, Run, with_tail};
 use super::stats::Better::{Higher, Lower};
@@ -312,6 +312,7 @@ impl Workload for Guests {
             self.script(section).into(),
         ];
         Launch {
+            seeded: false,
             command: child::command(&argv),
             capture: Capture::Together,
             limit: Duration::from_secs(LIMIT_SECONDS + 10),

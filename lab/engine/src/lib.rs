@@ -8,6 +8,8 @@
 //! | `micro`, `contention` | the microbenchmarks, which fg-bench runs |
 //! | `subject` | what they compare: a lock, its environment, how it gets into the program |
 //! | `worker` | how fg-bench is called and how its answer is read |
+//! | `simulated` | the same on a simulated machine |
+//! | `calibrate` | a machine file of this machine |
 //! | `advise` | whether FlexGuard helps a program, from the rounds of `exec` |
 //! | `export` | results as CSV and Markdown |
 //! | `exec`, `presets`, `memcached` | a program under each lock's interposer |
@@ -37,6 +39,7 @@
 //! | `compare` | two records, before and after a change |
 
 pub mod advise;
+pub mod calibrate;
 pub mod catalogue;
 pub mod claim;
 pub mod compare;
@@ -44,7 +47,9 @@ pub mod contention;
 mod distance;
 mod document;
 pub mod exec;
+pub mod experiment;
 pub mod export;
+mod figure;
 pub mod first;
 pub mod guests;
 mod html;
@@ -65,11 +70,13 @@ pub mod report;
 mod runner;
 pub mod scene;
 mod session;
+pub mod simulated;
 mod sink;
 mod stats;
 pub mod subject;
 pub mod suite;
 mod table;
+mod words;
 mod worker;
 pub mod workload;
 

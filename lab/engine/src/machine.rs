@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use procfs::{CpuInfo, Current, LoadAverage, Meminfo};
 use serde::{Deserialize, Serialize};
 
+use super::simulated::Simulated;
 use flexguard_launch::attach::Attachment;
 use flexguard_launch::prefix::Prefix;
 
@@ -28,6 +29,9 @@ pub struct Machine {
     /// The control group's CPU limit, `max` if there is none.
     pub cpu_quota: Option<String>,
     pub scheduler: Scheduler,
+    /// It is simulated: this one, and not the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<Simulated>,
 }
 
 /// Of /sys/kernel/debug/sched, which root can read.
@@ -83,7 +87,10 @@ impl Origin {
             commit: commit.map(|c| c.trim_end_matches("-dirty").to_owned()),
             dirty: commit.is_some_and(|c| c.ends_with("-dirty")),
             build: build.fingerprint.clone(),
-            machine: machine.cpu.clone(),
+            machine: match &machine.simulated {
+                Some(s) => Some(format!("simulated {} {}", s.machine, s.fingerprint)),
+                None => machine.cpu.clone(),
+            },
             kernel: machine.kernel.clone(),
         }
     }
@@ -131,15 +138,55 @@ impl Machine {
                 preemption: line("/sys/kernel/debug/sched/preempt"),
                 features: line("/sys/kernel/debug/sched/features"),
             },
+            simulated: None,
+        }
+    }
+
+    /// The host's facts mean nothing for a simulation.
+    pub fn simulated(simulated: &Simulated) -> Self {
+        Self {
+            cpu: Some(format!("simulated: {}", simulated.machine)),
+            hardware_contexts: simulated.hardware_contexts,
+            memory_kib: None,
+            virtual_machine: false,
+            numa_nodes: None,
+            kernel: None,
+            libc: "models of glibc's functions".into(),
+            governor: None,
+            cpu_quota: None,
+            scheduler: Scheduler {
+                base_slice_ns: None,
+                preemption: None,
+                features: None,
+            },
+            simulated: Some(simulated.clone()),
+        }
+    }
+
+    /// In one line, for people.
+    pub fn describe(&self) -> String {
+        let contexts = self.hardware_contexts;
+        match &self.simulated {
+            Some(simulated) => format!("{}, {contexts} hardware contexts", simulated.describe()),
+            None => format!(
+                "{}, {contexts} hardware contexts, Linux {}",
+                self.cpu.as_deref().unwrap_or("unknown CPU"),
+                self.kernel.as_deref().unwrap_or("?")
+            ),
         }
     }
 
     /// How this machine differs from `other`, as far as it matters to a benchmark: what, ours, its.
     pub fn differences(&self, other: &Self) -> Vec<(&'static str, String, String)> {
         let show = |value: &Option<String>| value.clone().unwrap_or("unknown".into());
+        let file = |m: &Self| {
+            let simulated = m.simulated.as_ref();
+            simulated.map_or("none".into(), |s| format!("{} {}", s.file, s.fingerprint))
+        };
         let whole = |value: Option<u64>| value.map_or("unknown".into(), |v| v.to_string());
         let pairs = [
             ("CPU", show(&self.cpu), show(&other.cpu)),
+            ("simulated machine", file(self), file(other)),
             (
                 "hardware contexts",
                 self.hardware_contexts.to_string(),
@@ -175,8 +222,9 @@ impl Machine {
 
     /// Whether the hardware is the same, as far as this record tells.
     pub fn is_same_hardware(&self, other: &Self) -> bool {
-        (&self.cpu, self.hardware_contexts, self.virtual_machine)
-            == (&other.cpu, other.hardware_contexts, other.virtual_machine)
+        let facts = |m: &Self| (m.cpu.clone(), m.hardware_contexts, m.virtual_machine);
+        let file = |m: &Self| m.simulated.as_ref().map(|s| s.fingerprint.clone());
+        facts(self) == facts(other) && file(self) == file(other)
     }
 }
 

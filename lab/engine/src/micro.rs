@@ -7,26 +7,14 @@ use flexguard_launch::prefix::Prefix;
 use serde_json::{Map, Value};
 
 use crate::catalogue;
-use crate::contention::Contention;
+use crate::contention::{Contention, Variable, unusual};
+use crate::figure::{FigureSpec, Shape};
 use crate::measure::Measure;
-use crate::options::distinct;
-use crate::plot::{FigureSpec, Shape};
 use crate::point::{Point, number};
 use crate::runner::Run;
+use crate::simulated::Simulated;
 use crate::worker;
 use crate::workload::{Counts, Launch, Reading, Workload};
-
-/// An option of a workload's own. Several values make a point of each.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Variable {
-    /// As in the results: `cycles_between` is `--cycles-between`.
-    pub name: String,
-    pub values: Vec<f64>,
-    /// The value that is not worth mentioning.
-    pub usual: f64,
-    /// 1: the option is given; 0: it is not.
-    pub flag: bool,
-}
 
 #[derive(Debug, Clone)]
 pub struct Micro {
@@ -41,15 +29,6 @@ pub struct Micro {
 
 /// What a run of pairs takes, about.
 const PAIRS_SECONDS: f64 = 0.3;
-
-/// Those that have other values than the usual one.
-pub fn unusual(variables: &[Variable]) -> Vec<(&str, Vec<f64>)> {
-    variables
-        .iter()
-        .filter(|v| v.values != [v.usual])
-        .map(|v| (v.name.as_str(), distinct(&v.values)))
-        .collect()
-}
 
 /// For the worker: an option that the point does not mention is not given, and a flag that is given has an empty value.
 fn options_of(variables: &[Variable], point: &Point) -> Vec<(String, Option<String>)> {
@@ -218,6 +197,10 @@ impl Workload for Micro {
             return ramp_figures();
         }
         self.contention.figures(&self.name)
+    }
+
+    fn simulated(&self) -> Option<&Simulated> {
+        self.contention.simulated.as_ref()
     }
 
     fn monitor(&self) -> Option<MonitorMode> {

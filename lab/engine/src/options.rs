@@ -74,23 +74,63 @@ pub fn threads(text: &str) -> Result<u32, String> {
     count(text, 1, 4096)
 }
 
+/// Those of this machine that this process may use.
+pub fn contexts() -> usize {
+    machine::contexts()
+}
+
 /// A number of threads or processes, or, as `2x`, so many for each hardware context (rounded).
 pub fn count(text: &str, least: u32, most: u32) -> Result<u32, String> {
-    let wrong = || format!("not a number from {least} to {most}, nor a factor such as 2x");
-    let n = match text.strip_suffix('x') {
-        None => text.parse::<u32>().map_err(|_| wrong())?,
-        Some(factor) => {
-            let factor: f64 = factor.parse().map_err(|_| wrong())?;
-            if !(0.0..=f64::from(most)).contains(&factor) || (factor == 0.0 && least > 0) {
-                return Err(wrong());
-            }
-            ((machine::contexts() as f64 * factor).round() as u32).max(least)
+    Count::parse(text, least, most)?.on(machine::contexts())
+}
+
+/// Such a number, of a machine that need not be this one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Count {
+    number: f64,
+    of_contexts: bool,
+    least: u32,
+    most: u32,
+}
+
+impl Count {
+    pub fn parse(text: &str, least: u32, most: u32) -> Result<Self, String> {
+        let factor = text.strip_suffix('x');
+        let number: Option<f64> = match factor {
+            None => text.parse::<u32>().ok().map(f64::from),
+            Some(factor) => factor.parse().ok(),
+        };
+        let count = |number| Self {
+            number,
+            of_contexts: factor.is_some(),
+            least,
+            most,
+        };
+        let count = count(number.unwrap_or(-1.0));
+        let none = count.number == 0.0 && least > 0;
+        if number.is_some() && (0.0..=f64::from(most)).contains(&count.number) && !none {
+            Ok(count)
+        } else {
+            Err(count.wrong())
         }
-    };
-    if (least..=most).contains(&n) {
-        Ok(n)
-    } else {
-        Err(wrong())
+    }
+
+    /// The number on a machine with so many hardware contexts.
+    pub fn on(self, contexts: usize) -> Result<u32, String> {
+        let n = match self.of_contexts {
+            false => self.number as u32,
+            true => ((contexts as f64 * self.number).round() as u32).max(self.least),
+        };
+        if (self.least..=self.most).contains(&n) {
+            Ok(n)
+        } else {
+            Err(self.wrong())
+        }
+    }
+
+    fn wrong(self) -> String {
+        let Self { least, most, .. } = self;
+        format!("not a number from {least} to {most}, nor a factor such as 2x")
     }
 }
 
@@ -119,6 +159,14 @@ mod tests {
         for wrong in ["0", "0x", "-1", "x", "nanx", "infx", "5000", "1.5", ""] {
             assert!(threads(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_factor_is_of_the_machine_that_it_is_for() {
+        let twice = Count::parse("2x", 1, 4096).unwrap();
+        assert_eq!((twice.on(104), twice.on(2)), (Ok(208), Ok(4)));
+        assert!(Count::parse("40x", 1, 4096).unwrap().on(104).is_err());
+        assert_eq!(Count::parse("7", 1, 4096).unwrap().on(104), Ok(7));
     }
 
     #[test]

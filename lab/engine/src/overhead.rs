@@ -18,9 +18,9 @@ use flexguard_monitor::{SocketName, Stats};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::figure::{FigureSpec, Shape};
 use super::machine;
 use super::measure::{Measure, Unit, measure};
-use super::plot::{FigureSpec, Shape};
 use super::point::Point;
 use super::runner::{Capture, Run, with_tail};
 use super::stats::Better::Lower;
@@ -231,6 +231,7 @@ impl Workload for Overhead {
             preload.apply(&mut command);
         }
         Launch {
+            seeded: false,
             hogs: 0,
             command,
             capture: Capture::Together,

@@ -4,14 +4,15 @@
 use crate::catalogue::{self, Catalogue};
 use crate::contention::Contention;
 use crate::exec::Exec;
+use crate::experiment::Experiment;
+use crate::figure::{FigureSpec, Part, Shape};
 use crate::machine;
 use crate::micro::Micro;
 use crate::options::{Plan, distinct};
 use crate::overhead::Overhead;
-use crate::plot::{FigureSpec, Part, Shape};
 use crate::presets::Preset;
 use crate::scene::{self, Sizes};
-use crate::suite::{self, Experiment, Suite, Wanted};
+use crate::suite::{self, Suite, Wanted};
 use crate::worker;
 use crate::workload::Workload;
 use flexguard_launch::child::Status;
@@ -124,6 +125,7 @@ impl Size {
     /// Of the scenes, whose file says how long and how often they run.
     fn of_scenes(&self, locks: &[String]) -> Sizes {
         Sizes {
+            simulated: None,
             rounds: self.given_rounds,
             seconds: self.given_seconds,
             warmup: self.given_seconds.map(|_| 0.0),
@@ -508,7 +510,7 @@ mod tests {
     #[test]
     fn quick_is_quick_on_two_contexts() {
         let (experiments, _) = experiments(&Size::of(true, 2), &locks(), &catalogue()).unwrap();
-        let seconds: f64 = experiments.iter().map(|e| suite::seconds_of(e).1).sum();
+        let seconds: f64 = experiments.iter().map(|e| e.runs().1).sum();
         assert!((60.0..540.0).contains(&seconds), "{seconds}");
     }
 

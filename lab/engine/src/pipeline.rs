@@ -63,7 +63,7 @@ pub fn measure(
         monitor: &monitor,
         progress: &progress,
         handover: prefix.handover(),
-        origin: session::origin(prefix),
+        origin: session::origin(workload, prefix),
         keep: following.keep,
         enough: following.enough,
     };
@@ -239,6 +239,14 @@ fn show(document: &Document) -> String {
 }
 
 fn heading(document: &Document) -> String {
+    if let Some(simulated) = &document.machine.simulated {
+        return format!(
+            "{} | {} hardware contexts | simulated, not measured: a round is a seed | monitor {}",
+            simulated.describe(),
+            simulated.hardware_contexts,
+            document.monitor.description,
+        );
+    }
     let machine = &document.machine;
     let load = document
         .load

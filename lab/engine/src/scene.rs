@@ -1,37 +1,10 @@
 // SPDX-License-Identifier: MIT
-//! Scenes: what is measured, as data. A file in TOML holds some, and claims about what they measure:
-//!
-//! ```toml
-//! version = 1
-//! title = "What people read above the results"
-//!
-//! [[scene]]
-//! name = "server"                     # names its result file
-//! workload = "server"                 # of fg-bench; or program = ["sysbench", ...]; or preset = "rocksdb"
-//! locks = ["posix", "flexguard"]
-//! threads = [2, 8, "4x"]              # 4x: four for each hardware context; several values make several points
-//! hogs = 0
-//! options = { section-us = [1, 50] }  # of the workload, as `fg-bench WORKLOAD --help` has them; of a program whatever its
-//!                                     # arguments name: {section-us}, also {threads}, {seconds}, {scratch} (a directory)
-//!
-//! [[scene.subject]]                   # a lock that is not as it is by default
-//! name = "flexguard, yields for 5 us"
-//! lock = "flexguard"
-//! environment = { FLEXGUARD_SOCKET = "" }
-//! interposed = true
-//!
-//! [quick]                             # of the short version: these values only, where a scene lists several
-//! threads = [2, 8]                    # likewise hogs and locks
-//! rounds = 6
-//! seconds = 0.1
-//! ```
-//!
-//! Every value is checked before anything runs; an error names the file, the line, and what is allowed there.
+//! Scenes: the experiments and claims that a file in TOML holds (its format: scene/file.rs), checked before anything runs.
 
+mod file;
 mod guests;
 mod sizes;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,98 +12,27 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::prefix::Prefix;
 use regex_lite::Regex;
-use serde::Deserialize;
 use toml::{Spanned, Value};
 use which::which;
 
 use crate::catalogue::{Catalogue, Choice, Kind};
-use crate::claim::{Claim, Reason};
+use crate::claim::Claim;
 use crate::contention::Contention;
 use crate::exec::Exec;
-use crate::machine;
+use crate::experiment::Experiment;
+use crate::figure::FigureSpec;
 use crate::micro::Micro;
-use crate::options::{self, Plan};
-use crate::plot::FigureSpec;
+use crate::options::{Count, Plan};
 use crate::presets::Preset;
+use crate::simulated::{self, Simulated};
 use crate::subject::Subject;
-use crate::suite::{self, Experiment, Suite, Wanted};
+use crate::suite::{self, Suite, Wanted};
 use crate::workload::Workload;
-use sizes::Quick;
+use file::{Checked, File, Scene, Wrong, plain};
 pub use sizes::Sizes;
 
 /// The format of scene files that this crate understands.
 const VERSION: i64 = 1;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    version: Spanned<i64>,
-    title: String,
-    #[serde(default)]
-    quick: Quick,
-    #[serde(default, rename = "scene")]
-    scenes: Vec<Spanned<Scene>>,
-    #[serde(default, rename = "claim")]
-    claims: Vec<Spanned<Claim>>,
-    #[serde(default, rename = "reason")]
-    reasons: Vec<Reason>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Scene {
-    name: Spanned<String>,
-    title: Option<String>,
-    workload: Option<Spanned<String>>,
-    program: Option<Vec<String>>,
-    preset: Option<Spanned<String>>,
-    /// The load of guest kernels; `options` are how many guests, virtual CPUs, and burners.
-    guests: Option<Spanned<String>>,
-    /// In guests: kernels that count.
-    #[serde(default)]
-    counts: bool,
-    /// Of a program: what is compared, instead of its time.
-    score: Option<Spanned<String>>,
-    /// A lower score is the better one.
-    #[serde(default)]
-    lower: bool,
-    #[serde(default)]
-    locks: Vec<String>,
-    #[serde(default, rename = "subject")]
-    subjects: Vec<Subject>,
-    #[serde(default)]
-    interposed: bool,
-    #[serde(default)]
-    threads: Option<Spanned<Value>>,
-    hogs: Option<Spanned<Value>>,
-    seconds: Option<Spanned<Value>>,
-    warmup: Option<Spanned<Value>>,
-    nice: Option<Spanned<Value>>,
-    /// How often the number of runnable threads is looked at.
-    #[serde(rename = "trace-us")]
-    trace_us: Option<Spanned<Value>>,
-    #[serde(default)]
-    options: BTreeMap<String, Spanned<Value>>,
-    rounds: Option<Spanned<i64>>,
-    #[serde(default)]
-    noise: bool,
-    /// What is compared, instead of the workload's own measure.
-    primary: Option<String>,
-    /// How much work a preset or a guest does.
-    scale: Option<f64>,
-    /// Not in the short version.
-    #[serde(default)]
-    full: bool,
-    /// Of the short version, where its seconds are too few for this scene.
-    #[serde(rename = "quick-seconds")]
-    quick_seconds: Option<f64>,
-    /// Of a workload: seconds that a run works before it warms up. The plan's times count them.
-    #[serde(default)]
-    preparation: f64,
-    /// Of a program: seconds after which a run is given up, or ended and counts as so long.
-    timeout: Option<f64>,
-    longest: Option<f64>,
-}
 
 /// The scenes of a file, ready to be measured.
 pub struct Scenes {
@@ -150,6 +52,8 @@ pub struct Request {
     /// Rounds and seconds of each run, instead of the file's.
     pub rounds: Option<u32>,
     pub seconds: Option<f64>,
+    /// On a simulated machine of this name, or file.
+    pub machine: Option<String>,
 }
 
 pub fn run(request: Request) -> Result<Status> {
@@ -158,6 +62,11 @@ pub fn run(request: Request) -> Result<Status> {
     let sizes = Sizes {
         rounds: request.rounds,
         seconds: request.seconds,
+        simulated: request
+            .machine
+            .as_deref()
+            .map(|name| Simulated::find(&prefix, name))
+            .transpose()?,
         ..Sizes::default()
     };
     let mut scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
@@ -226,36 +135,6 @@ pub fn read(path: &Path, catalogue: &Catalogue, sizes: &Sizes) -> Result<Scenes>
     parse(&text, catalogue, sizes).map_err(|wrong| wrong.in_file(path, &text))
 }
 
-/// What is wrong in a file, and where: a byte.
-#[derive(Debug)]
-struct Wrong {
-    at: usize,
-    what: String,
-    allowed: String,
-}
-
-impl Wrong {
-    fn at<T>(place: &Spanned<T>, what: impl Into<String>, allowed: impl Into<String>) -> Self {
-        Self {
-            at: place.span().start,
-            what: what.into(),
-            allowed: allowed.into(),
-        }
-    }
-
-    fn in_file(self, path: &Path, text: &str) -> Failure {
-        let line = text[..self.at.min(text.len())].matches('\n').count() + 1;
-        let failure = Failure::new(format_args!("{}:{line}: {}", path.display(), self.what));
-        if self.allowed.is_empty() {
-            failure
-        } else {
-            failure.advice(self.allowed)
-        }
-    }
-}
-
-type Checked<T> = std::result::Result<T, Wrong>;
-
 fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     let file: File = toml::from_str(text).map_err(|e| Wrong {
         at: e.span().map_or(0, |s| s.start),
@@ -277,7 +156,7 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
     for scene in &file.scenes {
         let name = &scene.get_ref().name;
         check_name(name, &experiments)?;
-        experiments.push(experiment(scene, catalogue, &Sizes::default())?);
+        experiments.push(experiment(scene, catalogue, &sizes.of_file())?);
         if sizes.quick && scene.get_ref().full {
             continue;
         }
@@ -287,7 +166,10 @@ fn parse(text: &str, catalogue: &Catalogue, sizes: &Sizes) -> Checked<Scenes> {
             catalogue,
             &sizes.of(scene.get_ref(), given),
         )?);
-        let reason = absent(scene.get_ref()).or_else(|| guests::absent(scene.get_ref()));
+        let reason = match &sizes.simulated {
+            Some(_) => not_simulated(scene.get_ref()),
+            None => absent(scene.get_ref()).or_else(|| guests::absent(scene.get_ref())),
+        };
         missing.extend(reason.map(|reason| (name.get_ref().clone(), reason)));
     }
     let claims = claims_of(&file, &experiments)?;
@@ -420,13 +302,13 @@ fn micro(
     let of_round = |name: &str, value: &Option<Spanned<Value>>, usual: f64| {
         let choice = catalogue.of_round(name);
         match (value, choice) {
-            (Some(value), Some(choice)) => numbers(value.get_ref(), choice)
+            (Some(value), Some(choice)) => numbers(value.get_ref(), choice, sizes.contexts())
                 .map_err(|what| Wrong::at(value, format!("{name}: {what}"), allowed(choice))),
             _ => Ok(vec![usual]),
         }
     };
     let whole = |values: Vec<f64>| values.into_iter().map(|v| v as u32).collect();
-    let threads = of_round("threads", &s.threads, machine::contexts() as f64)?;
+    let threads = of_round("threads", &s.threads, sizes.contexts() as f64)?;
     let mut contention = Contention::of(&[], whole(threads), 1.0, 0.1);
     contention.subjects = subjects;
     contention.demanding = false;
@@ -436,6 +318,11 @@ fn micro(
         Some(warmup) => warmup,
         None => of_round("warmup", &s.warmup, 0.1)?[0],
     };
+    if sizes.simulated.is_some() {
+        contention.seconds = vec![simulated::SECONDS];
+        contention.warmup = sizes.warmup.unwrap_or(simulated::WARMUP);
+        contention.simulated = sizes.simulated.clone();
+    }
     if let Some(seconds) = sizes.seconds {
         contention.seconds = vec![seconds];
     }
@@ -457,7 +344,7 @@ fn micro(
                 format!("there are: {}", names.join(", ")),
             ));
         };
-        let values = numbers(value.get_ref(), choice)
+        let values = numbers(value.get_ref(), choice, sizes.contexts())
             .map_err(|what| Wrong::at(value, format!("{key}: {what}"), allowed(choice)))?;
         micro = micro
             .set(&choice.variable(), values)
@@ -471,13 +358,19 @@ fn allowed(choice: &Choice) -> String {
 }
 
 /// A value, or a list of values; threads and hogs also as `"2x"`.
-fn numbers(value: &Value, choice: &Choice) -> std::result::Result<Vec<f64>, String> {
+fn numbers(
+    value: &Value,
+    choice: &Choice,
+    contexts: usize,
+) -> std::result::Result<Vec<f64>, String> {
     let one = |value: &Value| match value {
         Value::Integer(n) => choice.check(*n as f64),
         Value::Float(x) => choice.check(*x),
         Value::Boolean(on) if choice.kind == Kind::Flag => Ok(f64::from(u8::from(*on))),
         Value::String(text) if ["threads", "hogs"].contains(&choice.name.as_str()) => {
-            options::count(text, choice.min as u32, choice.max as u32).map(f64::from)
+            Count::parse(text, choice.min as u32, choice.max as u32)?
+                .on(contexts)
+                .map(f64::from)
         }
         _ => Err(format!("not {}", choice.allowed())),
     };
@@ -485,6 +378,16 @@ fn numbers(value: &Value, choice: &Choice) -> std::result::Result<Vec<f64>, Stri
         Value::Array(values) if values.is_empty() => Err("an empty list".into()),
         Value::Array(values) => values.iter().map(one).collect(),
         value => Ok(vec![one(value)?]),
+    }
+}
+
+/// Why a scene needs hardware.
+fn not_simulated(scene: &Scene) -> Option<String> {
+    let program = scene.program.is_some() || scene.preset.is_some();
+    match (program, scene.guests.is_some()) {
+        (true, _) => Some("a program does not run on a simulated machine".into()),
+        (_, true) => Some("guest kernels do not run on a simulated machine".into()),
+        _ => None,
     }
 }
 
@@ -535,7 +438,7 @@ fn program(
     exec.longest = s.longest;
     let of_round =
         |name: &str, value: &Option<Spanned<Value>>| match (value, catalogue.of_round(name)) {
-            (Some(value), Some(choice)) => numbers(value.get_ref(), choice)
+            (Some(value), Some(choice)) => numbers(value.get_ref(), choice, sizes.contexts())
                 .map_err(|what| Wrong::at(value, format!("{name}: {what}"), allowed(choice))),
             _ => Ok(Vec::new()),
         };
@@ -557,18 +460,6 @@ fn program(
         exec.lower = s.lower;
     }
     Ok(exec)
-}
-
-/// A number, or a list of numbers: of a program, whose ranges are not known here.
-fn plain(value: &Spanned<Value>) -> Checked<Vec<f64>> {
-    let one = |v: &Value| v.as_integer().map(|n| n as f64).or(v.as_float());
-    let numbers: Option<Vec<f64>> = match value.get_ref() {
-        Value::Array(values) => values.iter().map(one).collect(),
-        value => one(value).map(|number| vec![number]),
-    };
-    numbers
-        .filter(|n| !n.is_empty())
-        .ok_or_else(|| Wrong::at(value, "not a number", "a number, or a list of numbers"))
 }
 
 #[cfg(test)]

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 
 use super::distance::{self, Distance};
 use super::document::{Document, FailedRun, SCHEMA, Sample, Unavailable};
-use super::machine::{self, Build, Load, Machine, Origin};
+use super::machine::{self, Build, Load, Machine, MonitorState, Origin};
 use super::options::Plan;
 use super::point::Point;
 use super::progress::Progress;
 use super::runner::{self, Hogs, Outcome, Run};
+use super::simulated::Simulated;
 use super::stats::Estimate;
 use super::workload::{Counts, Launch, MonitorUse, Reading, UNAVAILABLE, Workload};
+use flexguard_launch::MonitorMode;
 use flexguard_launch::attach::{Attachment, Served};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
@@ -45,6 +47,9 @@ pub fn interleave(warmup: u32, rounds: u32, points: usize, subjects: usize) -> V
 
 /// The monitor that the runs share. Signals must be held: it may start threads.
 pub fn monitor(workload: &dyn Workload) -> Result<Attachment> {
+    if workload.simulated().is_some() {
+        return Ok(Attachment::none("simulated"));
+    }
     match workload.monitor() {
         Some(mode) => Attachment::find(mode),
         None => Ok(Attachment::none("each run has its own, or none")),
@@ -52,9 +57,25 @@ pub fn monitor(workload: &dyn Workload) -> Result<Attachment> {
 }
 
 /// Of rows that are measured now.
-pub fn origin(prefix: &Prefix) -> Origin {
+pub fn origin(workload: &dyn Workload, prefix: &Prefix) -> Origin {
     let commit = machine::commit(prefix.dir());
-    Origin::of(commit.as_deref(), &Build::of(prefix), &Machine::here())
+    Origin::of(commit.as_deref(), &Build::of(prefix), &machine_of(workload))
+}
+
+fn simulated_monitor(mode: Option<MonitorMode>) -> MonitorState {
+    let active = mode != Some(MonitorMode::Off);
+    MonitorState {
+        active,
+        shared: false,
+        description: if active { "simulated" } else { "off" }.into(),
+    }
+}
+
+/// Where a workload runs.
+fn machine_of(workload: &dyn Workload) -> Machine {
+    workload
+        .simulated()
+        .map_or_else(Machine::here, Machine::simulated)
 }
 
 /// The record before the first run.
@@ -77,9 +98,12 @@ pub fn begin(
         version: env!("CARGO_PKG_VERSION").into(),
         commit: machine::commit(prefix.dir()),
         build: Build::of(prefix),
-        machine: Machine::here(),
+        machine: machine_of(workload),
         load: Load::now(),
-        monitor: monitor.into(),
+        monitor: match workload.simulated() {
+            Some(_) => simulated_monitor(workload.monitor()),
+            None => monitor.into(),
+        },
         environment: machine::environment(),
         settings: workload.settings(),
         subject: workload.subject().into(),
@@ -103,6 +127,9 @@ pub fn begin(
             settings.insert("tell".into(), share.into());
         }
     }
+    if let Some(simulated) = workload.simulated() {
+        document.mark(simulated);
+    }
     document.add_entries(&points, plan.noise);
     document
 }
@@ -123,6 +150,9 @@ pub struct Session<'a> {
 
 /// Fewer rounds have no interval of 95 %.
 const LEAST_TO_TELL: usize = 6;
+
+/// The seeds of the first subject's second go: others than those of its first, of which a round has one.
+const AGAIN: u32 = 1000;
 
 /// How often a round is measured again in which the CPUs were moved.
 const MAKE_UP: u32 = 3;
@@ -157,7 +187,7 @@ impl Session<'_> {
                     Done::Nothing => break,
                     Done::Measured => {}
                 }
-                let after = distance::measure(&self.handover);
+                let after = self.distance();
                 let last = again == MAKE_UP;
                 if !document.end_round(point, round, after, last) || last {
                     break;
@@ -193,11 +223,12 @@ impl Session<'_> {
                 continue;
             }
             if matches!(done, Done::Nothing) {
-                before = distance::measure(&self.handover);
+                before = self.distance();
                 done = Done::Measured;
             }
             self.progress.start(&label(step, point, &name));
-            match self.measure(point, &name)? {
+            let seed = step.round.unwrap_or(0) + 1 + if again { AGAIN } else { 0 };
+            match self.measure(point, &name, seed)? {
                 RunOutcome::Interrupted(signal) => return Ok(Done::Interrupted(signal)),
                 RunOutcome::Unavailable(reason) => document.unavailable.push(Unavailable {
                     subject: name,
@@ -235,15 +266,27 @@ impl Session<'_> {
         Ok(done)
     }
 
-    fn measure(&self, point: &Point, subject: &str) -> Result<RunOutcome> {
+    /// How far apart the CPUs are, where the workload runs on them.
+    fn distance(&self) -> Option<f64> {
+        match self.workload.simulated() {
+            Some(_) => None,
+            None => distance::measure(&self.handover),
+        }
+    }
+
+    fn measure(&self, point: &Point, subject: &str, seed: u32) -> Result<RunOutcome> {
         let Launch {
             mut command,
             capture,
             limit,
             monitor,
             hogs,
+            seeded,
             environment,
         } = self.workload.launch(point, subject);
+        if seeded {
+            command.args(["--seed", &seed.to_string()]);
+        }
         let (own, none);
         let monitor = match monitor {
             MonitorUse::Shared => self.monitor,
@@ -326,6 +369,16 @@ fn label(step: Step, point: &Point, subject: &str) -> String {
 }
 
 impl Document {
+    /// Titles say that it is simulated, also where they are seen alone.
+    pub fn mark(&mut self, simulated: &Simulated) {
+        let titles = self.figures.iter_mut().map(|f| &mut f.title);
+        for title in titles.chain([&mut self.title]) {
+            if !title.ends_with(&simulated.mark()) {
+                *title += &simulated.mark();
+            }
+        }
+    }
+
     /// An entry for everything that will be measured, in the order in which it is shown.
     fn add_entries(&mut self, points: &[Point], noise: bool) {
         use super::document::Entry;

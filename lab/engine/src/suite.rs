@@ -16,27 +16,15 @@ use flexguard_launch::signals;
 
 use crate::claim::{self, Claim, Judged};
 use crate::document::Document;
+use crate::experiment::Experiment;
 use crate::html;
-use crate::options::Plan;
 use crate::pipeline::{self, write_plots};
-use crate::plot::{self, FigureSpec};
+use crate::plot;
 use crate::progress::Progress;
 use crate::session::{self, Session};
 use crate::sink::{self, Sink};
-use crate::workload::Workload;
 
 mod origins;
-
-pub struct Experiment {
-    /// Names its file.
-    pub id: String,
-    pub title: String,
-    pub workload: Box<dyn Workload>,
-    pub plan: Plan,
-    pub figures: Vec<FigureSpec>,
-    /// What it is judged by, if not the workload's own measure.
-    pub primary: Option<String>,
-}
 
 /// What to do with the experiments.
 #[derive(Debug)]
@@ -87,7 +75,9 @@ pub fn run(prefix: &Prefix, mut suite: Suite, wanted: &Wanted) -> Result<Status>
         .zip(&begun)
         .filter_map(|(id, d)| Some((id, d.as_ref()?)));
     let known = known.chain(recorded.iter().map(|(id, d)| (id.as_str(), d)));
-    let notes = origins::notes(&session::origin(prefix), dir, known);
+    let here = suite.experiments.first().map(|e| e.workload.as_ref());
+    let here = here.map(|workload| session::origin(workload, prefix));
+    let notes = here.map_or_else(Vec::new, |here| origins::notes(&here, dir, known));
     all_fit(dir, prefix, &suite.experiments, &begun)?;
     for note in notes {
         output::note(&format!("flexguard: {note}\n"));
@@ -268,6 +258,9 @@ fn one(
             let mut document = session::begin(workload, &experiment.plan, prefix, &monitor);
             document.title = experiment.title.clone();
             document.figures = experiment.figures.clone();
+            if let Some(simulated) = workload.simulated() {
+                document.mark(simulated);
+            }
             if let Some(primary) = &experiment.primary {
                 document.columns.retain(|c| c != primary);
                 document.columns.insert(0, primary.clone());
@@ -289,7 +282,7 @@ fn one(
         monitor: &monitor,
         progress,
         handover: prefix.handover(),
-        origin: session::origin(prefix),
+        origin: session::origin(workload, prefix),
         keep: &|document| sink.keep(&document.to_line()?),
         enough: &|_| false,
     }
@@ -393,16 +386,11 @@ fn conclusion(
     text
 }
 
-pub fn seconds_of(experiment: &Experiment) -> (usize, f64) {
-    let steps = Session::steps(experiment.workload.as_ref(), &experiment.plan);
-    (steps.len(), steps.iter().map(|s| s.1).sum())
-}
-
 fn show(suite: &Suite) -> String {
     let mut text = String::new();
     let mut total = 0.0;
     for experiment in &suite.experiments {
-        let (runs, seconds) = seconds_of(experiment);
+        let (runs, seconds) = experiment.runs();
         total += seconds;
         text.push_str(&format!(
             "{:18} {runs:5} runs {:>6}  {}\n",

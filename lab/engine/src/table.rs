@@ -104,7 +104,7 @@ pub fn interval(estimate: &Estimate, unit: Unit) -> String {
 fn note(document: &Document, entry: &Entry) -> String {
     let difference = match entry.against_first {
         _ if entry.again => Some("the noise".to_owned()),
-        Some(d) => Some(prose::difference(d).to_owned()),
+        Some(d) => Some(d.word().to_owned()),
         None => None,
     };
     let caution = prose::entry_caution(document, entry);

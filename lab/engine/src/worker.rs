@@ -134,6 +134,7 @@ pub fn launch(
         }
     }
     Launch {
+        seeded: false,
         hogs: 0,
         command: child::command(&argv),
         capture: Capture::Apart,

@@ -10,10 +10,11 @@ use std::time::Duration;
 use flexguard_monitor::Stats;
 use serde_json::Value;
 
+use super::figure::FigureSpec;
 use super::measure::Measure;
-use super::plot::FigureSpec;
 use super::point::Point;
 use super::runner::{Capture, Run};
+use super::simulated::Simulated;
 use flexguard_launch::MonitorMode;
 use flexguard_launch::failure::Result;
 use flexguard_launch::prefix::Prefix;
@@ -56,6 +57,11 @@ pub trait Workload {
 
     fn figures(&self) -> Vec<FigureSpec>;
 
+    /// The machine that is simulated; None: it runs here.
+    fn simulated(&self) -> Option<&Simulated> {
+        None
+    }
+
     /// The monitor of all runs; None: each asks for its own, or for none.
     fn monitor(&self) -> Option<MonitorMode>;
 
@@ -82,6 +88,8 @@ pub struct Launch {
     pub monitor: MonitorUse,
     /// Busy processes beside it. The workers of fg-bench start their own.
     pub hogs: u32,
+    /// It takes `--seed`: the round decides.
+    pub seeded: bool,
     /// Set last: it has precedence over what the monitor needs.
     pub environment: BTreeMap<String, String>,
 }

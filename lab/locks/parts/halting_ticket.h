@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Ticket locks whose waiters halt: what locks/published/ticket-pv.c and oticket.c share. Halting is a futex wait, and
- * the hypercall that wakes the next virtual CPU a futex wake of those who halt as it does. A file says how long a
- * waiter spins that has so many tickets to wait for:
+/* Ticket locks whose waiters halt: what locks/published/ticket-pv.inc.h and oticket.inc.h share. Halting is a futex
+ * wait, and the hypercall that wakes the next virtual CPU a futex wake of those who halt as it does. A file says how
+ * long a waiter spins that has so many tickets to wait for:
  *
  *   #define FGI_ACTIVE_SPINS(ahead)
  *
@@ -16,7 +16,7 @@
  * I1  `serving` without FLAG is written by the holder alone, and each ticket is drawn once.
  * I2  A waiter halts only while FLAG is set. A release that leaves it set wakes the group of the next ticket, so nobody
  *     else's turn is lost. A release that clears a FLAG that was set meanwhile wakes all; they set it again.
- * I4  First come, first served. I5  As locks/published/ticket.c: the release is exact. */
+ * I4  First come, first served. I5  As locks/published/ticket.inc.h: the release is exact. */
 #ifndef FGI_PARTS_HALTING_TICKET_H
 #define FGI_PARTS_HALTING_TICKET_H
 

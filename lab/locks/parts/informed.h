@@ -25,11 +25,11 @@
  * - trylock ignores the slice, since it may fail only if the lock is held. A timed wait polls, as if alone in the
  *   queue.
  *
- *   next, serving, forks   as in locks/published/ticket.c
+ *   next, serving, forks   as in locks/published/ticket.inc.h
  *   stalled                with INFORMED_STALL_SPINS: the tickets before this one are stalled; it means nothing outside
  *                          of ]serving, next]. Without: 0
  *
- * I1, I5, memory: as locks/published/ticket.c. */
+ * I1, I5, memory: as locks/published/ticket.inc.h. */
 #ifndef FGI_PARTS_INFORMED_H
 #define FGI_PARTS_INFORMED_H
 
@@ -47,7 +47,7 @@ FGI_WANT_SLICE_FORECAST;
 
 /* csd, what a section lasts at most: section 4.1 measures 2^12 cycles on average and takes 2^14, "6 us". (Fig. 5 has
  * 2^15.) It says that the value is larger than the longest section measured and works well on other machine types; it
- * compares it with no other fixed value. lab/variants/informed-csd.c has other values. */
+ * compares it with no other fixed value. lab/variants/informed-csd.inc.h has other values. */
 #ifndef CSD_NS
 #define CSD_NS 6000u
 #endif

@@ -28,7 +28,7 @@ struct fg_lock {
  * its loop: by section 3 of the paper, where 2048 turns take about 1 us, that is 8 us, four times as long as section
  * 4.2 wants. Here 2^14 turns would be 256 times TAU_SPINS and 250 to 800 us, so that a waiter which is off CPU holds
  * the others up for long.
- * lab/variants/preemptable-ticket-tau.c has other values. */
+ * lab/variants/preemptable-ticket-tau.inc.h has other values. */
 #ifndef TAU_SPINS
 #define TAU_SPINS 64u
 #endif

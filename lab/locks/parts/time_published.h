@@ -33,7 +33,7 @@ struct fg_lock {
 struct tp_node {
 	uint64_t stamp;       /* when its thread was last seen to run: CLOCK_MONOTONIC */
 	uint64_t pred;        /* clh-tp: the node before it, which its thread watches */
-	uint32_t got_another; /* clh-tp: as in clh.c */
+	uint32_t got_another; /* clh-tp: as in clh.inc.h */
 } FGI_IN_NODE;
 FGI_NODE_PRIVATE(struct tp_node);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The architecture is chosen here and nowhere else. Windows, by which the monitor sees every holder of every lock,
- * exist on x86-64 only; elsewhere runtime/arch/generic/window.h stands in for them. */
+/* The architecture is chosen here and nowhere else. */
 #ifndef FGI_ARCH_H
 #define FGI_ARCH_H
 
@@ -17,9 +16,9 @@
 #include "runtime/arch/aarch64/cpu.h"
 #include "runtime/arch/aarch64/local.h"
 #include "runtime/arch/aarch64/system.h"
-#include "runtime/arch/generic/window.h"
+#include "runtime/arch/aarch64/window.h"
 #else
-#error "FlexGuard knows x86-64 and arm64; another one needs runtime/arch/<cpu>/{asymmetric,cpu,local,system}.h"
+#error "FlexGuard knows x86-64 and arm64; another one needs runtime/arch/<cpu>/{asymmetric,cpu,local,system,window}.h"
 #endif
 
 #endif

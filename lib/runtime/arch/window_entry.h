@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One window as the assembler puts it into section `fg_windows`: addresses relative to themselves, so that no run-time
- * relocation is needed. runtime/monitor.c turns it into a struct fg_window. */
+ * relocation is needed. runtime/connection.c turns it into a struct fg_window. */
 #ifndef FGI_ARCH_WINDOW_ENTRY_H
 #define FGI_ARCH_WINDOW_ENTRY_H
 

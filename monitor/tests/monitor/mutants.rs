@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use flexguard_monitor::Options;
 
-use crate::harness::{LANE_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, load, load_with};
+use crate::harness::{LANE_ENV, LIMIT_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, load, load_with};
 
 include!("mutants/table.rs");
 include!("../../bpf_flags.rs");
@@ -64,8 +64,13 @@ fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
     object
 }
 
-/// Runs a test of this executable with that kernel half. None: it had to be ended.
-fn run(object: &Path, test: &str, lane: usize) -> Option<Output> {
+/// What a test waits for with the right kernel half.
+const MOST: Duration = Duration::from_secs(6);
+/// With a broken one, at least.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// Runs a test of this executable with that kernel half; in it each wait has that limit. None: it had to be ended.
+fn run(object: &Path, test: &str, lane: usize, limit: Duration) -> Option<Output> {
     let alone = takes_a_cpu(test);
     let _alone = alone.then(|| CPUS.write().unwrap());
     let _shared = (!alone).then(|| CPUS.read().unwrap());
@@ -73,6 +78,7 @@ fn run(object: &Path, test: &str, lane: usize) -> Option<Output> {
         .args(["--exact", test])
         .env(OBJECT_ENV, object)
         .env(LANE_ENV, lane.to_string())
+        .env(LIMIT_ENV, limit.as_millis().to_string())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -99,8 +105,8 @@ fn judged_here() -> impl Iterator<Item = &'static Mutant> {
 }
 
 /// Whether the test that is to notice the mutant failed.
-fn is_noticed(mutant: &Mutant, object: &Path, lane: usize) -> bool {
-    let Some(output) = run(object, mutant.caught_by, lane) else {
+fn is_noticed(mutant: &Mutant, object: &Path, lane: usize, limit: Duration) -> bool {
+    let Some(output) = run(object, mutant.caught_by, lane, limit) else {
         return true;
     };
     let loaded = output.status.code() != Some(NOT_LOADED);
@@ -120,11 +126,14 @@ fn takes_a_cpu(test: &str) -> bool {
     TAKING.contains(&test)
 }
 
-/// With the right kernel half the test passes in this lane, beside the other lanes or alone.
-fn control(right: &Path, test: &str, lane: usize) {
-    let output = run(right, test, lane).expect("with the right kernel half the tests end");
+/// With the right kernel half the test passes in this lane, beside the other lanes or alone. Returns for how long its waits
+/// may last with a broken one: three times as long as all of it took.
+fn control(right: &Path, test: &str, lane: usize) -> Duration {
+    let begin = Instant::now();
+    let output = run(right, test, lane, MOST).expect("with the right kernel half the tests end");
     let told = told(&output);
     assert!(told.contains("1 passed"), "{test}: {told}");
+    (3 * begin.elapsed()).clamp(LEAST, MOST)
 }
 
 /// Does the same in each lane. A lane has a CPU on which its victims and hogs meet, and the tests' own threads run on any.
@@ -158,11 +167,11 @@ fn each_is_noticed() {
     let next = || left.lock().unwrap().pop();
     in_lanes(|lane| {
         while let Some((test, mutants)) = next() {
-            control(&right, test, lane);
+            let limit = control(&right, test, lane);
             for mutant in mutants {
                 let object = build(folder.path(), mutant.name, &[(mutant.old, mutant.new)]);
                 let begin = Instant::now();
-                if !is_noticed(mutant, &object, lane) {
+                if !is_noticed(mutant, &object, lane, limit) {
                     unnoticed.lock().unwrap().push(mutant.name);
                 }
                 let seconds = begin.elapsed().as_secs_f64();

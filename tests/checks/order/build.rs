@@ -38,7 +38,7 @@ const EDITS: [[&str; 3]; 6] = [
         "#define inside (*fgo_inside())",
     ],
 ];
-const LOCK: &str = "lock/default/flexguard.c";
+const LOCK: &str = "lock/default/flexguard.inc.h";
 
 /// Writes the edited files to where `#include` finds them first.
 fn edit(root: &Path, out: &Path) -> Result<()> {

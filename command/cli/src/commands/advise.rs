@@ -13,7 +13,7 @@ use flexguard_launch::waits;
 use regex_lite::Regex;
 
 use super::{Subcommand, profile};
-use crate::manual::{FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_ITEM, Section};
+use crate::manual::{FORCE_ITEM, LOG_ITEM, OWN_EXIT, PREFIX_ITEM, SOCKET_ITEM, Section, examples};
 use crate::monitor_choice::MonitorChoice;
 use crate::profile::reasons;
 
@@ -114,9 +114,7 @@ impl Subcommand for Advise {
             title: "ENVIRONMENT",
             items: &[PREFIX_ITEM, SOCKET_ITEM, FORCE_ITEM, LOG_ITEM],
         },
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard advise -- ./job",
                     "glibc's locks and two of FlexGuard's, compared by wall time, for 10 minutes at most.",
@@ -129,8 +127,7 @@ impl Subcommand for Advise {
                     "flexguard advise --score 'number of events: *([0-9]+)' -- sysbench threads run",
                     "Compare a score that the program prints.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

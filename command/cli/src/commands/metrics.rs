@@ -21,7 +21,7 @@ use flexguard_monitor::{Listing, SocketName};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{Subcommand, monitor};
-use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
+use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section, examples};
 use crate::openmetrics;
 
 /// What one request may take, and what taking the answer may: a slow client has a connection for twice as long at most.
@@ -84,16 +84,13 @@ impl Subcommand for Metrics {
         },
         SOCKET_ENVIRONMENT,
         SOCKET_FILES,
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 ("flexguard metrics", "Serve http://127.0.0.1:9477/metrics."),
                 (
                     "curl --unix-socket /run/flexguard-metrics.sock http://localhost/metrics",
                     "Ask the one that was started with --listen /run/flexguard-metrics.sock.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -34,15 +34,15 @@ impl Page {
 
 /// Declares the modules, the enum of the command line, and the pages. The subcommand is spelled as the module, with dashes.
 macro_rules! subcommands {
-    ($($module:ident::$Args:ident,)*) => {
-        $(pub mod $module;)*
+    ($($(#[$when:meta])* $module:ident::$Args:ident,)*) => {
+        $($(#[$when])* pub mod $module;)*
 
         #[derive(Debug, clap::Subcommand)]
         pub enum Command {
-            $(#[command(name = stringify!($module).replace('_', "-"))] $Args(Box<$module::$Args>),)*
+            $($(#[$when])* #[command(name = stringify!($module).replace('_', "-"))] $Args(Box<$module::$Args>),)*
         }
 
-        pub const PAGES: &[$crate::commands::Page] = &[$($crate::commands::Page {
+        pub const PAGES: &[$crate::commands::Page] = &[$($(#[$when])* $crate::commands::Page {
             module: stringify!($module),
             sections: <$module::$Args as $crate::commands::Subcommand>::MANUAL,
             pages: <$module::$Args as $crate::commands::Subcommand>::PAGES,
@@ -51,7 +51,7 @@ macro_rules! subcommands {
         impl Command {
             pub fn run(self) -> flexguard_launch::failure::Result<flexguard_launch::child::Status> {
                 match self {
-                    $(Self::$Args(args) => $crate::commands::Subcommand::run(*args),)*
+                    $($(#[$when])* Self::$Args(args) => $crate::commands::Subcommand::run(*args),)*
                 }
             }
         }
@@ -60,17 +60,24 @@ macro_rules! subcommands {
 
 subcommands! {
     run::Run,
+    #[cfg(feature = "full")]
     advise::Advise,
+    #[cfg(feature = "full")]
     profile::Profile,
     list::List,
     doctor::Doctor,
     monitor::Monitor,
     status::Status,
+    #[cfg(feature = "full")]
     metrics::Metrics,
+    #[cfg(feature = "full")]
     top::Top,
+    #[cfg(feature = "full")]
     trace::Trace,
     bench::Bench,
+    #[cfg(feature = "full")]
     completions::Completions,
+    #[cfg(feature = "full")]
     man::Man,
     memcached_load::MemcachedLoad,
 }

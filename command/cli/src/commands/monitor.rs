@@ -16,7 +16,7 @@ use sd_notify::NotifyState;
 use serde::Serialize;
 
 use super::Subcommand;
-use crate::manual::{LOG_ITEM, OWN_EXIT, SOCKET_FILES, SOCKET_ITEM, Section};
+use crate::manual::{LOG_ITEM, OWN_EXIT, SOCKET_FILES, SOCKET_ITEM, Section, examples};
 
 /// How often to look whether the serving thread is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -152,16 +152,13 @@ impl Subcommand for Monitor {
             ],
         },
         SOCKET_FILES,
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 ("flexguard monitor", "Serve all programs of the machine."),
                 (
                     "flexguard monitor --status",
                     "Print what has been counted so far.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -18,7 +18,7 @@ use flexguard_launch::{Preload, locks, musl, output, signals};
 use tempfile::TempDir;
 
 use super::{Subcommand, monitor};
-use crate::manual::{FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section};
+use crate::manual::{FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section, examples};
 use crate::monitor_choice::MonitorChoice;
 use crate::profile::{self, Measure, Process, Watch, attached, flame_graph};
 use crate::symbols::Symbols;
@@ -169,9 +169,7 @@ impl Subcommand for Profile {
                 LOG_ITEM,
             ],
         },
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard profile -o report -- ./job",
                     "Profile the program as it is, under glibc's mutexes; report/index.html shows all.",
@@ -184,8 +182,7 @@ impl Subcommand for Profile {
                     "flexguard profile --lock flexguard -- ./job",
                     "Under FlexGuard. As root: with the time that holders were preempted.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

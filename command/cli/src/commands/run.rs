@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use flexguard_launch::attach::{Attachment, Loading, MonitorMode, SOCKET_ENV, may_load};
 use flexguard_launch::child::{self, Child, Status};
 use flexguard_launch::failure::{Context, Failure, Result};
@@ -22,10 +22,9 @@ use flexguard_launch::{Preload, locks, musl, output, signals, waits};
 use super::Subcommand;
 use crate::manual::{
     FILTERS_ITEM, FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM,
-    SOCKET_FILE, SOCKET_ITEM, Section,
-};
+    SOCKET_FILE, SOCKET_ITEM, Section, examples};
 use crate::monitor_choice::MonitorChoice;
-use summary::Summary;
+use summary::{StatsFormat, Summary};
 
 /// Run a program with its mutexes replaced
 ///
@@ -60,14 +59,6 @@ pub struct Run {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StatsFormat {
-    /// One `name: value` a line
-    Text,
-    /// One object with the same names
-    Json,
 }
 
 impl Subcommand for Run {
@@ -169,9 +160,7 @@ impl Subcommand for Run {
                 ),
             ],
         },
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard run --stats -- pbzip2 -k file",
                     "Run pbzip2 and end with the summary.",
@@ -192,8 +181,7 @@ impl Subcommand for Run {
                     "flexguard run --monitor require -- ./job",
                     "Fail rather than run without a monitor.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -12,7 +12,7 @@ use nix::sys::utsname::uname;
 use serde::Serialize;
 
 use super::{Subcommand, monitor};
-use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
+use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section, examples};
 use crate::programs::{
     PREEMPTED_HEADINGS, Preempted, Program, Unwatched, duration, shown, unwatched,
 };
@@ -69,8 +69,8 @@ impl Subcommand for Status {
                 ),
                 (
                     "preempted now",
-                    "Critical threads without a CPU: what they have, for how long, and who has taken their CPU. The counter consists \
-                     of them, but for the aged: those that had none for a second are no longer counted.",
+                    "Critical threads without a CPU: what they have, for how long, and who has taken their CPU. The counter is \
+                     their number. A thread that had no CPU for a second has aged: it is shown and no longer counted.",
                 ),
             ],
         },
@@ -85,13 +85,10 @@ impl Subcommand for Status {
         },
         SOCKET_ENVIRONMENT,
         SOCKET_FILES,
-        Section {
-            title: "EXAMPLES",
-            items: &[(
+        examples(&[(
                 "flexguard status --json | jq .counter",
                 "Only the number of critical sections that are preempted now.",
-            )],
-        },
+            )]),
     ];
 
     fn run(self) -> Result<child::Status> {

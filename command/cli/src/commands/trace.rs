@@ -13,7 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::{Subcommand, monitor};
-use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section};
+use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section, examples};
 use crate::symbols::{Frame, Symbols};
 
 /// How often to look for events.
@@ -122,13 +122,10 @@ impl Subcommand for Trace {
         },
         SOCKET_ENVIRONMENT,
         SOCKET_FILES,
-        Section {
-            title: "EXAMPLES",
-            items: &[(
+        examples(&[(
                 "flexguard trace --json --seconds 10 | jq -r 'select(.event == \"preemption\") | .preemptor.name' | sort | uniq -c",
                 "Which programs have taken the CPU from critical sections in ten seconds, and how often.",
-            )],
-        },
+            )]),
     ];
 
     fn run(self) -> Result<Status> {

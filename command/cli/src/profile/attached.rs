@@ -14,7 +14,8 @@ use flexguard_monitor::{Event, Listing, SocketName, Tracer};
 use serde::Serialize;
 
 use super::flame::flame_graph_of;
-use super::{duration, preempted::refuse_other_namespaces};
+use super::preempted::refuse_other_namespaces;
+use super::record::duration;
 use crate::symbols::{Frame, Symbols};
 
 pub const SCHEMA: &str = "flexguard-profile-attached/1";

@@ -4,7 +4,7 @@
 use flexguard_launch::failure::{Context, Result};
 use inferno::flamegraph::{self, Options};
 
-use super::{Profile, Site};
+use super::record::{Profile, Site};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {

@@ -4,8 +4,9 @@
 use flexguard_bench::page_head;
 use maud::{DOCTYPE, Markup, html};
 
+use super::flame::Measure;
+use super::record::{Lock, Process, Profile, duration};
 use super::table::times;
-use super::{Lock, Measure, Process, Profile, duration};
 
 /// The table has many columns, and none is cut at 800 pixels.
 const STYLE: &str = "iframe { width: 100%; border: 0; background: #fff; } body { max-width: 84rem; } \

@@ -10,7 +10,7 @@ use std::time::Duration;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_monitor::{Event, SocketName, Tracer};
 
-use super::{Preempted, Process};
+use super::record::{Preempted, Process};
 
 /// How often to take the events.
 const LOOK: Duration = Duration::from_millis(50);
@@ -108,12 +108,12 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Lock;
+    use crate::profile::record::Lock;
 
     fn lock(address: u64) -> Lock {
         Lock {
             address,
-            kind: crate::profile::Kind::Mutex,
+            kind: crate::profile::record::Kind::Mutex,
             name: None,
             acquisitions: 1,
             contended: 0,

@@ -11,7 +11,7 @@ use flexguard_launch::failure::{Context, Failure, Result};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::objects::Objects;
-use super::{Kind, Lock, Lost, Place, Process, Site, Times};
+use super::record::{Kind, Lock, Lost, Place, Process, Site, Times};
 use crate::symbols::Symbols;
 
 /// Of a lock, in the result. The flame graphs show them all.

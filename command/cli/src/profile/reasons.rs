@@ -4,7 +4,7 @@
 
 use flexguard_bench::advise::Outcome;
 
-use super::{Kind, Lock, Profile, duration};
+use super::record::{Kind, Lock, Profile, duration};
 
 /// Of the run's time: threads that wait for less hardly wait.
 const HARDLY: f64 = 0.01;
@@ -116,7 +116,7 @@ fn hardly(outcome: Outcome) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Process, SCHEMA, Times};
+    use super::super::record::{Process, SCHEMA, Times};
     use super::*;
 
     fn lock(kind: Kind, acquisitions: u64, contended: u64, waited: f64) -> Lock {

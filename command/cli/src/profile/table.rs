@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use flexguard_launch::output;
 
-use super::{Kind, Lock, Process, Profile, Times, duration};
+use super::record::{Kind, Lock, Process, Profile, Times, duration};
 
 /// Call sites of a lock that are shown.
 const SITES: usize = 3;

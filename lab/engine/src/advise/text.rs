@@ -5,7 +5,7 @@ use super::judge::{ALIKE, LEAST, Outcome, Ratio, Verdict};
 use super::{Advice, Candidate, Counters, Extent, best, ours};
 use crate::document::Document;
 use crate::machine;
-use crate::prose::times;
+use crate::words::times;
 use flexguard_launch::output;
 
 /// What is said while it measures.

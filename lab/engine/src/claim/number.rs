@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::is_at;
+use super::place::is_at;
 use crate::document::Document;
 use crate::measure::Unit;
 use crate::stats::{Better, Estimate, Rounds, against};

@@ -19,8 +19,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Value;
 
-use super::Claim;
-
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
@@ -44,6 +42,33 @@ pub(super) struct Because {
 }
 
 impl Because {
+    /// Looks the reason up. `locks` and `at`: what the claim is about, before it is taken apart into its points.
+    pub(super) fn explain(
+        &mut self,
+        known: &[&Reason],
+        locks: &[String],
+        at: &BTreeMap<String, Value>,
+    ) -> Result<(), String> {
+        let found = known.iter().find(|r| r.name == self.reason);
+        let found = found.ok_or_else(|| format!("no reason is called '{}'", self.reason))?;
+        self.known = (*found).clone();
+        let lock = self.locks.iter().find(|l| !locks.contains(l));
+        match lock.or_else(|| self.at.keys().find(|name| !at.contains_key(*name))) {
+            Some(other) => Err(format!("a reason is about {other}, the claim is not")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn for_lock(&self, lock: &str) -> Option<&Reason> {
+        let is = self.locks.is_empty() || self.locks.iter().any(|l| l == lock);
+        is.then_some(&self.known)
+    }
+
+    #[cfg(test)]
+    pub(super) fn name(&self) -> &str {
+        &self.reason
+    }
+
     /// Whether it is about the point at which the variable has the value.
     pub(super) fn is_at(&self, name: &str, value: &Value) -> bool {
         match self.at.get(name) {
@@ -51,35 +76,6 @@ impl Because {
             Some(Value::Array(values)) => values.contains(value),
             Some(one) => one == value,
         }
-    }
-}
-
-impl Claim {
-    /// Looks up the reasons that it names. Before it is taken apart into its points.
-    pub fn explain<'a>(&mut self, known: impl Iterator<Item = &'a Reason>) -> Result<(), String> {
-        let known: Vec<&Reason> = known.collect();
-        for because in &mut self.reasons {
-            let found = known.iter().find(|r| r.name == because.reason);
-            let found = found.ok_or_else(|| format!("no reason is called '{}'", because.reason))?;
-            because.known = (*found).clone();
-            if let Some(other) = because.locks.iter().find(|l| !self.locks.contains(l)) {
-                return Err(format!("a reason is about {other}, the claim is not"));
-            }
-            if let Some(other) = because.at.keys().find(|name| !self.at.contains_key(*name)) {
-                return Err(format!("a reason is about {other}, the claim is not"));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn reason_for(&self, lock: &str) -> Option<&Reason> {
-        let is_for = |b: &&Because| b.locks.is_empty() || b.locks.iter().any(|l| l == lock);
-        self.reasons.iter().find(is_for).map(|b| &b.known)
-    }
-
-    #[cfg(test)]
-    pub fn names_of_reasons(&self) -> impl Iterator<Item = &str> {
-        self.reasons.iter().map(|b| b.reason.as_str())
     }
 }
 

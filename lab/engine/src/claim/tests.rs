@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 use super::*;
+use crate::point::Point;
 
 fn of(values: [f64; 7]) -> Estimate {
     Estimate::of((0..).zip(values)).unwrap()

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::super::machine::{Build, Load, Machine, MonitorState};
-use super::super::plot::{FigureSpec, Shape};
 use super::super::worker;
 use super::*;
+use crate::figure::{FigureSpec, Shape};
 
 const JITTER: [f64; 7] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995];
 

@@ -3,7 +3,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::plot::{self, Dot, Figure, Shape};
+use crate::figure::{Dot, Figure, Shape};
+use crate::plot;
 use crate::point::number;
 use flexguard_launch::failure::{Context, Result};
 

@@ -29,7 +29,13 @@ fn facts(document: &Document) -> [(&'static str, String); 18] {
         .map(|(k, v)| format!("{k}={v}"))
         .collect();
     [
-        ("CPU", text(&m.cpu)),
+        (
+            "CPU",
+            match &m.simulated {
+                Some(s) => format!("{}, {}", s.describe(), s.fingerprint),
+                None => text(&m.cpu),
+            },
+        ),
         ("Hardware contexts", m.hardware_contexts.to_string()),
         (
             "Virtual machine",

@@ -74,12 +74,16 @@ fn header(first: &Document, title: &str, documents: &[&Document]) -> Markup {
             p.brand { "FlexGuard benchmark" }
             h1 { (title) }
             p.facts {
-                (machine.cpu.as_deref().unwrap_or("unknown CPU")) " · "
-                (machine.hardware_contexts) " hardware contexts · Linux "
-                (machine.kernel.as_deref().unwrap_or("?")) " · "
+                (machine.describe().replace(", ", " · ")) " · "
                 (first.date.get(..10).unwrap_or(&first.date))
             }
-            @if busy.is_some() {
+            @if let Some(simulated) = &machine.simulated {
+                (note(&format!(
+                    "Simulated, not measured: machine file {}; a round is a seed. Compare locks with one another; absolute \
+                     speeds, turbo frequencies, other tenants and the capacity of caches are not in the model.",
+                    simulated.file
+                )))
+            } @else if busy.is_some() {
                 (note(&format!(
                     "The machine was busy (load {load:.2}) before the benchmark began: read every number with caution."
                 )))

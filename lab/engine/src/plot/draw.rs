@@ -17,7 +17,7 @@ use plotters::style::{
 
 use super::axis::Axis;
 use super::style::{self, GRID, INK, MUTED};
-use super::{Dot, Figure, Series, Shape};
+use crate::figure::{Dot, Figure, Series, Shape};
 
 /// Pixels in a unit of the layout: lines stay sharp where a page shows the figure at half its size.
 pub const PIXELS: u32 = 2;

@@ -6,7 +6,8 @@ use plotters::backend::{BitMapBackend, SVGBackend};
 use plotters::drawing::IntoDrawingArea;
 
 use super::draw::{self, PIXELS};
-use super::{Figure, style};
+use super::style;
+use crate::figure::Figure;
 
 /// In units of the layout.
 const WIDTH: u32 = 760;

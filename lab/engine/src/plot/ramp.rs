@@ -3,42 +3,31 @@
 
 use serde_json::Value;
 
-use super::{Dot, Figure, FigureSpec, Series, Shape, blank, number_of};
 use crate::document::{Document, Entry};
+use crate::figure::{Dot, Figure, FigureSpec, Series};
 use crate::point::Point;
 use crate::stats::Estimate;
 use crate::worker;
 
-/// One figure a point.
-pub fn figures(document: &Document, spec: &FigureSpec) -> Vec<Figure> {
-    let points = document.points();
-    let several = points.len() > 1;
-    let figure = |(i, point): (usize, &&Point)| {
-        let mut figure = blank(document, spec, Shape::Ramp);
-        let peak = point.get("threads").unwrap_or(0.0);
-        figure.x_title =
-            format!("threads short of {peak}: negative while they come, positive while they go");
-        if several {
-            figure.id = format!("{}-{}", spec.id, i + 1);
-            figure.title = format!("{} ({point})", spec.title);
-        }
-        figure.series = of_point(document, spec, point);
-        let names = |name: &&String| figure.series.iter().any(|s| s.name == **name);
-        if let (Some(measure), Some(name)) = (
-            document.measure(&spec.measure),
-            spec.normalise_to.iter().find(names),
-        ) {
-            figure.y_title = format!("{} / that of {name}", measure.title);
-        }
-        figure
-    };
-    points.iter().enumerate().map(figure).collect()
+/// Fills the figure of a point.
+pub fn fill(figure: &mut Figure, document: &Document, spec: &FigureSpec, point: &Point) {
+    let peak = point.get("threads").unwrap_or(0.0);
+    figure.x_title =
+        format!("threads short of {peak}: negative while they come, positive while they go");
+    figure.series = of_point(document, spec, point);
+    let names = |name: &&String| figure.series.iter().any(|s| s.name == **name);
+    if let (Some(measure), Some(name)) = (
+        document.measure(&spec.measure),
+        spec.normalise_to.iter().find(names),
+    ) {
+        figure.y_title = format!("{} / that of {name}", measure.title);
+    }
 }
 
 fn of_point(document: &Document, spec: &FigureSpec, point: &Point) -> Vec<Series> {
     let series = |entry: &Entry| Series {
         name: entry.subject.clone(),
-        index: number_of(document, &entry.subject),
+        index: document.number_of(&entry.subject),
         again: false,
         points: steps(entry, &spec.measure),
     };
@@ -113,6 +102,7 @@ fn divide(series: &mut Series, by: &[Dot]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::Shape;
     use serde_json::json;
 
     /// In each round posix is as fast as ever, and mcs collapses with the second thread.
@@ -140,6 +130,13 @@ mod tests {
         }
     }
 
+    fn figures(document: &Document, spec: FigureSpec) -> Vec<Figure> {
+        super::super::figures(&Document {
+            figures: vec![spec],
+            ..document.clone()
+        })
+    }
+
     fn dots(figure: &Figure, name: &str) -> Vec<(f64, f64)> {
         let mut series = figure.series.iter();
         let series = series.find(|s| s.name == name).unwrap();
@@ -148,10 +145,7 @@ mod tests {
 
     #[test]
     fn threads_come_at_the_left_and_go_at_the_right() {
-        let figures = super::super::figures(&Document {
-            figures: vec![spec(worker::THROUGHPUT)],
-            ..recorded()
-        });
+        let figures = figures(&recorded(), spec(worker::THROUGHPUT));
         assert_eq!(figures.len(), 1);
         assert_eq!(
             dots(&figures[0], "posix"),
@@ -164,13 +158,13 @@ mod tests {
     #[test]
     fn a_step_without_an_operation_has_no_time_of_one() {
         let document = recorded();
-        let figure = &figures(&document, &spec(worker::OPERATION_NS))[0];
+        let figure = &figures(&document, spec(worker::OPERATION_NS))[0];
         assert_eq!(
             dots(figure, "posix"),
             [(-1.0, 250e3), (0.0, 1e6), (1.0, 1e6)]
         );
         assert_eq!(dots(figure, "mcs"), [(-1.0, 250e3), (1.0, 1e6)]);
-        let figure = &figures(&document, &spec("transitions_per_s"))[0];
+        let figure = &figures(&document, spec("transitions_per_s"))[0];
         assert_eq!(dots(figure, "mcs"), [(-1.0, 6.0), (0.0, 6.0), (1.0, 6.0)]);
     }
 
@@ -180,7 +174,7 @@ mod tests {
             normalise_to: vec!["futex".into(), "posix".into()],
             ..spec(worker::THROUGHPUT)
         };
-        let figure = &figures(&recorded(), &spec)[0];
+        let figure = &figures(&recorded(), spec)[0];
         assert_eq!(dots(figure, "posix"), [(-1.0, 1.0), (0.0, 1.0), (1.0, 1.0)]);
         assert_eq!(dots(figure, "mcs"), [(-1.0, 1.0), (0.0, 0.0), (1.0, 1.0)]);
         assert_eq!(figure.y_title, "throughput / that of posix");

@@ -2,10 +2,12 @@
 //! Scenes in guest kernels: `guests = "hackbench"` names the load, `options` how many guests and virtual CPUs.
 
 use flexguard_launch::attach::SOCKET_ENV;
-use toml::Value;
+use toml::{Spanned, Value};
 
-use super::{Checked, Scene, Sizes, Spanned, Subject, Wrong, plain};
+use super::file::{Checked, Scene, Wrong, plain};
+use super::sizes::Sizes;
 use crate::guests::{Guests, Load, default_kernels};
+use crate::subject::Subject;
 
 /// Names and the greatest values of the options.
 const OPTIONS: [(&str, f64); 4] = [

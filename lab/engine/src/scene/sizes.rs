@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! How much of a file of scenes is measured: its own sizes, others, or its short version.
 
-use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use super::Scene;
-
-/// What the short version measures.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Quick {
-    #[serde(default)]
-    locks: Vec<String>,
-    #[serde(default)]
-    threads: Vec<Value>,
-    #[serde(default)]
-    hogs: Vec<Value>,
-    rounds: Option<u32>,
-    seconds: Option<f64>,
-}
+use super::file::{Quick, Scene};
+use crate::machine;
+use crate::simulated::Simulated;
 
 /// Instead of what a file says.
 #[derive(Debug, Clone, Default)]
@@ -30,9 +17,25 @@ pub struct Sizes {
     pub locks: Vec<String>,
     /// The short version.
     pub quick: bool,
+    /// On this machine, and not here.
+    pub simulated: Option<Simulated>,
 }
 
 impl Sizes {
+    /// Those of the machine that it runs on.
+    pub(super) fn contexts(&self) -> usize {
+        let simulated = self.simulated.as_ref();
+        simulated.map_or_else(machine::contexts, |s| s.hardware_contexts)
+    }
+
+    /// The file's own, on the same machine.
+    pub(super) fn of_file(&self) -> Self {
+        Self {
+            simulated: self.simulated.clone(),
+            ..Self::default()
+        }
+    }
+
     /// With those of the short version, where no others are asked for.
     pub(super) fn or(&self, quick: &Quick) -> Self {
         let mut sizes = self.clone();

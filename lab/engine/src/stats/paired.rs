@@ -11,8 +11,7 @@
 //! The interval of the ratio is that of the same test: the middle of the means of all pairs of logarithms (Hodges and
 //! Lehmann). The two are different iff it excludes 1.
 
-use super::Estimate;
-use super::estimate::{CONFIDENCE, median, outliers};
+use super::estimate::{CONFIDENCE, Estimate, median, outliers};
 
 /// A ratio of 0 or of infinity is as far from 1 as this power of e: one of the two did nothing at all.
 const MOST: f64 = 50.0;

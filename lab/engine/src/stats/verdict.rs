@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, paired};
+use super::estimate::Estimate;
+use super::paired;
+use crate::words::{list, times};
 
 /// Which way is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +67,17 @@ pub fn differ(better: Better, a: &Estimate, b: &Estimate, noise: f64) -> Differe
 }
 
 impl Difference {
+    /// One word for a table's last column.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Unclear => "unclear",
+            Self::WithinNoise => "within noise",
+            Self::TooFewRounds => "too few rounds",
+        }
+    }
+
     /// What may be said of the ratio of two things of the same rounds.
     pub fn of(ratio: &Estimate) -> Self {
         match ratio {
@@ -90,6 +103,36 @@ pub struct Leader {
     pub lead: f64,
     /// Why none wins, where it is for want of rounds.
     pub too_few_rounds: bool,
+}
+
+/// How many subjects that cannot be told apart are named.
+const NAMED: usize = 4;
+
+impl Leader {
+    /// Which one is best, or why none is.
+    pub fn sentence(&self) -> String {
+        let name = &self.leader;
+        let lead = times(self.lead);
+        if self.too_few_rounds && self.lead < 1.005 {
+            // Equal, or the best of the medians is not the best of the rounds.
+            return "no clear leader, and too few rounds to call a winner (6 or more)".into();
+        }
+        if self.too_few_rounds {
+            return format!(
+                "{name} leads by {lead}, but in too few rounds to call a winner (6 or more)"
+            );
+        }
+        if !self.wins {
+            let mut all: Vec<String> = std::iter::once(name).chain(&self.level).cloned().collect();
+            if all.len() > NAMED {
+                let more = all.len() - NAMED + 1;
+                all.truncate(NAMED - 1);
+                all.push(format!("{more} more"));
+            }
+            return format!("cannot be told apart: {}", list(&all));
+        }
+        format!("{name} wins: {lead} the next best")
+    }
 }
 
 /// A thing's values by round.
@@ -272,6 +315,42 @@ mod tests {
         assert!((noise.floor("2") - 1.0 / 9.0).abs() < 1e-9);
         assert!((noise.floor("4") - 0.01).abs() < 1e-9);
         assert_eq!(Noise::of("posix", []), None);
+    }
+
+    fn leader(wins: bool, level: &[&str], too_few_rounds: bool) -> Leader {
+        Leader {
+            leader: "a".into(),
+            wins,
+            level: level.iter().map(ToString::to_string).collect(),
+            lead: 1.5,
+            too_few_rounds,
+        }
+    }
+
+    #[test]
+    fn sentences_say_no_more_than_is_known() {
+        assert_eq!(
+            leader(true, &[], false).sentence(),
+            "a wins: 1.50× the next best"
+        );
+        assert_eq!(
+            leader(false, &["b", "c"], false).sentence(),
+            "cannot be told apart: a, b and c"
+        );
+        assert_eq!(
+            leader(false, &["b", "c", "d", "e"], false).sentence(),
+            "cannot be told apart: a, b, c and 2 more"
+        );
+        let few = leader(false, &["b"], true);
+        assert!(
+            few.sentence()
+                .starts_with("a leads by 1.50×, but in too few rounds")
+        );
+        let few = Leader { lead: 0.93, ..few };
+        assert!(
+            few.sentence()
+                .starts_with("no clear leader, and too few rounds")
+        );
     }
 
     proptest! {

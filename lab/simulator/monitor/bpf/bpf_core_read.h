@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The simulated kernel has the fields of Linux 6.17 to 7.2, without sched_ext and HRTICK. */
+/* The simulated kernel has the fields of Linux 6.17 to 7.2 on x86-64, without sched_ext and HRTICK. */
 #ifndef FGS_BPF_CORE_READ_H
 #define FGS_BPF_CORE_READ_H
 
 #define FGS_NAMES(field, name) (__builtin_strstr(field, name) != 0)
 #define bpf_core_field_exists(...)                                                                                     \
-	(!FGS_NAMES(#__VA_ARGS__, "h_load") && !FGS_NAMES(#__VA_ARGS__, "scx") && !FGS_NAMES(#__VA_ARGS__, "hrtick"))
+	(!FGS_NAMES(#__VA_ARGS__, "h_load") && !FGS_NAMES(#__VA_ARGS__, "scx") &&                                      \
+	 !FGS_NAMES(#__VA_ARGS__, "hrtick") && !FGS_NAMES(#__VA_ARGS__, "regs->pc") &&                                 \
+	 !FGS_NAMES(#__VA_ARGS__, "tp_value"))
 #define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
 #define bpf_core_type_size(type) sizeof(type)
 

@@ -53,9 +53,9 @@ enum Expect {
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// The lock that the victims were built with
+    /// Where the lock of the victims keeps its words: model= in the list of locks
     #[arg(long)]
-    lock: String,
+    model: Layout,
     /// Preemptions by interrupt to see of each victim
     #[arg(long, default_value_t = 10_000)]
     preemptions: u64,
@@ -172,8 +172,7 @@ fn cannot_run(error: &Error) -> ExitCode {
 }
 
 fn run_all(arguments: &Arguments, service: &Service) -> Result<()> {
-    let layout = Layout::of(&arguments.lock)
-        .with_context(|| format!("the oracle has no model of {:?}", arguments.lock))?;
+    let layout = arguments.model;
     let mut before = Tally::default();
     for (index, program) in arguments.victims.iter().enumerate() {
         let name = program.file_name().unwrap_or_default().to_string_lossy();

@@ -15,6 +15,9 @@
 //!
 //! Whatever contradicts this is undecided, and fails the test: then the lock or this model is wrong.
 
+use std::str::FromStr;
+
+use anyhow::{Result, bail, ensure};
 use flexguard_abi::{
     FG_NODE_FREE, FG_NODE_GRANTED, FG_NODE_LEFT, FG_NODE_PASSED, FG_OWNER_MASK, fg_queue_node,
 };
@@ -32,31 +35,33 @@ pub struct Layout {
     pub culls: bool,
 }
 
-impl Layout {
-    /// As the head of each lock's file has it.
-    pub fn of(lock: &str) -> Option<Layout> {
-        let any_bit = (0, u32::MAX);
-        let (word, tail) = match lock {
-            "tatas" | "futex" | "tas" | "tas-slice" | "backoff" | "spin-park" => {
-                (Some(any_bit), None)
-            }
-            // The tickets beside the word decide nothing.
-            "preemptable-ticket" | "preemptable-ticket-pv" => (Some((8, u32::MAX)), None),
-            // One CPU is one NUMA node: the NUMA-aware queues keep the order of arrival.
-            "mcs" | "cna" | "mcs-tp" | "malthusian" => (None, Some(0)),
-            "flexguard-sosp25" => (Some(any_bit), Some(8)),
-            // The owner's tid is in FG_OWNER_MASK; the two bits above may stay when it has gone.
-            "flexguard" => (Some((0, FG_OWNER_MASK)), None),
-            "load-control" | "u-scl" | "bpf-hybrid" | "shuffle" => {
-                (Some((0, FG_OWNER_MASK)), Some(8))
-            }
-            _ => return None,
+impl FromStr for Layout {
+    type Err = anyhow::Error;
+
+    /// As the lists of locks say it (model=), separated by commas, each with its offset: `word:N`, any bit of which
+    /// says that the lock is held; or `owner:N`, a word that has the owner's tid in FG_OWNER_MASK, while the two bits
+    /// above may stay when it has gone; `tail:N`; and `culls`. What else a lock has decides nothing: the tickets beside
+    /// a word; and, since one CPU is one NUMA node, the order in NUMA-aware queues.
+    fn from_str(model: &str) -> Result<Layout> {
+        let mut layout = Layout {
+            word: None,
+            tail: None,
+            culls: false,
         };
-        Some(Layout {
-            word,
-            tail,
-            culls: lock == "malthusian",
-        })
+        for field in model.split(',') {
+            match field.split_once(':') {
+                Some(("word", at)) => layout.word = Some((at.parse()?, u32::MAX)),
+                Some(("owner", at)) => layout.word = Some((at.parse()?, FG_OWNER_MASK)),
+                Some(("tail", at)) => layout.tail = Some(at.parse()?),
+                None if field == "culls" => layout.culls = true,
+                _ => bail!("{field:?} is no part of a model"),
+            }
+        }
+        ensure!(
+            layout.word.is_some() || layout.tail.is_some(),
+            "a model has a word or a tail"
+        );
+        Ok(layout)
     }
 }
 

@@ -5,6 +5,13 @@ use flexguard_abi::{FG_NODE_OWNED, FG_NODE_WAITING};
 
 use super::*;
 
+/// Models of the lists of locks: tatas, the default lock, mcs, malthusian, FlexGuard as published.
+const WORD: &str = "word:0";
+const OWNER_WORD: &str = "owner:0";
+const QUEUE: &str = "tail:0";
+const CULLING: &str = "tail:0,culls";
+const BOTH: &str = "word:0,tail:8";
+
 const NODES: u64 = 0x1000;
 const A: u32 = 0;
 const B: u32 = 1;
@@ -22,8 +29,8 @@ struct Lock {
 }
 
 impl Lock {
-    fn new(name: &str) -> Lock {
-        let layout = Layout::of(name).unwrap();
+    fn new(model: &str) -> Lock {
+        let layout = model.parse::<Layout>().unwrap();
         Lock {
             truth: Truth::new(layout, 1, NODES),
             event: oracle_event::default(),
@@ -86,8 +93,8 @@ const CUT: Standing = Standing {
 };
 
 /// A queue of A, B and C in this order.
-fn three(name: &str) -> Lock {
-    let mut lock = Lock::new(name);
+fn three(model: &str) -> Lock {
+    let mut lock = Lock::new(model);
     assert_eq!(lock.join(0, FG_NODE_WAITING).leaves(A), HEAD);
     lock.state(0, FG_NODE_GRANTED);
     assert_eq!(lock.join(1, FG_NODE_WAITING).link(0, 1).leaves(B), NOTHING);
@@ -97,7 +104,7 @@ fn three(name: &str) -> Lock {
 
 #[test]
 fn a_word_belongs_to_who_found_it_free() {
-    let mut lock = Lock::new("tatas");
+    let mut lock = Lock::new(WORD);
     assert_eq!(lock.leaves(A), NOTHING);
     assert_eq!(lock.word(1).leaves(A), OWNER);
     assert_eq!(lock.leaves(B), NOTHING);
@@ -110,7 +117,7 @@ fn a_word_belongs_to_who_found_it_free() {
 #[test]
 fn flags_own_nothing() {
     const FLAGS: u32 = !FG_OWNER_MASK;
-    let mut lock = Lock::new("flexguard");
+    let mut lock = Lock::new(OWNER_WORD);
     assert_eq!(lock.word(77).leaves(A), OWNER);
     assert_eq!(lock.word(77 | FLAGS).leaves(B), NOTHING);
     assert_eq!(lock.word(FLAGS).leaves(A), NOTHING);
@@ -120,14 +127,14 @@ fn flags_own_nothing() {
 
 #[test]
 fn a_word_released_by_another_is_undecided() {
-    let mut lock = Lock::new("futex");
+    let mut lock = Lock::new(WORD);
     lock.word(77).leaves(A);
     assert!(lock.word(0).undecided(B).contains("released"));
 }
 
 #[test]
 fn who_swings_the_tail_is_cut_until_it_links() {
-    let mut lock = Lock::new("mcs");
+    let mut lock = Lock::new(QUEUE);
     assert_eq!(lock.join(0, FG_NODE_WAITING).leaves(A), HEAD);
     assert_eq!(lock.join(1, FG_NODE_WAITING).leaves(B), CUT);
     assert_eq!(lock.join(2, FG_NODE_WAITING).link(1, 2).leaves(C), NOTHING);
@@ -137,7 +144,7 @@ fn who_swings_the_tail_is_cut_until_it_links() {
 
 #[test]
 fn the_head_is_passed_on_by_the_grant() {
-    let mut lock = three("mcs");
+    let mut lock = three(QUEUE);
     lock.state(0, FG_NODE_OWNED);
     assert_eq!(lock.leaves(A), HEAD);
     // Granted, but A has not put its node away yet.
@@ -148,7 +155,7 @@ fn the_head_is_passed_on_by_the_grant() {
 
 #[test]
 fn the_head_may_pass_on_and_queue_again() {
-    let mut lock = three("mcs");
+    let mut lock = three(QUEUE);
     lock.state(1, FG_NODE_GRANTED);
     assert_eq!(lock.join(0, FG_NODE_WAITING).leaves(A), CUT);
     assert_eq!(lock.link(2, 0).leaves(A), NOTHING);
@@ -157,7 +164,7 @@ fn the_head_may_pass_on_and_queue_again() {
 
 #[test]
 fn a_lonely_head_may_leave_and_come_back() {
-    let mut lock = Lock::new("mcs");
+    let mut lock = Lock::new(QUEUE);
     assert_eq!(lock.join(0, FG_NODE_OWNED).leaves(A), HEAD);
     assert_eq!(lock.leaves(A), HEAD);
     assert_eq!(lock.join(4, FG_NODE_WAITING).leaves(A), HEAD);
@@ -167,7 +174,7 @@ fn a_lonely_head_may_leave_and_come_back() {
 
 #[test]
 fn who_left_is_skipped() {
-    let mut lock = three("flexguard-sosp25");
+    let mut lock = three(BOTH);
     assert_eq!(lock.state(1, FG_NODE_LEFT).leaves(B), NOTHING);
     // A skips B's place, is interrupted in between, and stays the head until C is granted.
     assert_eq!(lock.state(1, FG_NODE_PASSED).leaves(A), HEAD);
@@ -180,7 +187,7 @@ fn who_left_is_skipped() {
 
 #[test]
 fn a_skipped_node_may_come_back_behind_its_skipper() {
-    let mut lock = three("flexguard-sosp25");
+    let mut lock = three(BOTH);
     lock.state(1, FG_NODE_LEFT).leaves(B);
     lock.state(2, FG_NODE_LEFT).leaves(C);
     // B is out of the queue, C is being skipped.
@@ -195,7 +202,7 @@ fn a_skipped_node_may_come_back_behind_its_skipper() {
 
 #[test]
 fn the_head_of_a_deserted_queue_empties_it() {
-    let mut lock = three("flexguard-sosp25");
+    let mut lock = three(BOTH);
     lock.state(1, FG_NODE_LEFT).leaves(B);
     lock.state(2, FG_NODE_LEFT).leaves(C);
     lock.state(1, FG_NODE_FREE).state(2, FG_NODE_FREE).tail(0);
@@ -205,7 +212,7 @@ fn the_head_of_a_deserted_queue_empties_it() {
 
 #[test]
 fn the_head_may_empty_the_queue_and_be_alone_in_it_again() {
-    let mut lock = three("flexguard-sosp25");
+    let mut lock = three(BOTH);
     lock.state(1, FG_NODE_LEFT).leaves(B);
     lock.state(2, FG_NODE_LEFT).leaves(C);
     lock.state(1, FG_NODE_FREE).state(2, FG_NODE_FREE);
@@ -215,7 +222,7 @@ fn the_head_may_empty_the_queue_and_be_alone_in_it_again() {
 
 /// A, the holder, B and C, of which A culls B: C is the holder and B passive.
 fn culled() -> Lock {
-    let mut lock = three("malthusian");
+    let mut lock = three(CULLING);
     assert_eq!(lock.state(2, FG_NODE_GRANTED).leaves(A), NOTHING);
     assert_eq!(lock.leaves(C), HEAD);
     assert_eq!(lock.leaves(B), NOTHING);
@@ -263,7 +270,7 @@ fn a_free_lock_with_passive_threads_is_undecided() {
 
 #[test]
 fn a_queue_that_does_not_cull_forgets_whom_it_skips() {
-    let mut lock = three("mcs-tp");
+    let mut lock = three(QUEUE);
     lock.state(1, FG_NODE_PASSED);
     assert_eq!(lock.leaves(A), HEAD);
     assert_eq!(lock.leaves(B), NOTHING);
@@ -274,7 +281,7 @@ fn a_queue_that_does_not_cull_forgets_whom_it_skips() {
 
 #[test]
 fn the_word_may_stand_behind_the_tickets() {
-    let mut lock = Lock::new("preemptable-ticket");
+    let mut lock = Lock::new("word:8");
     assert_eq!(lock.word(3).leaves(A), NOTHING);
     lock.event.locks[1][8] = 1;
     assert_eq!(lock.leaves(A), OWNER);
@@ -286,7 +293,7 @@ fn the_word_may_stand_behind_the_tickets() {
 
 #[test]
 fn an_owner_is_critical_beside_the_queue() {
-    let mut lock = three("flexguard-sosp25");
+    let mut lock = three(BOTH);
     let both = Standing {
         owner: true,
         ..HEAD
@@ -299,17 +306,19 @@ fn an_owner_is_critical_beside_the_queue() {
 
 #[test]
 fn what_cannot_be_is_undecided() {
-    let mut lock = three("flexguard-sosp25");
+    let mut lock = three(BOTH);
     assert!(lock.tail(0).undecided(B).contains("without being its head"));
-    let mut lock = three("flexguard-sosp25");
+    let mut lock = three(BOTH);
     assert!(
         lock.state(1, FG_NODE_GRANTED)
             .undecided(C)
             .contains("place 1")
     );
-    let mut lock = three("mcs");
+    let mut lock = three(QUEUE);
     assert!(lock.state(0, FG_NODE_LEFT).undecided(B).contains("place 0"));
-    let mut lock = Lock::new("mcs");
+    let mut lock = Lock::new(QUEUE);
     assert!(lock.tail(at(0) + 8).undecided(A).contains("no node"));
-    assert_eq!(Layout::of("unheard-of"), None);
+    for model in ["unheard-of", "word", "tail:x", "culls", ""] {
+        assert!(model.parse::<Layout>().is_err(), "{model}");
+    }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock and the calls by which the model drives it. src/order.h and src/hooks.rs say what stands for the
  * rest of the machine, build.rs which constants of the lock are smaller here. */
-#include "lock/default/flexguard.c"
+#include "lock/default/flexguard.inc.h"
 
 #include "runtime/spin_budget.c"
 #include "src/model.h"

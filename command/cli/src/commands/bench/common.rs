@@ -34,17 +34,11 @@ pub struct Plan {
 
 impl From<Plan> for options::Plan {
     fn from(args: Plan) -> Self {
-        let Plan {
-            rounds,
-            warmup_rounds,
-            noise,
-            tell,
-        } = args;
         Self {
-            rounds,
-            warmup_rounds,
-            noise,
-            tell: tell.map(|percent| percent / 100.0),
+            rounds: args.rounds,
+            warmup_rounds: args.warmup_rounds,
+            noise: args.noise,
+            tell: args.tell.map(|percent| percent / 100.0),
         }
     }
 }
@@ -80,21 +74,13 @@ pub struct Output {
 
 impl From<Output> for options::Output {
     fn from(args: Output) -> Self {
-        let Output {
-            json,
-            output,
-            columns,
-            html,
-            export,
-            plots,
-        } = args;
         Self {
-            json,
-            output,
-            columns,
-            html,
-            export,
-            plots,
+            json: args.json,
+            output: args.output,
+            columns: args.columns,
+            html: args.html,
+            export: args.export,
+            plots: args.plots,
         }
     }
 }

@@ -9,7 +9,7 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 
 use crate::commands::Subcommand;
-use crate::manual::{OWN_EXIT, Section};
+use crate::manual::{OWN_EXIT, Section, examples};
 
 /// Compare two results, before and after a change
 #[derive(Debug, Args)]
@@ -67,13 +67,10 @@ impl Subcommand for Compare {
                 OWN_EXIT[1],
             ],
         },
-        Section {
-            title: "EXAMPLES",
-            items: &[(
+        examples(&[(
                 "flexguard bench compare before.json after.json --check",
                 "Fail if anything got worse.",
-            )],
-        },
+            )]),
     ];
 
     fn run(self) -> Result<Status> {

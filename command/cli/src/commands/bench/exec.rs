@@ -13,7 +13,7 @@ use regex_lite::Regex;
 
 use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan, one_of};
 use crate::commands::Subcommand;
-use crate::manual::Section;
+use crate::manual::{Section, examples};
 use crate::monitor_choice::MonitorChoice;
 
 /// Any program under several locks, compared by wall time or by a score that it prints
@@ -103,9 +103,7 @@ impl Subcommand for Exec {
         JSON,
         EXIT,
         ENVIRONMENT,
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard bench exec -- ./job",
                     "glibc's mutexes against FlexGuard, 7 rounds.",
@@ -122,8 +120,7 @@ impl Subcommand for Exec {
                     "flexguard bench exec --score 'number of events: *([0-9]+)' -- sysbench threads run",
                     "Compare a score that the program prints.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -17,7 +17,7 @@ use crate::manual::Section;
 #[derive(Debug, Args)]
 pub struct First {
     /// How often each program runs under each lock
-    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(short, long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 }
 

@@ -12,7 +12,7 @@ use flexguard_launch::failure::Result;
 
 use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan, one_of};
 use crate::commands::Subcommand;
-use crate::manual::Section;
+use crate::manual::{Section, examples};
 use crate::monitor_choice::MonitorChoice;
 
 /// Spinlocks of guest kernels, whose virtual CPUs the host preempts
@@ -117,9 +117,7 @@ impl Subcommand for Guests {
         JSON,
         EXIT,
         ENVIRONMENT,
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard bench guests --quick",
                     "Every lock that is built, contended by kernel threads.",
@@ -128,8 +126,7 @@ impl Subcommand for Guests {
                     "flexguard bench guests --load hackbench --locks ticket,flexguard --guests 2",
                     "A program in two guests at once.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

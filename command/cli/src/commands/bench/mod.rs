@@ -10,7 +10,7 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 
 use super::{Page, Subcommand};
-use crate::manual::Section;
+use crate::manual::{Section, examples};
 
 subcommands! {
     overhead::Overhead,
@@ -19,6 +19,7 @@ subcommands! {
     first::First,
     paper::Paper,
     scenes::Scenes,
+    machine::Machine,
     compare::Compare,
     report::Report,
 }
@@ -67,9 +68,7 @@ impl Subcommand for Bench {
                 ),
             ],
         },
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard bench shm --locks all --threads 1x,4x --noise",
                     "Every lock, contended by all threads.",
@@ -82,8 +81,7 @@ impl Subcommand for Bench {
                     "flexguard bench paper --quick",
                     "Every figure of the paper, in 15 minutes.",
                 ),
-            ],
-        },
+            ]),
     ];
     const PAGES: &'static [Page] = PAGES;
 

@@ -8,7 +8,7 @@ use flexguard_launch::failure::Result;
 
 use super::common::{ENVIRONMENT, EXIT, JSON, Output, Plan};
 use crate::commands::Subcommand;
-use crate::manual::Section;
+use crate::manual::{Section, examples};
 
 /// What the Preemption Monitor costs (section 5.4)
 ///
@@ -67,9 +67,7 @@ impl Subcommand for Overhead {
         JSON,
         EXIT,
         ENVIRONMENT,
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard bench overhead --noise",
                     "Scaled to this machine.",
@@ -78,8 +76,7 @@ impl Subcommand for Overhead {
                     "flexguard bench overhead --groups 26 --loops 10000",
                     "The paper's own load.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -12,7 +12,7 @@ use flexguard_launch::failure::Result;
 
 use super::common::{ENVIRONMENT, EXIT, FILES};
 use crate::commands::Subcommand;
-use crate::manual::Section;
+use crate::manual::{Section, examples};
 
 /// Every figure of the paper, on this machine
 ///
@@ -72,9 +72,7 @@ impl Subcommand for Paper {
         EXIT,
         ENVIRONMENT,
         FILES,
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard bench paper --plan",
                     "Show what would run, and for how long.",
@@ -87,8 +85,7 @@ impl Subcommand for Paper {
                     "flexguard bench paper --quick -o results --only shm,overhead",
                     "Run two of the experiments.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {

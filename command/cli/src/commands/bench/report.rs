@@ -9,7 +9,7 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
 
 use crate::commands::Subcommand;
-use crate::manual::{OWN_EXIT, Section};
+use crate::manual::{OWN_EXIT, Section, examples};
 
 /// Make a report and figures from saved results
 #[derive(Debug, Args)]
@@ -37,13 +37,10 @@ impl Subcommand for Report {
             title: "EXIT STATUS",
             items: &[("0", "The report was written."), OWN_EXIT[0], OWN_EXIT[1]],
         },
-        Section {
-            title: "EXAMPLES",
-            items: &[(
+        examples(&[(
                 "flexguard bench report shm.json hashtable.json -o report.html --plots figures",
                 "One page of two results, and their figures as files.",
-            )],
-        },
+            )]),
     ];
 
     fn run(self) -> Result<Status> {

@@ -12,7 +12,7 @@ use flexguard_launch::failure::Result;
 
 use super::common::{ENVIRONMENT, EXIT, JSON};
 use crate::commands::Subcommand;
-use crate::manual::Section;
+use crate::manual::{Section, examples};
 
 /// Scenes of a file: what is measured, as data, and claims about it with verdicts
 ///
@@ -46,6 +46,10 @@ pub struct Scenes {
     /// Rounds, instead of the file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
+
+    /// Simulate this machine: an installed one, or a file. A round is a seed; each run is short unless --seconds says more
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
 }
 
 impl Subcommand for Scenes {
@@ -74,19 +78,20 @@ impl Subcommand for Scenes {
         JSON,
         EXIT,
         ENVIRONMENT,
-        Section {
-            title: "EXAMPLES",
-            items: &[
+        examples(&[
                 (
                     "flexguard bench scenes published-locks -o results",
                     "Does each lock behave as its paper says?",
                 ),
                 (
+                    "flexguard bench scenes default-lock --machine xeon-gold-5320 --only server",
+                    "A scene on 104 hardware contexts that are simulated.",
+                ),
+                (
                     "flexguard bench scenes ./mine.toml --plan",
                     "What a file of one's own would measure.",
                 ),
-            ],
-        },
+            ]),
     ];
 
     fn run(self) -> Result<Status> {
@@ -100,6 +105,7 @@ impl Subcommand for Scenes {
             },
             rounds: self.rounds,
             seconds: self.seconds,
+            machine: self.machine,
         })
     }
 }

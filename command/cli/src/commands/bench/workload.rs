@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 //! `flexguard bench WORKLOAD`: a subcommand for each workload of fg-bench, made of what it tells of its options.
 
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 use flexguard_bench::catalogue::{Catalogue, Choice, Kind, Workload};
 use flexguard_bench::contention::Contention;
 use flexguard_bench::micro::Micro;
-use flexguard_bench::options::{count, seconds};
+use flexguard_bench::options::{self, Count, seconds};
+use flexguard_bench::simulated::{self, Simulated};
 use flexguard_launch::child::Status;
-use flexguard_launch::failure::Result;
+use flexguard_launch::failure::{Failure, Result};
+use flexguard_launch::prefix::Prefix;
 
 use super::common::{ENVIRONMENT, EXIT, FILES, JSON, Output, Plan};
-use crate::manual::{self, Section};
+use crate::manual::{self, Section, examples};
 use crate::monitor_choice::MonitorChoice;
 
 const COLUMNS: Section = Section {
@@ -79,9 +82,7 @@ pub const MANUAL: &[Section] = &[
     EXIT,
     ENVIRONMENT,
     FILES,
-    Section {
-        title: "EXAMPLES",
-        items: &[
+    examples(&[
             (
                 "flexguard bench shm",
                 "The default: posix, futex and flexguard, from half a thread to four for each hardware context.",
@@ -99,11 +100,14 @@ pub const MANUAL: &[Section] = &[
                 "Against locks of others that were built in, beside busy processes (the paper's Fig. 3b).",
             ),
             (
+                "flexguard bench server --machine xeon-gold-5320 --threads 0.5x,1x,2x --section-us 1 --think-us 50",
+                "The same on 104 hardware contexts that are simulated (docs/guide/simulator.md of the source tree).",
+            ),
+            (
                 "flexguard bench turns --threads 2 --locks posix,flexguard",
                 "Two threads that pass a turn by condition variables, under each lock's interposer.",
             ),
-        ],
-    },
+        ]),
 ];
 
 /// What every workload takes.
@@ -123,6 +127,10 @@ struct Compared {
     #[arg(long)]
     interposed: bool,
 
+    /// Simulate this machine, an installed one or a file, instead of running here. A round is a seed
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+
     #[command(flatten)]
     monitor: MonitorChoice,
 }
@@ -136,11 +144,12 @@ struct Load {
         long,
         value_name = "COUNTS",
         value_delimiter = ',',
-        default_value = "0.5x,1x,2x,4x"
+        default_value = "0.5x,1x,2x,4x",
+        value_parser = |text: &str| Count::parse(text, 1, 4096)
     )]
-    threads: Vec<u32>,
+    threads: Vec<Count>,
 
-    /// Measured seconds of each run
+    /// Measured seconds of each run [with --machine: 0.02]
     #[arg(
         short,
         long,
@@ -150,7 +159,7 @@ struct Load {
     )]
     seconds: Vec<f64>,
 
-    /// Seconds that each run warms up before it measures
+    /// Seconds that each run warms up before it measures [with --machine: 0.006]
     #[arg(long, value_name = "SECONDS", default_value = "0.1")]
     warmup: f64,
 
@@ -159,9 +168,10 @@ struct Load {
         long,
         value_name = "COUNTS",
         value_delimiter = ',',
-        default_value = "0"
+        default_value = "0",
+        value_parser = |text: &str| Count::parse(text, 0, 4096)
     )]
-    hogs: Vec<u32>,
+    hogs: Vec<Count>,
 
     /// Nice levels, dealt to the threads in turn
     #[arg(
@@ -177,19 +187,44 @@ struct Load {
     trace_us: Option<u64>,
 }
 
-fn contention(compared: Compared, load: Option<Load>) -> Contention {
+/// `is_given`: an option that the command line has, and not only its default.
+fn contention(
+    compared: Compared,
+    load: Option<Load>,
+    is_given: impl Fn(&str) -> bool,
+) -> Result<Contention> {
     let mut contention = Contention::of(&compared.locks, vec![1], 1.0, 0.0);
     contention.interposed = compared.interposed;
     contention.monitor = compared.monitor.mode();
+    if let Some(name) = &compared.machine {
+        contention.simulated = Some(Simulated::find(&Prefix::find()?, name)?);
+    }
+    let simulated = contention.simulated.as_ref();
+    let contexts = simulated.map_or_else(options::contexts, |s| s.hardware_contexts);
     if let Some(load) = load {
-        contention.threads = load.threads;
-        contention.seconds = load.seconds;
-        contention.warmup = load.warmup;
-        contention.hogs = load.hogs;
+        contention.threads = on(&load.threads, contexts, "threads")?;
+        contention.hogs = on(&load.hogs, contexts, "hogs")?;
+        let short = |name: &str| simulated.is_some() && !is_given(name);
+        contention.seconds = match short("seconds") {
+            true => vec![simulated::SECONDS],
+            false => load.seconds,
+        };
+        contention.warmup = match short("warmup") {
+            true => simulated::WARMUP,
+            false => load.warmup,
+        };
         contention.nice = load.nice;
         contention.trace_us = load.trace_us.unwrap_or(0);
     }
-    contention
+    Ok(contention)
+}
+
+fn on(counts: &[Count], contexts: usize, option: &str) -> Result<Vec<u32>> {
+    let number = |count: &Count| {
+        let number = count.on(contexts);
+        number.map_err(|wrong| Failure::new(format_args!("--{option}: {wrong}")))
+    };
+    counts.iter().map(number).collect()
 }
 
 /// The subcommand of a workload.
@@ -242,7 +277,7 @@ fn ranged(arg: Arg, choice: &Choice) -> Arg {
     let choice = choice.clone();
     match (choice.name.as_str(), choice.kind) {
         ("threads" | "hogs", _) => {
-            arg.value_parser(move |text: &str| count(text, min as u32, max as u32))
+            arg.value_parser(move |text: &str| Count::parse(text, min as u32, max as u32))
         }
         (_, Kind::Seconds | Kind::Real) => {
             arg.value_parser(move |text: &str| seconds(text, min, max))
@@ -269,7 +304,8 @@ impl Measured {
         let compared = Compared::from_arg_matches(matches).unwrap_or_else(|e| parsed(e));
         let load = || Load::from_arg_matches(matches).unwrap_or_else(|e| parsed(e));
         let load = (!workload.pairs).then(load);
-        let mut micro = Micro::new(workload, contention(compared, load));
+        let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let mut micro = Micro::new(workload, contention(compared, load, is_given)?);
         for choice in &workload.options {
             let name = choice.variable();
             let values: Vec<f64> = if choice.kind == Kind::Flag {

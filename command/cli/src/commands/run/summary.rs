@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use flexguard_launch::attach::Attachment;
 use flexguard_launch::child::{End, Status};
 use flexguard_launch::failure::Result;
@@ -12,7 +13,13 @@ use flexguard_monitor::Stats;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::StatsFormat;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatsFormat {
+    /// One `name: value` a line
+    Text,
+    /// One object with the same names
+    Json,
+}
 
 /// What a run did: names and values, in the order in which they are shown. A counter is null where no monitor counted.
 #[derive(Debug)]

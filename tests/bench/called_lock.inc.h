@@ -2,7 +2,7 @@
 /* The futex lock, called instead of inlined: what the call alone costs those peers that cannot inline. */
 #define fgi_lock inlined_lock
 #define fgi_unlock inlined_unlock
-#include "locks/published/futex.c"
+#include "locks/published/futex.inc.h"
 #undef fgi_lock
 #undef fgi_unlock
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Oticket, which EuroSys'17 compares with (section 3.2, reference 7; "OT"): the paravirtual ticket lock
- * (locks/published/ticket-pv.c), in which the waiters whose tickets come next spin for longer, so that fewer hand-overs
- * need a wake-up. Its words and its invariants: locks/parts/halting_ticket.h.
+ * (locks/published/ticket-pv.inc.h), in which the waiters whose tickets come next spin for longer, so that fewer
+ * hand-overs need a wake-up. Its words and its invariants: locks/parts/halting_ticket.h.
  *
  * Waiting policy: the next NEAR waiters spin for NEAR_SPINS, the others for HALT_SPINS, then they sleep until their
  * turn; first come, first served.

@@ -37,7 +37,7 @@ enum { FREE = 0, HELD = 1, PLACED = 2 };
 
 #define ACTIVE 4u        /* with 8, simulated, a set on 8 CPUs waits for preempted members */
 #define LEASE_NS 20000u  /* for so long others may pass the head */
-#define HEAD_PAUSES 16u  /* between two looks of the head (flexguard-sosp25.c), */
+#define HEAD_PAUSES 16u  /* between two looks of the head (flexguard-sosp25.inc.h), */
 #define DEMAND_PAUSES 2u /* and once it demands the lock */
 #define LOOKS_PER_YIELD 16u
 

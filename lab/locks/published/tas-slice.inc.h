@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The spinlock with time-slice extension: section 5.1 (ix), after the spinlock that came with the kernel's patches
- * (section 2.4): test-and-test-and-set (locks/published/tatas.c), whose holder has asked the kernel for a longer time
- * slice (lock/slice_extension.h).
+ * (section 2.4): test-and-test-and-set (locks/published/tatas.inc.h), whose holder has asked the kernel for a longer
+ * time slice (lock/slice_extension.h).
  *
  *   word   0 free, 1 held
  *

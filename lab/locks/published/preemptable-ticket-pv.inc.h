@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The paravirtual preemptable ticket lock (Ouyang and Lange, VEE'13, section 5.2): as
- * locks/published/preemptable-ticket.c, but a waiter that has spun for long halts. Here halting is a futex wait, and
- * the wake-up hypercall a futex wake.
+ * locks/published/preemptable-ticket.inc.h, but a waiter that has spun for long halts. Here halting is a futex wait,
+ * and the wake-up hypercall a futex wake.
  *
  *   lock    meaning                        taken by                   released by
  *   FREE    free

@@ -31,8 +31,9 @@
  * - A waiter blocks after FGI_SPIN_SLICE_NS although the monitor lives and counts nothing, and after
  *   FGI_SPIN_UNMONITORED_NS without a monitor (runtime/spin_budget.h): no lock may depend on the monitor for progress.
  * - A waiter blocks if no queue node is to be had.
- * lab/variants/flexguard-sosp25-listing.c has the listing's values: one PAUSE and no bound.
- * flexguard-sosp25-counter.c beside it has a counter for each lock, which section 3.2.2 reports to perform worse. */
+ * lab/variants/flexguard-sosp25-listing.inc.h has the listing's values: one PAUSE and no bound.
+ * flexguard-sosp25-counter.inc.h beside it has a counter for each lock, which section 3.2.2 reports to perform
+ * worse. */
 #include "locks/parts/mcs_queue.h"
 
 struct fg_lock {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* CLH-TP, the time-published CLH lock (He, Scherer and Scott 2005; section 2.2). The heuristics and their constants:
- * locks/parts/time_published.h. As in clh.c a waiter watches its predecessor's node, and NULL stands for the dummy
+ * locks/parts/time_published.h. As in clh.inc.h a waiter watches its predecessor's node, and NULL stands for the dummy
  * node.
  *
  *   node->state  the node's thread           what moves the state on
@@ -21,8 +21,9 @@
  * I1  A GRANTED node has one successor, which takes the lock by a compare-and-swap of its own node that fails if that
  *     has been taken out. I2  The last node of the queue is never LEFT, so a LEFT node has a successor that takes it
  *     out. I3  FREE is the last write of the thread that takes a node out. I4  Not kept, as in mcs-tp.
- * I5  As clh.c, but for the few instructions between the exchange of the tail and the publication of the predecessor. A
- *     thread that was taken out may be counted by mistake until it notices: it still publishes the old node.
+ * I5  As clh.inc.h, but for the few instructions between the exchange of the tail and the publication of the
+ *     predecessor. A thread that was taken out may be counted by mistake until it notices: it still publishes the old
+ *     node.
  * Memory: 16 bytes; a node (64 bytes) for each lock that a thread holds or waits for, or whose wait timed out and
  * whose place has not been taken out yet.
  * Deviations: those of locks/parts/time_published.h, and BUSY, by which also a release excludes a leaving successor. */
@@ -53,7 +54,7 @@ static inline void release(struct fg_queue_node *node, uint32_t state)
 	fg_store_release(&node->state, state);
 }
 
-/* `got_another` as in clh.c: this acquisition brought its thread a node. */
+/* `got_another` as in clh.inc.h: this acquisition brought its thread a node. */
 static inline void own(struct fg_lock *l, struct fg_queue_node *node, bool got_another)
 {
 	tp_publish(node, fgi_now_ns(CLOCK_MONOTONIC));

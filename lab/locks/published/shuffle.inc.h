@@ -22,7 +22,7 @@
  * it would burn its CPU. Only the head shuffles, the published lock passes that role on to a waiter. A run within a
  * NUMA node ends after BATCH hand-overs, in the authors' code at random, once in as many. The authors' spinning lock
  * closes the fast path to arriving threads while threads queue; here stealing is never forbidden
- * (lab/variants/shuffle-closed.c forbids it). A waiter cannot leave, so a timed wait polls without queueing. */
+ * (lab/variants/shuffle-closed.inc.h forbids it). A waiter cannot leave, so a timed wait polls without queueing. */
 #include "locks/parts/numa.h"
 #include "locks/parts/owner_word.h"
 #include "locks/parts/spin_then_park.h"
