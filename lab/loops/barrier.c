@@ -147,12 +147,15 @@ static void report(double cpu)
 {
 	uint32_t n = last_phase;
 	double took = (double)(ends[n] - ends[0]) / 1e9;
+	uint64_t median, late;
 
 	for (uint32_t i = 0; i < n; i++)
 		ends[i] = ends[i + 1] - ends[i];
 	qsort(ends, n, sizeof(*ends), by_size);
-	printf("%s,%u,%g,%.1f,%.2f,%.2f,%.2f\n", names[wait_by], threads, work_us, n / took, (double)ends[n / 2] / 1e3,
-	       (double)ends[n - 1 - n / 100] / 1e3, cpu / took);
+	median = ends[n / 2];
+	late = ends[n - 1 - n / 100];
+	printf("%s,%u,%g,%.1f,%.2f,%.2f,%.2f\n", names[wait_by], threads, work_us, n / took, (double)median / 1e3,
+	       (double)late / 1e3, cpu / took);
 }
 
 static void measure_clock(void)

@@ -3,7 +3,11 @@
  * around it. The monitor is a page of this program's own.
  *
  *   cost
+ *   cost switches    what a switch between two threads that yield to each other costs: outside of sections, in them,
+ *                    and in them with handles; beside the monitor that this process has, or none
  */
+#include <sched.h>
+
 #include <flexguard/advice.h>
 #include <flexguard/mutex_shared.h>
 
@@ -81,10 +85,69 @@ static void say(uint32_t name, uint32_t cpu)
 	all.off_cpu_notes[1][fg_off_cpu_place(TID)] = LIFE | cpu << FG_NOTE_CPU_SHIFT;
 }
 
-int main(void)
+#define YIELDS 200000
+
+enum state { OUTSIDE, IN_SECTION, WITH_HANDLE };
+
+static pthread_barrier_t together;
+
+static void *yield_in(void *state)
+{
+	enum state in = (enum state)(intptr_t)state;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	CHECK(sched_setaffinity(0, sizeof(set), &set) == 0, "%m");
+	if (in == WITH_HANDLE)
+		CHECK(fg_thread_handle() != 0);
+	if (in != OUTSIDE)
+		fg_section_begin();
+	pthread_barrier_wait(&together);
+	for (int i = 0; i < YIELDS; i++)
+		sched_yield();
+	if (in != OUTSIDE)
+		fg_section_end();
+	return NULL;
+}
+
+static double switch_ns(enum state in)
+{
+	uint64_t begin;
+	pthread_t a, b;
+
+	pthread_barrier_init(&together, NULL, 2);
+	a = check_thread(yield_in, (void *)(intptr_t)in);
+	b = check_thread(yield_in, (void *)(intptr_t)in);
+	begin = fgi_now_ns(CLOCK_MONOTONIC);
+	check_join(a);
+	check_join(b);
+	return (double)(fgi_now_ns(CLOCK_MONOTONIC) - begin) / (2 * YIELDS);
+}
+
+static int print_switches(void)
+{
+	static const char *const names[] = {"outside of sections", "in sections", "in sections, with handles"};
+	double least[] = {1e9, 1e9, 1e9};
+
+	for (int round = 0; round < 15; round++)
+		for (int in = OUTSIDE; in <= WITH_HANDLE; in++) {
+			double ns = switch_ns((enum state)in);
+
+			if (ns < least[in])
+				least[in] = ns;
+		}
+	for (int in = OUTSIDE; in <= WITH_HANDLE; in++)
+		printf("a switch: %-34s %6.0f ns\n", names[in], least[in]);
+	return 0;
+}
+
+int main(int argc, char **argv)
 {
 	const struct fg_wait whom = {.whom = (uint64_t)LIFE << 32 | TID}, late = {.whom = whom.whom, .looks = 1000};
 
+	if (argc > 1 && strcmp(argv[1], "switches") == 0)
+		return print_switches();
 	print("advice: no monitor", advice);
 	all.page.heartbeat_ns = INT64_MAX;
 	fgi_monitor_attach_all(&all, 1);

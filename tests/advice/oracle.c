@@ -281,7 +281,7 @@ static int skip(const char *why)
 int main(int argc, char **argv)
 {
 	uint32_t n = argc > 1 ? (uint32_t)atoi(argv[1]) : 200000;
-	struct sample *samples = calloc(n, sizeof(*samples));
+	struct sample *samples;
 	cpu_set_t allowed;
 	int cpus[2], found = 0;
 	pid_t busy;
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
 	CHECK(fg_monitor_attached(), "%s", fg_strerror(fg_monitor_error()));
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	changes = calloc(SWITCHES, sizeof(*changes));
-	CHECK(shared != MAP_FAILED && samples && changes);
+	CHECK(shared != MAP_FAILED && changes);
 	start(work, cpus[1]);
 	busy = start(hog, cpus[1]);
 	pin(cpus[0]);
@@ -304,9 +304,12 @@ int main(int argc, char **argv)
 		sched_yield();
 	if (!watch(shared->tid))
 		return skip("no perf events");
+	samples = calloc(n, sizeof(*samples));
+	CHECK(samples);
 	take_samples(samples, n, busy);
 	usleep(20000); /* so that the last sample has a change behind it, unless the thread sleeps */
 	drain();
 	compare(samples, n);
+	free(samples);
 	return 0;
 }
