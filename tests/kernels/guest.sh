@@ -38,6 +38,7 @@ apt_start() # suites...: makes apt-get and apt-cache below see these suites
 		Dir::Etc::sourceparts "/dev/null";
 		Dir::State::lists "$scratch/apt/lists";
 		Dir::Cache "$scratch/apt/cache";
+		APT::Architectures { "amd64"; "${foreign:-amd64}"; };
 		APT::Install-Recommends "false";
 		APT::Sandbox::User "root";
 		Debug::NoLocking "true";
@@ -54,10 +55,10 @@ unpack() # directory, package: downloads and unpacks it, once
 {
 	[ ! -e "$1/.unpacked-$2" ] || return 0
 	mkdir -p "$1" "$scratch/debs"
-	(cd "$scratch/debs" && rm -f "$2"_*.deb && APT_CONFIG=$scratch/apt/apt.conf apt-get download -qq "$2") ||
+	(cd "$scratch/debs" && rm -f "${2%:*}"_*.deb && APT_CONFIG=$scratch/apt/apt.conf apt-get download -qq "$2") ||
 		die "cannot download $2"
-	dpkg-deb -x "$scratch/debs/$2"_*.deb "$1" || die "cannot unpack $2"
-	rm -f "$scratch/debs/$2"_*.deb
+	dpkg-deb -x "$scratch/debs/${2%:*}"_*.deb "$1" || die "cannot unpack $2"
+	rm -f "$scratch/debs/${2%:*}"_*.deb
 	: >"$1/.unpacked-$2"
 }
 
@@ -65,24 +66,24 @@ unpack() # directory, package: downloads and unpacks it, once
 
 # QEMU 7 of Debian 12 crashes kernels since 7.0: unless the machine has QEMU 10, the backport is unpacked with
 # whatever it needs that is not installed.
-qemu_start()
+qemu_start() # [what it emulates, its package]
 {
-	local version root=$scratch/qemu
-	version=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p') || true
+	local version program=qemu-system-${1:-x86_64} root=$scratch/qemu
+	version=$($program --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p') || true
 	if [ "${version:-0}" -ge 10 ]; then
-		qemu=(qemu-system-x86_64)
+		qemu=("$program")
 		return
 	fi
 	if [ ! -e "$root/.unpacked" ]; then
 		APT_CONFIG=$scratch/apt/apt.conf apt-get install -qq --download-only -y -t bookworm-backports \
-			qemu-system-x86 >/dev/null || die "cannot download QEMU"
+			"${2:-qemu-system-x86}" >/dev/null || die "cannot download QEMU"
 		mkdir -p "$root"
 		find "$scratch/apt/cache/archives" -name '*.deb' -exec dpkg-deb -x {} "$root" \; -delete || die "cannot unpack QEMU"
 		: >"$root/.unpacked"
 	fi
 	qemu=(env "LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu"
 		"QEMU_MODULE_DIR=$root/usr/lib/x86_64-linux-gnu/qemu"
-		"$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/seabios" -L "$root/usr/share/qemu")
+		"$root/usr/bin/$program" -L "$root/usr/share/seabios" -L "$root/usr/share/qemu")
 }
 
 add() # root of the guest, file, its name there: the program and the libraries it is linked with

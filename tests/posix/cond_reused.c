@@ -119,7 +119,7 @@ int main(void)
 	if (!ours()) /* glibc leaves it undefined, and hangs */
 		return 0;
 	ok(pthread_attr_init(&small));
-	ok(pthread_attr_setstacksize(&small, 1 << 16));
+	ok(pthread_attr_setstacksize(&small, 1 << 17));
 	/* One after the other: a thousand that want the mutex at once are a collapse under some locks. */
 	for (int i = 0; i < n; i++) {
 		ok(pthread_create(&threads[i], &small, stand_by, &bystanders[i]));
