@@ -8,6 +8,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -328,10 +330,66 @@ static void a_program_that_requires_a_monitor_does_not_start_without(void)
 	close(page);
 }
 
+/* A program whose monitor is being loaded, and that puts itself into a sandbox meanwhile: what its registration still
+ * needs is made before. From then on a system call of a registration kills it, which a waiter would make. */
+static void *hold(void *lock)
+{
+	pthread_mutex_lock(lock);
+	poll(NULL, 0, 100);
+	pthread_mutex_unlock(lock);
+	return lock;
+}
+
+static int enter_a_sandbox(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ppoll, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_recvmsg, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	pthread_t thread;
+
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	for (int i = 0; i < 5; i++) {
+		thread = check_thread(hold, &lock);
+		poll(NULL, 0, 10);
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+		check_join(thread);
+	}
+	return 0;
+}
+
+static void a_sandbox_is_entered_when_the_registration_is_over(void)
+{
+	struct fg_reply yes = refusal(0);
+	int err, listener = listen_there(8), page = page_of_a_monitor();
+	struct pollfd connected = {.fd = listener, .events = POLLIN};
+	pid_t program;
+
+	setenv("FLEXGUARD_LOADING", "1", 1);
+	program = start(self, "sandbox", true, name, NULL, &err);
+	unsetenv("FLEXGUARD_LOADING");
+	CHECK(poll(&connected, 1, -1) == 1);
+	poll(NULL, 0, 10 * FGI_LOADING_TIMEOUT_MS); /* the program has not waited so long */
+	answer(listener, &yes, sizeof(yes), page);
+	CHECK(end_of(program) == 0);
+	close(err);
+	close(listener);
+	close(page);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "client") == 0)
 		return fg_monitor_error();
+	if (argc > 1 && strcmp(argv[1], "sandbox") == 0)
+		return enter_a_sandbox();
 	if (argc > 2 && strcmp(argv[1], "loads") == 0)
 		return dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL) ? 0 : 1;
 	CHECK(argc == 2);
@@ -343,5 +401,6 @@ int main(int argc, char **argv)
 	a_full_backlog_is_waited_for();
 	who_requires_a_monitor_waits_for_it();
 	a_program_that_requires_a_monitor_does_not_start_without();
+	a_sandbox_is_entered_when_the_registration_is_over();
 	return 0;
 }
