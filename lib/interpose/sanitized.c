@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -41,31 +42,33 @@ static void divide(const char *from, char *list, char *ours)
 	*list = *ours = '\0';
 }
 
-/* `environment` with LD_PRELOAD divided. Nothing here is freed: the process is about to be another program, or goes on
- * with a loss of some kilobytes. */
+/* `environment` with LD_PRELOAD divided, in one piece of memory; NULL: nothing there is ours. */
 static char **without_us(char **environment)
 {
-	size_t n = 0, preload = 0;
+	size_t n = 0, preload = SIZE_MAX, space;
 	char **copy, *list, *ours;
-	bool found = false;
 
 	for (; environment[n]; n++)
-		if (strncmp(environment[n], PRELOAD, strlen(PRELOAD)) == 0) {
+		if (strncmp(environment[n], PRELOAD, strlen(PRELOAD)) == 0)
 			preload = n;
-			found = true;
-		}
-	copy = found ? calloc(n + 2, sizeof(*copy)) : NULL;
-	list = copy ? calloc(2, strlen(environment[preload]) + sizeof(LEFT_ALONE)) : NULL;
-	if (!list)
+	if (preload == SIZE_MAX)
 		return NULL;
-	ours = list + strlen(environment[preload]) + sizeof(LEFT_ALONE);
+	space = strlen(environment[preload]) + sizeof(LEFT_ALONE) + 1;
+	copy = calloc(1, (n + 2) * sizeof(*copy) + 2 * space);
+	if (!copy)
+		return NULL;
+	list = (char *)(copy + n + 2);
+	ours = list + space;
 	memcpy(copy, environment, n * sizeof(*copy));
-	strcpy(list, PRELOAD);
-	strcpy(ours, LEFT_ALONE);
+	memcpy(list, PRELOAD, strlen(PRELOAD));
+	memcpy(ours, LEFT_ALONE, strlen(LEFT_ALONE));
 	divide(environment[preload] + strlen(PRELOAD), list + strlen(PRELOAD), ours + strlen(LEFT_ALONE));
 	copy[preload] = list;
 	copy[n] = ours;
-	return ours[strlen(LEFT_ALONE)] ? copy : NULL;
+	if (ours[strlen(LEFT_ALONE)])
+		return copy;
+	free(copy);
+	return NULL;
 }
 
 __attribute__((constructor)) static void leave_alone(int argc, char **argv, char **environment)
@@ -80,4 +83,5 @@ __attribute__((constructor)) static void leave_alone(int argc, char **argv, char
 	others = without_us(environment);
 	if (others)
 		execve(file, argv, others);
+	free(others); /* it stays what it is */
 }
