@@ -60,9 +60,7 @@ static char **without_us(char **environment)
 	list = (char *)(copy + n + 2);
 	ours = list + space;
 	memcpy(copy, environment, n * sizeof(*copy));
-	memcpy(list, PRELOAD, strlen(PRELOAD));
-	memcpy(ours, LEFT_ALONE, strlen(LEFT_ALONE));
-	divide(environment[preload] + strlen(PRELOAD), list + strlen(PRELOAD), ours + strlen(LEFT_ALONE));
+	divide(environment[preload] + strlen(PRELOAD), stpcpy(list, PRELOAD), stpcpy(ours, LEFT_ALONE));
 	copy[preload] = list;
 	copy[n] = ours;
 	if (ours[strlen(LEFT_ALONE)])

@@ -169,7 +169,7 @@ bool fgi_connection_readable(int fd, int ms)
 
 ino_t fgi_connection_inode(int fd)
 {
-	struct stat s; /* as the kernel has it on 64-bit machines */
+	struct stat s = {0}; /* as the kernel has it on 64-bit machines */
 
 	return call(SYS_fstat, fd, &s, 0, 0, 0) == 0 && S_ISSOCK(s.st_mode) ? s.st_ino : 0;
 }
@@ -199,7 +199,7 @@ static int receive(int fd, uint32_t *domain, uint32_t *why)
 	union {
 		char space[CMSG_SPACE(sizeof(int))]; /* aligned, and so large enough for two */
 		struct cmsghdr align;
-	} control;
+	} control = {{0}};
 	struct fg_reply reply = {0};
 	struct iovec iov = {&reply, sizeof(reply)};
 	struct msghdr m = {.msg_iov = &iov,
@@ -233,7 +233,7 @@ static int receive(int fd, uint32_t *domain, uint32_t *why)
  * sealed. */
 static bool cannot_shrink(int fd, size_t size)
 {
-	struct stat s;
+	struct stat s = {0};
 	long seals;
 
 	if (call(SYS_fstat, fd, &s, 0, 0, 0) < 0)

@@ -191,9 +191,8 @@ static void change(void)
 static int reap(int flags)
 {
 	int status, failed = 0;
-	pid_t child;
 
-	while ((child = waitpid(-1, &status, flags)) > 0)
+	while (waitpid(-1, &status, flags) > 0)
 		if (!(WIFEXITED(status) && WEXITSTATUS(status) == 0) && !(WIFSIGNALED(status) && WTERMSIG(status) == 9))
 			failed = 1;
 	return failed;
