@@ -29,11 +29,15 @@ pub struct Paper {
 pub fn run(args: Paper) -> Result<Status> {
     let prefix = Prefix::find()?;
     let known = worker::locks(&prefix, &worker::find(&prefix)?)?;
+    let locks = match &args.locks[..] {
+        [] => Vec::new(), // those of the scenes
+        names => worker::resolve(&known, names)?,
+    };
     let sizes = Sizes {
         rounds: args.rounds,
         seconds: args.seconds,
         warmup: args.seconds.map(|_| 0.0),
-        locks: worker::resolve(&known, &args.locks)?,
+        locks,
         quick: args.quick,
         simulated: None,
     };

@@ -414,11 +414,13 @@ fn absent(scene: &Scene) -> Option<String> {
         let named = |p: &&Preset| p.name() == name.get_ref();
         Preset::ALL.iter().find(named)?.missing()
     });
-    program
-        .filter(|program| which(program).is_err())
-        .cloned()
-        .or_else(|| preset.map(|(program, _)| (*program).to_owned()))
-        .map(|program| format!("{program} is not installed"))
+    let absent = program.filter(|program| which(program).is_err());
+    let absent = absent.map(|program| format!("{program} is not installed"));
+    absent.or_else(|| {
+        let (program, package) = preset?;
+        let apt = format!("on Debian or Ubuntu: apt install {package}");
+        Some(format!("{program} is not installed ({apt})"))
+    })
 }
 
 /// A program under each lock's interposer.
