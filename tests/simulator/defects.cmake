@@ -22,15 +22,8 @@ fg_sync_defect(cond hint-forgets-others cond.c "if (!fgi_parked_first(list, c, w
 fg_sync_defect(cond broadcast-is-signal cond.c "if (what == SIGNAL)\n\t\t\t\tbreak;" "break;")
 fg_sync_defect(cond-moved moved-unnoticed cond.c "w->due->any = 1;" ";")
 
-# The read-write lock: those of tests/unit that another thread between two steps brings to light.
-fg_sync_defect(rwlock due-writers-overlooked handover.c "|| c->more_writers_due)) {" ")) {")
-fg_sync_defect(rwlock bias-comes-back handover.c "((word & FGI_RW_BIASED) || " "(")
+# The read-write lock. Five more of tests/unit are not found within a minute (docs/guide/simulator.md).
 fg_sync_defect(rwlock reader-joins-last handover.c "if (!after_writer && (word & FGI_RW_COUNT) > 1)" "if (false)")
-fg_sync_defect(rwlock told-by-first-try handover.c
-	"word = fg_load_relaxed(&l->word);\n\t\tstate = FGI_PARKED_AWAKE;" "word = fg_load_relaxed(&l->word);")
-fg_sync_defect(rwlock reserves-free-lock rwlock.c "if (takeable(w, word)) {" "if (false) {")
-fg_sync_defect(rwlock stays-without-bias rwlock.h "fg_load_seq_cst(&l->word) & FGI_RW_BIASED"
-	"fg_load_seq_cst(&l->word) | 1")
 fg_sync_defect(rwlock leaves-others-count rwlock.h "fgi_rwlock_read_unlock_slow(l, false);\n\t}" ";\n\t}")
 
 # The barrier.
