@@ -411,6 +411,20 @@ void fgs_engine_start(uint64_t seed)
 	plant();
 }
 
+/* Each thread that a futex keeps, by what the futex is, and its value. */
+static void tell_sleepers(void)
+{
+	for (uint32_t i = 0; i < fgs_thread_count; i++) {
+		const struct fgs_thread *t = fgs_threads[i];
+		char where[64] = "";
+
+		if (!t->bucket)
+			continue;
+		fgs_symbol((uintptr_t)t->word & ~63ull, where, sizeof(where));
+		fprintf(stderr, "fg-sim: thread %u sleeps on a futex of %s: 0x%x\n", i, where, *t->word);
+	}
+}
+
 void fgs_engine_run(const struct fgs_thread *last)
 {
 	time_t began = host_seconds();
@@ -422,7 +436,7 @@ void fgs_engine_run(const struct fgs_thread *last)
 		bool timer_first = timer_count && timers[0].when <= when;
 		fgs_ps next = timer_first ? timers[0].when : when; /* FGS_NEVER: all CPUs idle, and there is no timer */
 
-		if (fgs_period_ends <= next) {
+		if (fgs_period_ends <= next && (next != FGS_NEVER || fgs_throttled)) {
 			check_limits(fgs_period_ends, began);
 			fgs_new_period();
 			continue;
@@ -438,6 +452,8 @@ void fgs_engine_run(const struct fgs_thread *last)
 			}
 			continue;
 		}
+		if (when == FGS_NEVER)
+			tell_sleepers();
 		if (when == FGS_NEVER)
 			fgs_fail("every thread sleeps, and none will be woken (a lost wake-up or a deadlock)");
 		go_on(c);

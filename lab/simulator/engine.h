@@ -219,6 +219,7 @@ void fgs_tick(struct fgs_cpu *c);
 void fgs_account(struct fgs_cpu *c);
 void fgs_restrict(struct fgs_thread *t); /* to the machine's cpuset */
 extern fgs_ps fgs_period_ends;           /* of the CPU quota; FGS_NEVER: there is none */
+extern bool fgs_throttled;               /* the quota is used: the program waits for the next period */
 void fgs_new_period(void);
 
 /* ---- main.c ----- */

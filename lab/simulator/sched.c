@@ -19,7 +19,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
 /* The program's CPU quota: what it has used in this period, and until when it may not run. */
 static fgs_ps quota, used;
 fgs_ps fgs_period_ends = FGS_NEVER;
-static bool throttled;
+bool fgs_throttled;
 
 static struct fgs_set idle, crowded; /* CPUs that idle; that have threads which wait */
 
@@ -91,7 +91,7 @@ void fgs_account(struct fgs_cpu *c)
 
 static bool may_run(const struct fgs_thread *t)
 {
-	return !throttled || t->process != 0;
+	return !fgs_throttled || t->process != 0;
 }
 
 void fgs_new_period(void)
@@ -99,7 +99,7 @@ void fgs_new_period(void)
 	fgs_ps now = fgs_period_ends;
 
 	used = used > quota ? used - quota : 0; /* what ran on until its tick is missing now */
-	throttled = used >= quota;
+	fgs_throttled = used >= quota;
 	fgs_period_ends += fgs_cost(FGS_period);
 	for (uint32_t i = 0; i < fgs_cpu_count; i++) {
 		struct fgs_cpu *c = &fgs_cpus[i];
@@ -576,7 +576,7 @@ void fgs_tick(struct fgs_cpu *c)
 		c->resched = c->queued;
 	}
 	if (quota && used >= quota)
-		throttled = true;
+		fgs_throttled = true;
 	if (!may_run(t))
 		c->resched = true;
 	if (c->queued)

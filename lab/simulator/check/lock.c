@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock under all schedules: at most one owner (I1), no lost wake-up (I2), no lost update, the lock free at the end. */
+/* A lock under all schedules: at most one owner (I1), no lost wake-up (I2), no lost update, a free lock at the end. */
 #include FGI_LOCK_FILE
 
 #include <pthread.h>
