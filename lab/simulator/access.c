@@ -31,6 +31,7 @@ static void remove_waiter(struct fgs_line *l, struct fgs_cpu *before, struct fgs
 	if (l->last == c->id + 1)
 		l->last = before ? (uint16_t)(before->id + 1) : 0;
 	c->line = NULL;
+	c->granted = true;
 }
 
 /* First come, first served; but now and then the nearest to where the line is, unless that bypasses one too often. */
@@ -93,6 +94,7 @@ static void take_line(struct fgs_cpu *c, struct fgs_line *l, enum fgs_access acc
 	if (access == FGS_STORE || access == FGS_CHANGE)
 		fgs_lose_copies(l);
 	done = fgs_transfer(l, c->id, access, start, part * (1 + fgs_plus_minus() * fgs_costs.spread));
+	c->granted = false;
 	fgs_statistics.transfers++;
 	if (access == FGS_STORE) {
 		buffer_store(c, l, done);
@@ -133,7 +135,7 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 {
 	struct fgs_cpu *c = fgs_here;
 	fgs_ps asked = 0;
-	bool arrived = access == FGS_STORE || access == FGS_FETCH, granted = false;
+	bool arrived = access == FGS_STORE || access == FGS_FETCH;
 
 	if (UNLIKELY(fgs_checks)) {
 		fgs_turn();
@@ -146,12 +148,15 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 	for (;; c = fgs_here) {
 		bool hits = is_hit(l, c, access);
 
-		if (c->now > (hits ? fgs_limit : fgs_exact) && !granted) {
+		if (c->now > (hits ? fgs_limit : fgs_exact) && !c->granted) {
 			fgs_turn();
 			continue;
 		}
 		if (hits) {
 			hit(c, l, access);
+			if (c->granted)
+				serve_next(l);
+			c->granted = false;
 			return;
 		}
 		c->paused = false;
@@ -165,9 +170,8 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 			c->now += (fgs_ps)((double)fgs_latency(l, c->id, access) * fgs_costs.request);
 			continue;
 		}
-		if (l->free_at > c->now || (l->first && !granted)) {
+		if (l->free_at > c->now || (l->first && !c->granted)) {
 			fgs_wait_for_line(l);
-			granted = true;
 			continue;
 		}
 		if ((access == FGS_STORE || access == FGS_CHANGE) && fgs_has_laggards(l, c)) {

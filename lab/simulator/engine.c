@@ -358,7 +358,7 @@ static void go_on(struct fgs_cpu *c)
 		fgs_arbitrate(c->line, &c);
 		if (c->now < at)
 			c->now = at;
-	} else {
+	} else if (!c->granted) {
 		c->now += c->debt;
 		c->debt = 0;
 		if (c->thread && c->now >= c->next_tick)

@@ -92,6 +92,7 @@ struct fgs_cpu {
 	/* waits for a line */
 	struct fgs_line *line;
 	uint16_t next_waiter; /* number + 1 */
+	bool granted;         /* it has waited, and takes the line before anything else: the others wait for that */
 	uint16_t bypassed;
 	fgs_ps asked;
 
