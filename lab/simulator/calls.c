@@ -357,6 +357,8 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 	case SYS_tgkill:
 		system_call();
 		return thread_of((int)b) && thread_of((int)b)->state != FGS_ENDED ? 0 : failed(ESRCH);
+	case SYS_sched_getaffinity:
+		return __wrap_sched_getaffinity((pid_t)a, (size_t)b, (cpu_set_t *)c) == 0 ? b : -1;
 	case SYS_sched_setattr:
 	case SYS_sched_getattr:
 		return attributes(number, (int)a, (struct attributes *)b);

@@ -41,51 +41,32 @@ struct fg_lock {
 #define DEMAND 0x40000000u
 #define WAKE 0x20000000u
 
-/* The numbers that a measurement chose. */
+/* The numbers that a measurement chose: docs/design/next-lock.md has what each is worth. */
 #ifndef FGI_LONG_WAIT_NS
-#define FGI_LONG_WAIT_NS 1000000u /* 1: a lock that has not moved for so long is worth a sleep */
+#define FGI_LONG_WAIT_NS 1000000u /* a lock that has not moved for so long is worth a sleep */
 #endif
-#ifndef LEASE
-#define LEASE 1024u /* 2: acquisitions that pass a waiter before it demands the lock */
-#endif
-#ifndef TARGET
-#define TARGET 4u /* 3: how many waiters a new lock keeps awake, */
-#endif
-#ifndef MOST_KEPT
-#define MOST_KEPT 8u /* 4: and one that has learned, at most; twice as many may stay that come */
-#endif
-#ifndef SHARE
-#define SHARE 4u /* 5: of so many takers one promises a parked waiter a place although enough are awake */
-#endif
-#ifndef FIRST_PAUSES
-#define FIRST_PAUSES 4u /* 6: between two looks of the fast waiter, */
-#endif
-#ifndef SLOW_TIMES
-#define SLOW_TIMES 16u /* 7: and so many times as many of another */
-#endif
-#ifndef SPIN_PAUSES
-#define SPIN_PAUSES 32u /* 8: between two looks at the clock, and two offers of the CPU */
-#endif
-/* With these the limit of eight is not kept. The first two are those of today's default lock. */
-#define GRACE 8u
-#define YIELDS 2u
-#define STILL_NS 50000u
-#define LONGEST_SLEEP_NS 1000000000u
-#define HOT_SECTIONS 16u
+#define LEASE 256u      /* acquisitions that pass a waiter before it demands the lock */
+#define KEPT 4u         /* so many waiters are kept awake; twice as many may stay that come */
+#define SHARE 4u        /* of so many takers one promises a parked waiter a place although enough are awake */
+#define FIRST_PAUSES 4u /* between two looks, */
+#define SLOW_PAUSES 64u /* and of a waiter that is not the fast one, at most */
+#define SPIN_PAUSES 32u /* between two looks at the clock, and two offers of the CPU; a half: see `slow` */
+#define GRACE 8u        /* looks for which a thread leaves a demanded lock to the head */
+#define RETURNS 2       /* of the owner, which make the lock hot */
 
-/* `waiters`. COMING: promised a place, counted as awake and as parked until it comes. KEPT: how many are to be kept
- * awake, XOR TARGET. HEAT: 2 and 3 are hot. The upper half, on which the parked sleep, changes whenever a place is
- * promised (PROMISES), and seldom otherwise. */
+#define LONGEST_SLEEP_NS 1000000000u /* nothing rests on it */
+
+/* `waiters`. COMING: promised a place, counted as awake and as parked until it comes. The upper half, on which the
+ * parked sleep, changes whenever a place is promised (PROMISES), and seldom otherwise. */
 #define AWAKE 1ull
 #define COMING (1ull << 7)
-#define KEPT (1ull << 13)
-#define PARKED (1ull << 18)
+#define PARKED (1ull << 14)
 #define FAST (1ull << 31)
-#define HEAT (1ull << 32)
-#define HOT (1ull << 33)
-#define PROMISES (1ull << 34)
+#define HOT (1ull << 32)
+#define PROMISES (1ull << 33)
 #define PROCESS (1ull << 56)
 #define MOST_PARKED ((uint32_t)(FAST / PARKED) - 1)
+#define MOST_AWAKE 100u
 
 static inline uint64_t waiters_here(uint64_t waiters)
 {
@@ -106,7 +87,7 @@ static inline uint32_t awake_in(uint64_t w)
 
 static inline uint32_t coming_in(uint64_t w)
 {
-	return (uint32_t)(w % KEPT / COMING);
+	return (uint32_t)(w % PARKED / COMING);
 }
 
 static inline uint32_t parked_in(uint64_t w)
@@ -114,21 +95,33 @@ static inline uint32_t parked_in(uint64_t w)
 	return (uint32_t)(w % FAST / PARKED);
 }
 
-static inline uint32_t kept_in(uint64_t w)
+/* How many CPUs this process may use; read once. */
+static uint32_t cpus;
+
+static __attribute__((noinline, cold)) void count_cpus(void)
 {
-	return (uint32_t)(w % PARKED / KEPT) ^ TARGET;
+	uint64_t set[16] = {0}; /* of 1,024 CPUs */
+	long bytes = fgi_optional_call(SYS_sched_getaffinity, 0, sizeof(set), (long)set);
+	uint32_t n = 0;
+
+	for (long i = 0; i < bytes / 8; i++)
+		n += (uint32_t)__builtin_popcountll(set[i]);
+	fg_store_relaxed(&cpus, n ? n : FG_CPUS);
 }
 
-static inline uint64_t with_kept(uint64_t w, uint32_t kept)
+/* No more waiters than CPUs look at the same time, so where those are few, all may stay awake. */
+static inline bool all_may_stay(void)
 {
-	return (w & ~(PARKED - KEPT)) | (uint64_t)(kept ^ TARGET) * KEPT;
+	return fg_load_relaxed(&cpus) <= 2 * KEPT;
 }
 
-/* How many should be awake: a hot lock's leases hide a wake, and where a critical thread is preempted the CPU is worth
- * more than a wait. `times`: 1 for a wake-up, 2 for a thread that comes and is awake anyway. */
+/* How many should be awake. `times`: 1 for a wake-up, 2 for a thread that comes and is awake anyway. The leases of a
+ * hot lock hide a wake. */
 static inline uint32_t most_awake(uint64_t w, uint32_t times)
 {
-	return w & HOT || fgi_preempted_cs() ? 1 : kept_in(w) * times;
+	if (w & HOT)
+		return 1;
+	return all_may_stay() && times == 2 ? MOST_AWAKE : KEPT * times;
 }
 
 static inline uint32_t *upper_half(uint64_t *waiters)
@@ -170,12 +163,11 @@ struct wait {
 	uint32_t ops, joined;  /* the lock's count at the last look, and when it became awake */
 	uint32_t owner;        /* at the last look that found one */
 	uint32_t pauses, spun; /* before the next look, and since the last look at the clock */
-	uint32_t yields, stood_back;
-	uint32_t returns; /* of the owner that it saw come back, less those of others */
+	uint32_t stood_back;
+	int returns; /* of the owner that it saw come back, less those of others */
 	bool awake, fast, head, hot;
-	bool looked;  /* the last look was just before */
-	bool crowded; /* another thread has used its CPU when it yielded */
-	bool stuck;   /* nothing has moved for a LONG_WAIT, and it has slept */
+	bool looked; /* the last look was just before */
+	bool stuck;  /* nothing has moved for a LONG_WAIT, and it has slept */
 	bool real_time;
 };
 
@@ -188,7 +180,7 @@ static bool leave_awake(struct fg_lock *l, const struct wait *w, bool share)
 		bool promise = parked_in(here) > coming_in(here) &&
 			       (awake_in(next) < most_awake(here, 1) || (share && !(here & HOT)));
 
-		if (awake_in(next) >= 126 || coming_in(here) >= 62)
+		if (awake_in(next) >= MOST_AWAKE)
 			promise = false;
 		if (promise)
 			next = (((next + PROMISES) & (PROCESS - PROMISES)) | (next & ~(PROCESS - PROMISES))) + AWAKE +
@@ -207,19 +199,9 @@ static void rise(struct fg_lock *l, struct wait *w)
 	if (ops != w->ops)
 		w->moved_at = w->now;
 	w->ops = ops;
-	w->yields = w->stood_back = w->returns = 0;
+	w->stood_back = 0;
+	w->returns = 0;
 	w->looked = false;
-}
-
-/* A woken waiter that finds the lock free and nobody else awake has come too late: more are to be kept awake. If that
- * is so in less than one of 16 times, fewer. */
-static uint64_t learn(const struct fg_lock *l, uint64_t here)
-{
-	uint32_t kept = kept_in(here);
-
-	if (awake_in(here) == coming_in(here) && is_free(fg_load_relaxed(&l->word)) && !(here & HOT))
-		return kept < MOST_KEPT ? with_kept(here, kept + 1) : here;
-	return kept > 1 && one_in(fg_load_relaxed(&l->ops), 16) ? with_kept(here, kept - 1) : here;
 }
 
 /* Tries to come for a promised place, or where nobody is awake. 1: it is awake; 0: it is to sleep on, in the state
@@ -235,7 +217,7 @@ static int come(struct fg_lock *l, struct wait *w, uint64_t *here)
 		next = *here - (parked_in(*here) ? PARKED : 0);
 		w->fast = false;
 		if (coming_in(*here))
-			next = learn(l, next) - COMING;
+			next -= COMING;
 		else if (!awake_in(*here))
 			next += AWAKE;
 		else if (!over)
@@ -271,7 +253,7 @@ static bool begin_wait(struct fg_lock *l, struct wait *w)
 {
 	for (;;) {
 		uint64_t seen = fg_load_relaxed(&l->waiters), here = waiters_here(seen);
-		bool stays = !awake_in(here) || awake_in(here) < most_awake(here, 2);
+		bool stays = !awake_in(here) || awake_in(here) < most_awake(here, 2), fast;
 
 		if (!stays && parked_in(here) == MOST_PARKED) {
 			if (fgi_past_deadline(w->deadline))
@@ -279,12 +261,14 @@ static bool begin_wait(struct fg_lock *l, struct wait *w)
 			fgi_nap(FGI_LONG_WAIT_NS);
 			continue;
 		}
-		here += stays ? AWAKE : PARKED;
+		fast = stays && !(here & (FAST | HOT));
+		here += (stays ? AWAKE : PARKED) + (fast ? FAST : 0);
 		if (fg_cas_acq_rel(&l->waiters, seen, here) != seen)
 			continue;
 		if (!stays)
 			return sleep_parked(l, w, here);
 		w->awake = true;
+		w->fast = fast;
 		w->hot = here & HOT;
 		w->joined = w->ops;
 		return true;
@@ -338,9 +322,7 @@ static bool should_rest(struct fg_lock *l, struct wait *w, uint32_t word)
 		return true;
 	if (!w->head && awake_in(here) > most_awake(here, 2))
 		return true;
-	if (fgi_preempted_cs())
-		return fgi_others_compete(w->now) || (++w->yields > YIELDS && !w->head);
-	return fgi_others_compete(w->now) && still > STILL_NS;
+	return fgi_others_compete(w->now) && still > FGI_SPIN_UNMONITORED_NS;
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? Returns false at the deadline. */
@@ -352,15 +334,10 @@ static bool give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		return rest(l, w);
 	if (fgi_others_compete(w->now) || (w->head && !fgi_preempted_cs()))
 		return true;
-	if (monitored) {
+	if (monitored)
 		fgi_yield(w->now);
-		w->crowded = fgi_now_ns(CLOCK_MONOTONIC) - w->now > FGI_SWITCH_NS;
-	} else {
-		uint64_t away = fgi_yield_unmonitored(w->now);
-
-		w->since += away;
-		w->crowded = away;
-	}
+	else
+		w->since += fgi_yield_unmonitored(w->now);
 	w->ops = fg_load_relaxed(&l->ops); /* how often it moved while the waiter was away says nothing */
 	w->looked = false;
 	return true;
@@ -391,30 +368,25 @@ static bool may_take(struct fg_lock *l, struct wait *w, uint32_t word, uint32_t 
 	return w->awake ? w->looked && !moved : !awake_in(waiters_of(l));
 }
 
-static void heat(struct fg_lock *l, bool up)
+static void heat(struct fg_lock *l, bool hot)
 {
-	uint64_t seen = fg_load_relaxed(&l->waiters), here = waiters_here(seen), end = up ? HOT + HEAT : 0;
+	uint64_t seen = fg_load_relaxed(&l->waiters), here = waiters_here(seen);
 
-	if ((here & (HOT + HEAT)) != end)
-		fg_cas_relaxed(&l->waiters, seen, up ? here + HEAT : here - HEAT);
+	fg_cas_relaxed(&l->waiters, seen, hot ? here | HOT : here & ~HOT);
 }
 
-/* Does the owner come back before a waiter gets the lock? If it does so more often than not, the lock gets hotter. */
+/* Does the owner come back before a waiter gets the lock? Once a waiter has seen that twice, less how often it has seen
+ * another owner, the lock is hot. */
 static void watch_owner(struct fg_lock *l, struct wait *w, uint32_t word, uint32_t moved)
 {
 	uint32_t owner = word & FG_OWNER_MASK;
 
 	if (!owner)
 		return;
-	if (!w->hot && w->looked && moved) {
-		if (owner == w->owner)
-			w->returns++;
-		else if (w->returns)
-			w->returns--;
-		if (w->returns == 2) {
+	if (w->looked && moved) {
+		w->returns += owner == w->owner ? 1 : -1;
+		if (!w->hot && w->returns == RETURNS)
 			heat(l, true);
-			w->returns = 0;
-		}
 	}
 	w->owner = owner;
 }
@@ -427,16 +399,21 @@ static void become_fast(struct fg_lock *l, struct wait *w)
 		w->fast = fg_cas_relaxed(&l->waiters, seen, here | FAST) == seen;
 }
 
+static inline uint32_t slow_pauses(void)
+{
+	uint32_t pauses = FIRST_PAUSES * fg_load_relaxed(&cpus);
+
+	return pauses < SLOW_PAUSES ? pauses : SLOW_PAUSES;
+}
+
 /* How long to the next look. A waiter at a hot lock looks eight times a lease, and once more where its owner may have
  * gone. */
-static void back_off(struct fg_lock *l, struct wait *w, uint32_t word, uint32_t moved)
+static void back_off(struct wait *w, uint32_t word, uint32_t moved)
 {
 	uint32_t pauses;
 
-	if (!w->fast && !w->hot && !w->crowded)
-		become_fast(l, w);
 	if (w->head || !w->looked || !w->hot)
-		w->pauses = FIRST_PAUSES * (w->head || w->hot || w->fast || w->crowded ? 1 : SLOW_TIMES);
+		w->pauses = !w->awake || w->head || w->hot || w->fast ? FIRST_PAUSES : slow_pauses();
 	else if (moved > LEASE / 8 && w->pauses > FIRST_PAUSES)
 		w->pauses /= 2;
 	else if (moved && moved <= LEASE / 8 && w->pauses < LEASE)
@@ -449,11 +426,9 @@ static void back_off(struct fg_lock *l, struct wait *w, uint32_t word, uint32_t 
 
 static bool take_waited(struct fg_lock *l, struct wait *w, uint32_t word)
 {
-	bool in_vain = w->hot && w->awake && !w->head && w->ops - w->joined < HOT_SECTIONS;
-
 	if (!take(l, word, word & LAST_SLEEPS))
 		return false;
-	if (in_vain)
+	if (w->hot && w->awake && (!w->head || w->returns < 0)) /* its owner has gone, or others have it */
 		heat(l, false);
 	if (w->awake && leave_awake(l, w, one_in(w->ops, SHARE)))
 		fg_fetch_or_relaxed(&l->word, WAKE);
@@ -479,7 +454,11 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_spin_budget *deadline)
 {
 	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = waiters_of(l) & HOT};
+	uint32_t uncounted; /* pauses, before it counts itself */
 
+	if (fg_unlikely(!fg_load_relaxed(&cpus)))
+		count_cpus();
+	uncounted = all_may_stay() ? SPIN_PAUSES / 2 : 0;
 	for (;;) {
 		uint32_t word = fg_load_acquire(&l->word), moved = fg_load_relaxed(&l->ops) - w.ops;
 
@@ -490,8 +469,8 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_sp
 				return 0;
 			continue;
 		}
-		if (!w.awake) {
-			if (!begin_wait(l, &w))
+		if (!w.awake && w.spun >= uncounted) {
+			if ((fgi_past_deadline(deadline) && !is_free(word)) || !begin_wait(l, &w))
 				return ETIMEDOUT;
 			continue;
 		}
@@ -501,9 +480,11 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_sp
 				return give_up(l, &w);
 			if (!is_free(word) && !give_way(l, &w, word))
 				return ETIMEDOUT;
+			if (w.awake && !w.fast && !w.hot)
+				become_fast(l, &w);
 		}
 		watch_owner(l, &w, word, moved);
-		back_off(l, &w, word, moved);
+		back_off(&w, word, moved);
 	}
 }
 
