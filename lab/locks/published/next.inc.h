@@ -11,6 +11,8 @@
  *   ... | LAST_SLEEPS  the only awake waiter sleeps on the word         the release, which wakes it
  *
  *   a waiter is   how it waits                                 until
+ *   uncounted     has just come, where CPUs are few: looks     it takes the lock, or some pauses are over
+ *                 all the time
  *   fast          looks at the word all the time; one is       it takes the lock, or rests
  *   awake         looks seldom, and yields its CPU             it takes the lock, is fast, or rests
  *   watching      awake, and the lock is hot: looks seldom,    a lease is over (DEMAND), or the owner stays away
