@@ -276,7 +276,7 @@ mod tests {
         let size = size_of::<abi::fg_profile>();
         let at = |place: usize, value: u64| [place.to_le_bytes(), value.to_le_bytes()].concat();
         let seeds: Vec<u8> = (0..64)
-            .flat_map(|i| at(i * size / 64 & !7, 1 + i as u64))
+            .flat_map(|i| at((i * size / 64) & !7, 1 + i as u64))
             .collect();
         let mut raw = abi::fg_profile::new_box_zeroed().unwrap();
         let mut written: Vec<usize> = Vec::new();

@@ -120,8 +120,8 @@ mod counter {
 fn alone() -> Vec<Line> {
     let word = Alone(AtomicU64::new(0));
     let sleepers = Alone(AtomicU32::new(0));
-    // SAFETY: these system calls have no argument.
     let gettid = || {
+        // SAFETY: this system call has no argument.
         black_box(unsafe { libc::syscall(libc::SYS_gettid) });
     };
     let line = |key, value| Line::new(key, value, "measured");

@@ -23,11 +23,6 @@ fn facts(document: &Document) -> [(&'static str, String); 18] {
             format!("{:.2} {:.2} {:.2}", l[0], l[1], l[2])
         })
     };
-    let environment: Vec<String> = document
-        .environment
-        .iter()
-        .map(|(k, v)| format!("{k}={v}"))
-        .collect();
     [
         (
             "CPU",
@@ -71,13 +66,16 @@ fn facts(document: &Document) -> [(&'static str, String); 18] {
         ("Monitor", document.monitor.description.clone()),
         ("Load before", load(document.load.before)),
         ("Load after", load(document.load.after)),
-        (
-            "Environment",
-            if environment.is_empty() {
-                "nothing that matters".into()
-            } else {
-                environment.join(" ")
-            },
-        ),
+        ("Environment", environment(document)),
     ]
+}
+
+fn environment(document: &Document) -> String {
+    let set = document.environment.iter();
+    let set: Vec<String> = set.map(|(k, v)| format!("{k}={v}")).collect();
+    if set.is_empty() {
+        "nothing that matters".into()
+    } else {
+        set.join(" ")
+    }
 }
