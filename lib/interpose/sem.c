@@ -61,7 +61,7 @@ static bool look(const void *wait)
 static bool is_interrupted(uint64_t mask, bool timed)
 {
 	uint64_t waiting = fgi_system_sigpending() & ~mask;
-	struct fgi_disposition d;
+	struct fgi_disposition d = {0};
 
 	for (int signo = 1; waiting; signo++, waiting >>= 1)
 		if ((waiting & 1) && fgi_system_disposition(signo, &d) && d.handler != (uint64_t)SIG_DFL &&

@@ -31,7 +31,7 @@ static bool enter(uint64_t r)
 		return fgi_trylock(&shared.lock);
 	case 1:
 		soon = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + (r >> 8) % 200000);
-		return fgi_timedlock(&shared.lock, CLOCK_MONOTONIC, &soon) == 0;
+		return fgi_timedlock(&shared.lock, FGI_DEADLINE(CLOCK_MONOTONIC, &soon)) == 0;
 	default:
 		fgi_lock(&shared.lock);
 		return true;

@@ -28,7 +28,7 @@ static const char usage[] = "NAME [DRIVER] [OPTION...]: runs schedules of 2 to 4
 
 static struct {
 	const char *program;
-	const struct fgs_driver *driver;
+	struct fgs_driver driver;
 	uint64_t seconds, first, seed, threads;
 } given = {.seconds = 10, .first = 1};
 
@@ -39,7 +39,7 @@ int __wrap_pthread_join(pthread_t thread, void **result);
 
 static void *body(void *index)
 {
-	given.driver->thread((unsigned int)(uintptr_t)index);
+	given.driver.thread((unsigned int)(uintptr_t)index);
 	return NULL;
 }
 
@@ -48,13 +48,13 @@ static void *all(void *count)
 	unsigned int threads = (unsigned int)(uintptr_t)count;
 	pthread_t thread[8];
 
-	given.driver->begin(threads);
+	given.driver.begin(threads);
 	for (uintptr_t i = 0; i < threads; i++)
 		if (__wrap_pthread_create(&thread[i], NULL, body, (void *)i))
 			fgs_fail("cannot start a thread");
 	for (unsigned int i = 0; i < threads; i++)
 		__wrap_pthread_join(thread[i], NULL);
-	given.driver->end(threads);
+	given.driver.end(threads);
 	return NULL;
 }
 
@@ -85,8 +85,8 @@ static int failed(uint64_t seed, int status)
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "fg-check: %s\n",
 			WTERMSIG(status) == SIGALRM ? "the schedule takes a minute" : strsignal(WTERMSIG(status)));
-	printf("%s: schedule %lu fails; again: %s %s --seed %lu", given.driver->name, (unsigned long)seed,
-	       given.program, given.driver->name, (unsigned long)seed);
+	printf("%s: schedule %lu fails; again: %s %s --seed %lu", given.driver.name, (unsigned long)seed,
+	       given.program, given.driver.name, (unsigned long)seed);
 	if (given.threads)
 		printf(" --threads %lu", (unsigned long)given.threads);
 	printf("\n");
@@ -119,7 +119,7 @@ static int many(void)
 		if (one(seed++))
 			return 1;
 	} while (time(NULL) < end);
-	printf("%s: %lu schedules, none fails\n", given.driver->name, (unsigned long)(seed - given.first));
+	printf("%s: %lu schedules, none fails\n", given.driver.name, (unsigned long)(seed - given.first));
 	return 0;
 }
 
@@ -157,15 +157,17 @@ static const struct fgs_driver *driver_called(const char *name)
 static int parse(int argc, char **argv)
 {
 	given.program = argv[0];
-	given.driver = fgs_drivers;
+	given.driver = fgs_drivers[0];
 	for (int i = 1; i < argc; i++) {
 		char *end = NULL;
 		uint64_t value;
 
 		if (argv[i][0] != '-') {
-			given.driver = driver_called(argv[i]);
-			if (!given.driver)
+			const struct fgs_driver *driver = driver_called(argv[i]);
+
+			if (!driver)
 				return wrong("no driver is called so (--list)", argv[i]);
+			given.driver = *driver;
 			continue;
 		}
 		if (i + 1 == argc)

@@ -251,6 +251,7 @@ static void leap_to_timer(void)
 	for (uint32_t i = 0; i < fgs_thread_count; i++) {
 		const struct fgs_thread *t = fgs_threads[i];
 
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): below the count each is a thread */
 		if (t->state != FGS_SLEEPING || !timers[i].when || timers[i].generation != t->generation)
 			continue;
 		nap |= naps(t);

@@ -63,7 +63,7 @@ static void wait_at(struct fgi_cond *c, uint64_t r)
 	struct timespec until = soon(r >> 8);
 	const struct fgi_cond_mutexes *kind = buffer.moves ? &recorded : &plain;
 
-	(void)fgi_cond_wait(c, &buffer.mutex, kind, CLOCK_MONOTONIC, r % 16 ? NULL : &until);
+	(void)fgi_cond_wait(c, &buffer.mutex, kind, FGI_DEADLINE(CLOCK_MONOTONIC, r % 16 ? NULL : &until));
 }
 
 /* As often as the others take, or make, in all. */
@@ -147,7 +147,7 @@ static void read_records(uint64_t r)
 {
 	struct timespec until = soon(r >> 8);
 
-	if (fgi_rwlock_read(&records.lock, CLOCK_MONOTONIC, r % 8 ? NULL : &until))
+	if (fgi_rwlock_read(&records.lock, FGI_DEADLINE(CLOCK_MONOTONIC, r % 8 ? NULL : &until)))
 		return;
 	fg_fetch_add_relaxed(&records.readers, 1);
 	FGS_CHECK(!fg_load_relaxed(&records.writers), "a reader is in beside a writer");
@@ -159,7 +159,7 @@ static void write_records(unsigned int index, uint64_t r)
 {
 	struct timespec until = soon(r >> 8);
 
-	if (fgi_rwlock_write(&records.lock, CLOCK_MONOTONIC, r % 8 ? NULL : &until))
+	if (fgi_rwlock_write(&records.lock, FGI_DEADLINE(CLOCK_MONOTONIC, r % 8 ? NULL : &until)))
 		return;
 	FGS_CHECK(!fg_fetch_add_relaxed(&records.writers, 1), "two writers are in");
 	FGS_CHECK(!fg_load_relaxed(&records.readers), "a writer is in beside a reader");
@@ -243,7 +243,6 @@ static void begin_pool(unsigned int threads)
 
 static void take_token(void)
 {
-	struct fgi_spin_budget forever = FGI_SPIN_BUDGET(CLOCK_MONOTONIC, NULL);
 	struct fgi_parked node = {.object = &pool};
 	struct fgi_parked_list *list = fgi_parked_lock(&pool);
 
@@ -256,7 +255,7 @@ static void take_token(void)
 	fgi_parked_add(list, &node, false);
 	fgi_parked_unlock(list);
 	while (!fgi_parked_told(&node))
-		(void)fgi_parked_sleep(&node, FGI_PARKED_ASLEEP, &forever, 0);
+		(void)fgi_parked_sleep(&node, FGI_PARKED_ASLEEP, &FGI_NEVER, 0);
 	fg_fetch_add_relaxed(&pool.taken, 1);
 }
 
