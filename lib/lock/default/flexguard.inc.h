@@ -92,8 +92,9 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define FGI_LONG_WAIT_NS 1000000u
 #endif
 #define LEASE_US 50u     /* for so long a hot lock stays with its owner */
-#define FIRST_PAUSES 4u  /* between two looks at the word, */
-#define LAST_PAUSES 256u /* at most, and while the lock is hot */
+#define FIRST_PAUSES 4u  /* between two looks at the word, at least */
+#define LAST_PAUSES 256u /* while the lock is hot */
+#define MOST_PASSED 256u /* times that a waiter was passed: so many times less often it looks, at most */
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define TURN_PART 8u     /* of a LONG_WAIT: a turn of a parked or head waiter, at most */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
@@ -178,6 +179,7 @@ struct wait {
 	uint64_t began, now, moved_at; /* when it began to wait; the last look at the clock; when the lock last moved */
 	uint64_t awake;                /* since when it has been awake */
 	uint32_t ops;                  /* the lock's count at the last look */
+	uint32_t passed;               /* how often it has seen the lock move since it began to wait, or rose */
 	uint32_t pauses;               /* before the next look, */
 	uint32_t spun;                 /* and since the last look at the clock */
 	uint32_t yields;               /* since it last slept, while a critical thread was preempted */
@@ -270,6 +272,7 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->stuck = w->now - w->moved_at >= FGI_LONG_WAIT_NS;
 	w->awake = w->now;
 	w->yields = 0;
+	w->passed = 0;
 	w->pauses = FIRST_PAUSES;
 	w->woken = true;
 	if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters))) /* a CPU may idle for the next one, too */
@@ -421,17 +424,17 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 		w->head = fg_cas_relaxed(&l->word, word, word | DEMAND) == word;
 }
 
-/* How long to the next look. A waiter that sees the lock move more than once from look to look looks less often. */
+/* How long to the next look. Where many wait, each is passed by many. A waiter that has been passed n times looks n
+ * times less often, so that all of them together look about as often as one. */
 static void back_off(struct wait *w, uint32_t moved)
 {
+	w->passed += moved;
 	if (w->head || !w->looked)
 		w->pauses = w->hot && !w->head ? LAST_PAUSES / 4 : FIRST_PAUSES;
 	else if (w->hot)
 		w->pauses = w->stood_back ? FIRST_PAUSES * 4 : LAST_PAUSES;
-	else if (moved > 1 && w->pauses < LAST_PAUSES)
-		w->pauses *= 2;
-	else if (w->pauses > FIRST_PAUSES)
-		w->pauses /= 2;
+	else
+		w->pauses = FIRST_PAUSES * (w->passed < MOST_PASSED ? w->passed + 1 : MOST_PASSED);
 	w->looked = true;
 	w->spun += w->pauses;
 	fgi_back_off(w->pauses);
