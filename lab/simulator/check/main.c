@@ -85,8 +85,8 @@ static int failed(uint64_t seed, int status)
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "fg-check: %s\n",
 			WTERMSIG(status) == SIGALRM ? "the schedule takes a minute" : strsignal(WTERMSIG(status)));
-	printf("%s: schedule %lu fails; again: %s %s --seed %lu", given.driver.name, (unsigned long)seed,
-	       given.program, given.driver.name, (unsigned long)seed);
+	printf("%s: schedule %lu fails; again: %s %s --seed %lu", given.driver.name, (unsigned long)seed, given.program,
+	       given.driver.name, (unsigned long)seed);
 	if (given.threads)
 		printf(" --threads %lu", (unsigned long)given.threads);
 	printf("\n");
