@@ -69,7 +69,7 @@ pub fn spelled(variable: &str) -> String {
 fn counted(variable: &str, value: f64) -> String {
     let name = spelled(variable);
     let name = match name.strip_suffix('s') {
-        Some(one) if value == 1.0 => one,
+        Some(one) if value == 1.0 && !name.ends_with(" us") => one,
         _ => &name,
     };
     format!("{} {name}", number(value))
@@ -116,6 +116,12 @@ mod tests {
             ]
         );
         assert_eq!(Point::product(&[]), [Point::default()]);
+    }
+
+    #[test]
+    fn a_unit_has_no_plural() {
+        assert_eq!(counted("section_us", 1.0), "1 section us");
+        assert_eq!(counted("locks", 1.0), "1 lock");
     }
 
     #[test]
