@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "locks/parts/extended.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "runtime/arch/arch.h"
+#include "runtime/system.h"
 
 /* For each size:
  *
@@ -34,17 +36,18 @@ static char *region_of(enum fgi_extended_size size)
 {
 	size_t length = (size_t)bytes[size] * count[size];
 	char *region = fg_load_acquire(&fgi_extended_region[size]), *found = NULL;
-	void *space;
+	long at;
 
 	if (region)
 		return region;
-	space = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (space == MAP_FAILED)
+	at = fgi_system_call(SYS_mmap, 0, (long)length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (fgi_is_error(at))
 		return NULL;
-	found = fg_cas_acq_rel(&fgi_extended_region[size], found, (char *)space);
+	region = (char *)at;
+	found = fg_cas_acq_rel(&fgi_extended_region[size], found, region);
 	if (!found)
-		return space;
-	munmap(space, length); /* another thread was first */
+		return region;
+	fgi_system_unmap(region, length); /* another thread was first */
 	return found;
 }
 
@@ -78,7 +81,8 @@ static uint32_t fresh(enum fgi_extended_size size)
 			uint32_t step = i / per_step * per_step, had = step;
 
 			/* Idempotent, so several threads may do it at once. */
-			if (mprotect(first_word(size, step), STEP_BYTES, PROT_READ | PROT_WRITE))
+			if (fgi_system_call(SYS_mprotect, (long)first_word(size, step), STEP_BYTES,
+					    PROT_READ | PROT_WRITE, 0, 0, 0))
 				return 0;
 			fg_cas_release(&pools[size].ready, had, step + per_step);
 		}
@@ -105,7 +109,6 @@ static void push(enum fgi_extended_size size, uint32_t name)
 void *fgi_extended_attach(uint32_t *link, enum fgi_extended_size size)
 {
 	void *object = fgi_extended_of(link, size);
-	int saved = errno;
 	uint32_t name;
 
 	if (object)
@@ -113,7 +116,6 @@ void *fgi_extended_attach(uint32_t *link, enum fgi_extended_size size)
 	name = region_of(size) ? pop(size) : 0;
 	if (!name && fg_load_relaxed(&fgi_extended_region[size]))
 		name = fresh(size);
-	errno = saved;
 	if (!name)
 		return NULL;
 	if (fg_cas_acq_rel(link, 0, name) != 0)
