@@ -316,7 +316,8 @@ mod tests {
     fn fuzz_elf_and_dwarf() {
         let dir = tempfile::tempdir().unwrap();
         let (source, object) = (dir.path().join("o.c"), dir.path().join("o.so"));
-        let text = "struct part { int a; struct { long lock[5]; } in[3]; }; struct part pool; int one[4] = {1};\n";
+        let text = "typedef struct { long words[5]; } pthread_mutex_t;\n\
+                    struct part { int a; pthread_mutex_t in[3]; } pool; int one[4] = {1};\n";
         fs::write(&source, text).unwrap();
         let mut cc = Command::new("cc");
         cc.args(["-g", "-shared", "-nostdlib", "-o"]);

@@ -181,7 +181,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("slices-for-ever", RESTS, "if (!args->slices)", "if (0)"),
     mutant("rests-too-early", RESTS, "if (!args->any &&", "if ("),
     mutant("child-not-registered", "lifecycle::fork_inherits", "if (child->pid == child->tgid) {", "if (0) {"),
-    mutant("exec-keeps", "lifecycle::exec_drops", "if (page && page->any_process)\n\t\tbpf_task_storage_delete", "if (0)\n\t\tbpf_task_storage_delete"),
+    mutant("exec-keeps", "lifecycle::exec_drops", "if (page && page->any_process && bpf_task_storage_delete", "if (0 && bpf_task_storage_delete"),
     mutant(
         "no-goodbye",
         "lifecycle::the_page_is_read_only_and_its_heart_beats",
