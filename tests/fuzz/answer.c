@@ -64,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct fg_shared *page;
 	uint32_t domain;
+	bool whole;
 	int pair[2], before;
 
 	for (unsigned int kind = 0; kind < 4; kind++)
@@ -72,8 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
 		return 0;
 	say(pair[0], data[0], data + 1, size - 1);
-	if (fgi_connection_answer(pair[1], &page, &domain) == 0)
-		munmap((void *)(uintptr_t)page, domain ? sizeof(struct fg_published) : FG_PAGE);
+	if (fgi_connection_answer(pair[1], &page, &domain, &whole) == 0)
+		munmap((void *)(uintptr_t)page, whole ? sizeof(struct fg_published) : FG_PAGE);
 	close(pair[0]);
 	close(pair[1]);
 	if (next_descriptor() != before) /* one stays open */
