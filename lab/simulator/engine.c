@@ -452,10 +452,10 @@ void fgs_engine_run(const struct fgs_thread *last)
 			}
 			continue;
 		}
-		if (when == FGS_NEVER)
+		if (when == FGS_NEVER) {
 			tell_sleepers();
-		if (when == FGS_NEVER)
 			fgs_fail("every thread sleeps, and none will be woken (a lost wake-up or a deadlock)");
+		}
 		go_on(c);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Atomic operations with their memory order in the name. No other file of the library uses __atomic_*, so that a
- * checker or a simulator can stand in for the hardware; but for what programs compile in
- * (include/flexguard/inline.h). All work on naturally aligned objects of up to 8 bytes. A compare-and-swap returns
- * the value it found: it succeeded iff that equals what was expected. */
+ * checker or a simulator can stand in for the hardware. What programs compile in uses them itself
+ * (include/flexguard/inline.h and advice_optional.h). All work on naturally aligned objects of up to 8 bytes. A
+ * compare-and-swap returns the value it found: it succeeded iff that equals what was expected. */
 #ifndef FGI_ATOMIC_H
 #define FGI_ATOMIC_H
 

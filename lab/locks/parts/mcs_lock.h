@@ -7,8 +7,8 @@
  *   node    node     held; the tail's thread holds the lock or waits last
  *
  * A thread needs one node for each lock that it holds or waits for (64 bytes). `holder` is where the release finds the
- * node; only the holder writes it, and only the holder reads it, but for the first thread that uses the lock in the
- * child of a fork. A waiter cannot leave, so a timed wait polls without queueing (fgi_poll).
+ * node. Only the holder writes it, and only the holder reads it; after a fork the child's first user of the lock reads
+ * it, too. A waiter cannot leave, so a timed wait polls without queueing (fgi_poll).
  * I1  By the exchange of the tail and the grant of the predecessor there is one owner. I3  Nodes are type-stable
  *     (runtime/node.h). I5  Windows around the enqueueing and the releasing instructions; between them the node's state
  *     tells the monitor. */

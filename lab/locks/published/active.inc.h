@@ -145,7 +145,8 @@ static inline int fgi_timedlock(struct fg_lock *l, struct fgi_deadline until)
 	return fgi_poll(l, until);
 }
 
-/* Leaves the place first: after the release the lock's memory may be gone. Whoever is woken so early spins. */
+/* Leaves the place first: after the release the lock's memory may be gone. A waiter that is woken so early
+ * spins. */
 __attribute__((noinline)) static void release_placed(struct fg_lock *l)
 {
 	uint32_t seen = fg_load_relaxed(&l->set), set = set_here(seen), found;

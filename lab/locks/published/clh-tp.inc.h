@@ -21,7 +21,7 @@
  * I1  A GRANTED node has one successor, which takes the lock by a compare-and-swap of its own node that fails if that
  *     has been taken out. I2  The last node of the queue is never LEFT, so a LEFT node has a successor that takes it
  *     out. I3  FREE is the last write of the thread that takes a node out. I4  Not kept, as in mcs-tp.
- * I5  As clh.inc.h, but for the few instructions between the exchange of the tail and the publication of the
+ * I5  As clh.inc.h, except in the few instructions between the exchange of the tail and the publication of the
  *     predecessor. A thread that was taken out may be counted by mistake until it notices: it still publishes the old
  *     node.
  * Memory: 16 bytes; a node (64 bytes) for each lock that a thread holds or waits for, or whose wait timed out and

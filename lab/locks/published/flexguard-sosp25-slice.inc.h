@@ -4,7 +4,7 @@
  * lock/slice_extended.h those of the extension.
  *
  * Waiting policy: a holder that is due to lose its CPU extends its slice first, and all go on spinning. When the holder
- * is preempted all the same, because the section outlasts the extension, the monitor counts it and all block. The next
+ * is preempted because the section outlasts the extension, the monitor counts it and all block. The next
  * waiter (the head of the queue) is not extended. */
 #define FGI_EXTENDED_LOCK "locks/published/flexguard-sosp25.inc.h"
 #include "lock/slice_extended.h"

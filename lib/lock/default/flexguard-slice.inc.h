@@ -4,7 +4,7 @@
  * flexguard-sosp25-slice.
  *
  * Waiting policy: a holder that is due to lose its CPU extends its slice first. Its waiters go on meanwhile: for them
- * the owner is at work. When it is preempted all the same, because the section outlasts the extension, the monitor
+ * the owner is at work. When it is preempted because the section outlasts the extension, the monitor
  * counts it and they give way as without the extension. Waiters are not extended. */
 #define FGI_EXTENDED_LOCK "lock/default/flexguard.inc.h"
 #include "lock/slice_extended.h"
