@@ -68,11 +68,14 @@ fn a_handle_is_the_threads_own() {
     assert_ne!(other, mine);
 }
 
+/// `FG_LOOKS_YIELDING`: one look of so many sleeps, also where each yield finds an idle CPU.
+const LOOKS_YIELDING: usize = 1024;
+
 #[test]
 fn a_wait_ends_in_sleep() {
     let mut wait = Wait::new();
     wait.for_number(u32::MAX);
-    let slept = (0..1000).find_map(|_| match wait.once() {
+    let slept = (0..LOOKS_YIELDING).find_map(|_| match wait.once() {
         advice if advice.reason != Reason::TooMany && advice.reason != Reason::Runs => {
             panic!("{advice:?}")
         }
