@@ -65,13 +65,13 @@ static void *wait_there(void *unused)
 	return unused;
 }
 
-/* For the monitor, of locks whose words name their owner. */
+/* For the monitor, of a lock whose word names its owner. */
 static void counts(int n)
 {
 	const char *lock = getenv("FG_TEST_LOCK");
 	const struct fg_thread_block *block = dlsym(RTLD_DEFAULT, "fg_thread");
 
-	if (block && lock && (strcmp(lock, "flexguard") == 0 || strcmp(lock, "futex") == 0))
+	if (block && lock && strcmp(lock, "flexguard") == 0)
 		CHECK_IS(block->held + (block->pending != 0), n);
 }
 

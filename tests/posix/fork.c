@@ -221,16 +221,16 @@ static void holds_nothing(void)
 	holds(0);
 }
 
-static bool words_name_the_owner(void)
+static bool word_names_the_owner(void)
 {
 	const char *lock = getenv("FG_TEST_LOCK");
 
-	return lock && (strcmp(lock, "flexguard") == 0 || strcmp(lock, "futex") == 0);
+	return lock && strcmp(lock, "flexguard") == 0;
 }
 
 static void init_again(void)
 {
-	if (words_name_the_owner())
+	if (word_names_the_owner())
 		for (int i = 0; i < MANY; i++)
 			ok(pthread_mutex_init(&others[i], NULL)); /* used before, not held: makes no difference */
 	for (int i = 0; i < MANY; i++)
@@ -276,7 +276,7 @@ static void *lock_another(void *arg)
 
 static void init_the_others(void)
 {
-	if (words_name_the_owner())
+	if (word_names_the_owner())
 		ok(pthread_mutex_init(&others[0], NULL));
 	holds(1);
 	ok(pthread_mutex_init(&many[0], NULL));

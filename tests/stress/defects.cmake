@@ -29,11 +29,12 @@ fg_defect(no-wake flexguard-sosp25 ${published}/flexguard-sosp25.inc.h "fgi_fute
 fg_defect(woken-forgets-others flexguard-sosp25 ${published}/flexguard-sosp25.inc.h
 	"state = fgi_take_xchg32(&l->val, BLOCKED);\n\t\tfgi_spin" "state = fgi_take_cas32(&l->val, LOCKED);\n\t\tfgi_spin")
 
-fg_defect(no-wake futex ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")
-fg_defect(woken-forgets-others futex ${published}/futex.inc.h "fgi_word_try(&l->word, FGI_WORD_SLEEPERS)"
-	"fgi_word_try(&l->word, 0)")
-fg_defect(wake-before-release futex ${parts}/owner_word.h "found = fg_xchg_release(word, 0);"
-	"found = fg_load_relaxed(word);\n\tif (found & FGI_WORD_SLEEPERS)\n\t\tfgi_futex_wake(word, 1);\n\tfound = fg_xchg_release(word, 0) & 0;")
+fg_defect(no-wake futex ${published}/futex.inc.h "fgi_futex_wake(&l->word, 1);" "return;")
+fg_defect(woken-forgets-others futex ${published}/futex.inc.h "fgi_take_xchg32(&l->word, SLEEPERS) != FREE"
+	"!fgi_trylock(l) && fgi_take_xchg32(&l->word, SLEEPERS) != FREE")
+fg_defect(wake-before-release futex ${published}/futex.inc.h
+	"if (fg_unlikely(fgi_drop_xchg32(&l->word, FREE) == SLEEPERS))\n\t\tfgi_futex_wake(&l->word, 1);"
+	"if (fg_load_relaxed(&l->word) == SLEEPERS)\n\t\tfgi_futex_wake(&l->word, 1);\n\tfgi_drop_xchg32(&l->word, FREE);")
 
 fg_defect(no-wake active ${published}/active.inc.h "fgi_futex_wake(&l->set, 1);" "return;")
 
