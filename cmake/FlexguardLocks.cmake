@@ -11,9 +11,10 @@
 #   FG_LOCK_<name>_<PROPERTY>    its value, or ON where it has none; not set: the lock does not have it
 # and writes LOCKS in the build's folder, which is installed: name, class, brief, and what the lock needs.
 
-# The properties, and what their values look like; none: the property stands alone.
-set(FG_PROPERTIES does needs intent critical decides parks spinless clock pool numa queue passive slices thread operations
-	everywhere broad model detect builds)
+# The properties, which the head of lib/lock/LOCKS lists, and what their values look like; none: the property stands alone.
+file(STRINGS ${PROJECT_SOURCE_DIR}/lib/lock/LOCKS FG_PROPERTIES REGEX "^#   [a-z]")
+string(REGEX REPLACE "#   ([a-z]+)[^;]*" "\\1" FG_PROPERTIES "${FG_PROPERTIES}")
+list(REMOVE_DUPLICATES FG_PROPERTIES)
 file(STRINGS ${PROJECT_SOURCE_DIR}/lib/lock/LOCKS fg_value_does REGEX "^#   does=")
 string(REGEX REPLACE "#   does=([a-z]+)[^;]*" "\\1" fg_value_does "${fg_value_does}")
 string(REPLACE ";" "|" fg_value_does "${fg_value_does}")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads, nodes and processes that end at inconvenient moments (I3, I6), while the mode changes all the time.
  *
- *   lifetimes short-lived [THREADS] | nested | abandoned THREADS [WAITS] | fork
+ *   lifetimes short-lived [THREADS] | nested [ROUNDS] | abandoned THREADS [WAITS] | fork
  *
  * A test begins anew until the mode has changed often enough. */
 #include FGI_LOCK_FILE
@@ -78,15 +78,17 @@ static void test_short_lived(uintptr_t threads)
 
 /* ---- 1,000 nested locks ---- */
 #define NESTED 1000
+#define ROUNDS 4000
 
 static struct fg_lock nest[NESTED];
 static uint64_t depth[NESTED];
+static unsigned int rounds;
 
 static void *nested(void *argument)
 {
 	uint64_t seed = (uintptr_t)argument;
 
-	for (int round = 0; round < 4000; round++) {
+	for (unsigned int round = 0; round < rounds; round++) {
 		unsigned int step = 1 + 2 * (unsigned int)(hostile_random(&seed) % 100);
 
 		while (step % 5 == 0)
@@ -105,17 +107,18 @@ static void *nested(void *argument)
 	return NULL;
 }
 
-static void test_nested(void)
+static void test_nested(unsigned int n)
 {
 	pthread_t thread[2];
 
+	rounds = n;
 	memset(depth, 0, sizeof(depth));
 	thread[0] = check_thread(nested, (void *)1);
 	thread[1] = check_thread(nested, (void *)2);
 	check_join(thread[0]);
 	check_join(thread[1]);
 	for (int i = 0; i < NESTED; i++)
-		CHECK(depth[i] == 8000, "lock %d: %lu", i, (unsigned long)depth[i]);
+		CHECK(depth[i] == 2 * rounds, "lock %d: %lu", i, (unsigned long)depth[i]);
 	printf("%d nested locks, %u nodes\n", NESTED, fgi_nodes_used());
 }
 
@@ -266,7 +269,7 @@ static void test(int argc, char **argv)
 	if (!strcmp(argv[1], "short-lived"))
 		test_short_lived(argc > 2 ? strtoul(argv[2], NULL, 10) : SHORT_LIVED);
 	else if (!strcmp(argv[1], "nested"))
-		test_nested();
+		test_nested(argc > 2 ? (unsigned int)atoi(argv[2]) : ROUNDS);
 	else if (!strcmp(argv[1], "abandoned") && argc > 2)
 		test_abandoned((unsigned int)atoi(argv[2]), argc > 3 ? (unsigned int)atoi(argv[3]) : WAITS);
 	else if (!strcmp(argv[1], "fork"))
@@ -277,7 +280,7 @@ static void test(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	CHECK(argc >= 2, "usage: lifetimes short-lived [THREADS] | nested | abandoned THREADS | fork");
+	CHECK(argc >= 2, "usage: lifetimes short-lived [THREADS] | nested [ROUNDS] | abandoned THREADS [WAITS] | fork");
 	check_watchdog(300);
 	hostile_start();
 	do
