@@ -20,11 +20,11 @@ fn bpf_flags(root: &str, arch: &str) -> Vec<String> {
         other => other,
     };
     flags.push(format!("-D__TARGET_ARCH_{target}"));
-    // Debian and Ubuntu keep asm/types.h, which linux/bpf.h includes, in the multiarch directory.
-    flags.extend([
-        "-idirafter".to_owned(),
-        format!("/usr/include/{arch}-linux-gnu"),
-    ]);
+    // Debian and Ubuntu keep asm/types.h, which linux/bpf.h includes, in the multiarch directory; their cross compilers
+    // have it in a directory of their own.
+    for directory in ["/usr/include/{}-linux-gnu", "/usr/{}-linux-gnu/include"] {
+        flags.extend(["-idirafter".to_owned(), directory.replace("{}", arch)]);
+    }
     flags
 }
 

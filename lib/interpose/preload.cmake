@@ -16,7 +16,10 @@ function(fg_lead directory)
 endfunction()
 
 set(fg_lib lib/${CMAKE_LIBRARY_ARCHITECTURE})
-file(GLOB fg_loaders /lib64/ld-linux-*.so.2 /lib/ld-linux-*.so.1)
+set(fg_loaders)
+if(NOT CMAKE_CROSSCOMPILING) # this machine's loader is not the other's
+	file(GLOB fg_loaders /lib64/ld-linux-*.so.2 /lib/ld-linux-*.so.1)
+endif()
 foreach(loader IN LISTS fg_loaders)
 	execute_process(COMMAND ${loader} --list-diagnostics OUTPUT_VARIABLE diagnostics ERROR_QUIET)
 	if(diagnostics MATCHES "dl_dst_lib=\"([^\"]+)\"")

@@ -4,10 +4,10 @@
 # published, of gcc and clang at every level, with exclusive loads and stores (ARMv8.0), with atomic instructions (8.1),
 # and as gcc does it by default: functions that choose, on a CPU of each kind.
 #
-#   steps.sh SOURCE LOCK_FILE...     the first is the default lock's: of the others, gcc -O2 alone
+#   steps.sh SOURCE windows
+#   steps.sh SOURCE LOCK_FILE [levels]     without `levels`: gcc -O2 alone
 set -euo pipefail
-source=$1
-locks=("${@:2}")
+source=$1 lock=$2 levels=${3:-}
 cross=aarch64-linux-gnu
 for tool in $cross-gcc $cross-nm qemu-aarch64 python3; do
 	command -v $tool >/dev/null || { echo "no $tool here: skipped"; exit 77; }
@@ -25,7 +25,7 @@ fi
 
 step() # CPU, program, option...
 {
-	timeout 100 tests/arm64/steps.py "${@:3}" qemu-aarch64 -cpu "$1" "$2"
+	timeout 300 tests/arm64/steps.py "${@:3}" qemu-aarch64 -cpu "$1" "$2"
 }
 
 windows() # name, compiler and options...
@@ -36,17 +36,20 @@ windows() # name, compiler and options...
 	step max "$dir/steps"
 }
 
-for level in -O0 -O1 -O2 -O3; do
-	for march in armv8-a armv8.1-a; do
-		windows "gcc $level $march" "${gcc[@]}" -march=$march $level
-		[ ${#clang[@]} = 0 ] || windows "clang $level $march" "${clang[@]}" -march=$march $level
+if [ "$lock" = windows ]; then
+	for level in -O0 -O1 -O2 -O3; do
+		for march in armv8-a armv8.1-a; do
+			windows "gcc $level $march" "${gcc[@]}" -march=$march $level
+			[ ${#clang[@]} = 0 ] || windows "clang $level $march" "${clang[@]}" -march=$march $level
+		done
 	done
-done
-windows 'gcc -mbranch-protection=standard' "${gcc[@]}" -O2 -mbranch-protection=standard
-for defect in --blind --unconditional; do
-	echo "the last again, judged $defect, must be wrong:"
-	step max "$dir/steps" $defect
-done
+	windows 'gcc -mbranch-protection=standard' "${gcc[@]}" -O2 -mbranch-protection=standard
+	for defect in --blind --unconditional; do
+		echo "the last again, judged $defect, must be wrong:"
+		step max "$dir/steps" $defect
+	done
+	exit
+fi
 
 objects=()
 for file in lib/runtime/*.c lib/lock/*.c lab/locks/parts/*.c; do
@@ -55,23 +58,20 @@ for file in lib/runtime/*.c lib/lock/*.c lab/locks/parts/*.c; do
 	"${gcc[@]}" @cmake/c-flags-runtime -O2 -c "$file" -o "${objects[-1]}"
 done
 
-intent() # name, CPU, lock's file, compiler and options...
+intent() # name, CPU, compiler and options...
 {
-	echo "intent, $3, $1:"
-	"${@:4}" -DFGI_LOCK_FILE="\"$3\"" -c tests/arm64/steps.c -o "$dir/steps.o"
+	echo "intent, $1:"
+	"${@:3}" -DFGI_LOCK_FILE="\"$lock\"" -c tests/arm64/steps.c -o "$dir/steps.o"
 	$cross-gcc -static -pthread "$dir/steps.o" "${objects[@]}" -o "$dir/steps"
 	FLEXGUARD_SOCKET='' step "$2" "$dir/steps"
 }
 
 exclusive=(-march=armv8-a -mno-outline-atomics)
-lock=${locks[0]}
-for level in -O0 -O1 -O2 -O3; do
-	intent "gcc $level armv8-a" max "$lock" "${gcc[@]}" "${exclusive[@]}" $level
-	intent "gcc $level armv8.1-a" max "$lock" "${gcc[@]}" -march=armv8.1-a $level
-	[ ${#clang[@]} = 0 ] || intent "clang $level armv8-a" max "$lock" "${clang[@]}" "${exclusive[@]}" $level
+for level in ${levels:+-O0 -O1 -O2 -O3}; do
+	intent "gcc $level armv8-a" max "${gcc[@]}" "${exclusive[@]}" $level
+	intent "gcc $level armv8.1-a" max "${gcc[@]}" -march=armv8.1-a $level
+	[ ${#clang[@]} = 0 ] || intent "clang $level armv8-a" max "${clang[@]}" "${exclusive[@]}" $level
 done
-for lock in "${locks[@]}"; do
-	for cpu in cortex-a53 max; do
-		intent "gcc -O2 -moutline-atomics on $cpu" $cpu "$lock" "${gcc[@]}" -O2 -moutline-atomics
-	done
+for cpu in cortex-a53 max; do
+	intent "gcc -O2 -moutline-atomics on $cpu" $cpu "${gcc[@]}" -O2 -moutline-atomics
 done
