@@ -30,7 +30,7 @@ whole := $(strict) -DFG_PUBLISHED_LOCKS=
 # link most crates (command/cli/Cargo.toml). A man page is there when `make` has built all.
 is_first := $(if $(wildcard build/share/man/man1/flexguard.1),,yes)
 
-.PHONY: all first workers simulators tests run arm64 check check-arm64 check-guests check-hostile check-kernels check-lifecycles check-packages check-programs check-random check-slice check-systems bench deb fuzz install uninstall site lint hooks format clean help
+.PHONY: all first workers simulators tests run arm64 check check-arm64 check-forks check-guests check-hostile check-kernels check-lifecycles check-packages check-programs check-random check-slice check-systems bench deb fuzz install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(whole) $(first),all,-p flexguard)
@@ -89,6 +89,9 @@ check-random: ## random operations on the default lock for 20 minutes (SECONDS=n
 
 check-lifecycles: ## processes that come, change and die for 20 minutes (SECONDS=n, SEED=n), beside monitors that do so (root)
 	@tests/lifecycles/lifecycles.sh build flexguard $(CURDIR)/build/.cmake/tests/lifecycles/lifecycle $(or $(SECONDS),1200) $(SEED)
+
+check-forks: ## five users who fork 100,000 processes beside a monitor with the limits of packaging/kubernetes (root)
+	@tests/forks/forks.py build flexguard $(CURDIR)/build/.cmake/tests/forks/forks $(or $(FORKS),100000) 2
 
 fuzz: ## damaged input for all that reads what others wrote: two minutes (SECONDS=n, SEED=n)
 	@scripts/bootstrap build fuzz

@@ -81,35 +81,48 @@ static __always_inline void mark_domain(struct fg_published *all, __u64 domain)
 		its->searched = READ_ONCE(all->page.domain_search);
 }
 
-/* The CPUs that the thread may use, by its cpuset and by sched_setaffinity: bit c is CPU c. On machines with more than
- * 56 CPUs a hash, which two sets hardly ever share; if they do, their processes share a domain. */
-static __always_inline __u64 cpus_of(struct task_struct *task, __u32 cpus)
+/* The functions that are not static: the verifier looks at such a function once, by itself, and at a static one on each
+ * path that calls it. They take addresses as numbers, which they read with bpf_probe_read_kernel. */
+
+/* The CPUs that the leader of a process may use, by its cpuset and by sched_setaffinity: bit c is CPU c. On machines
+ * with more than 56 CPUs a hash, which two sets hardly ever share; if they do, their processes share a domain. */
+__noinline __u64 fg_cpus_of(__u64 leader, __u32 cpus)
 {
+	const struct task_struct *task = (const struct task_struct *)leader;
 	__u64 word, number = 0, factor = 1;
 	__u32 i;
 
 	for (i = 0; i < CPUMASK_WORDS && i * 64 < cpus; i++) {
 		if (bpf_probe_read_kernel(&word, sizeof(word), &task->cpus_mask.bits[0] + i))
 			break;
-		if (cpus - i * 64 < 64)
-			word &= (1ull << (cpus - i * 64)) - 1;
+		if (i * 64 + 64 > cpus) {
+			number += (word & ((1ull << (cpus - i * 64)) - 1)) * factor;
+			break; /* or the verifier follows the loop to its end from each word that may be the last */
+		}
 		number += word * factor;
 		factor *= 0x9e3779b97f4a7c15;
 	}
 	return cpus > 56 ? number * 0x9e3779b97f4a7c15 >> 8 : number;
 }
 
-#define DEEPEST_USER_NAMESPACE 33 /* the kernel makes none below */
-
-/* Returns whom the process is to be held against: its real user; but in a user namespace that an unprivileged user has
- * made, that user, since the ids in it are a range of subordinate ones, of which it may have any. `container`: it
- * is in a user namespace that root has made. */
-static __always_inline __u32 owner_of(struct task_struct *task, bool *container)
+static __always_inline __u64 cpus_of(struct task_struct *task, __u32 cpus)
 {
-	const struct user_namespace *ns = BPF_CORE_READ(task, real_cred, user_ns), *above, *top;
+	return fg_cpus_of((__u64)BPF_CORE_READ(task, group_leader), cpus);
+}
+
+#define DEEPEST_USER_NAMESPACE 33 /* the kernel makes none below */
+#define IN_CONTAINER (1ull << 32)
+
+/* Returns whom a process with these credentials is to be held against: its real user; but in a user namespace that an
+ * unprivileged user has made, that user, since the ids in it are a range of subordinate ones, of which it may have any.
+ * IN_CONTAINER: it is in a user namespace that root has made. */
+__noinline __u64 fg_owner_of(__u64 credentials)
+{
+	const struct cred *cred = (const struct cred *)credentials;
+	const struct user_namespace *ns = BPF_CORE_READ(cred, user_ns), *above, *top;
+	__u64 container = 0;
 	__u32 i, owner;
 
-	*container = false;
 	for (i = 0; i < DEEPEST_USER_NAMESPACE; i++) {
 		above = BPF_CORE_READ(ns, parent);
 		if (!above)
@@ -119,12 +132,20 @@ static __always_inline __u32 owner_of(struct task_struct *task, bool *container)
 			owner = BPF_CORE_READ(ns, owner.val);
 			if (owner)
 				return owner;
-			*container = true;
+			container = IN_CONTAINER;
 			break;
 		}
 		ns = above;
 	}
-	return BPF_CORE_READ(task, real_cred, uid.val);
+	return container | BPF_CORE_READ(cred, uid.val);
+}
+
+static __always_inline __u32 owner_of(struct task_struct *task, bool *container)
+{
+	__u64 owner = fg_owner_of((__u64)BPF_CORE_READ(task, real_cred));
+
+	*container = owner & IN_CONTAINER;
+	return owner;
 }
 
 /* Against whom the process's share of the records is held: its control group, where that makes the domains, and for
@@ -154,8 +175,7 @@ static __always_inline __u64 domain_key(struct task_struct *task, __u64 kind, __
 	return kind << 56 | (id & ((1ull << 56) - 1));
 }
 
-/* Returns the first domain with that key of `number` domains from `first` on; 0: there is none. Not static, so that the
- * verifier looks at it by itself. */
+/* Returns the first domain with that key of `number` domains from `first` on; 0: there is none. */
 __noinline __u32 domain_with(__u64 key, __u32 first, __u32 number)
 {
 	struct fg_published *all = published();

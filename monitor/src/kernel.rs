@@ -34,6 +34,8 @@ mod page;
 mod recount;
 mod tables;
 mod users;
+#[cfg(test)]
+mod verified;
 
 use page::Page;
 use tables::Tables;
@@ -487,9 +489,18 @@ impl Kernel {
 
     /// The run time of the sched_switch hook; zero where the kernel does not keep it.
     pub fn run_time(&self) -> Result<RunTime, Error> {
+        let info = self.info_of("fg_sched_switch")?;
+        Ok(RunTime {
+            ns: info.run_time_ns,
+            count: info.run_cnt,
+            recursion_misses: info.recursion_misses,
+        })
+    }
+
+    fn info_of(&self, program: &str) -> Result<libbpf_sys::bpf_prog_info, Error> {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut length = size_of_val(&info) as u32;
-        let fd = self.program("fg_sched_switch").as_fd().as_raw_fd();
+        let fd = self.program(program).as_fd().as_raw_fd();
         // SAFETY: `info` is a bpf_prog_info of `length` bytes whose pointers are null: nothing else is written.
         let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
         if result < 0 {
@@ -498,11 +509,7 @@ impl Kernel {
                 source: io::Error::from_raw_os_error(-result),
             });
         }
-        Ok(RunTime {
-            ns: info.run_time_ns,
-            count: info.run_cnt,
-            recursion_misses: info.recursion_misses,
-        })
+        Ok(info)
     }
 }
 

@@ -3,8 +3,9 @@
 //!
 //! A pidfd means the same process in every PID namespace and cannot come to mean another one.
 
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -26,10 +27,30 @@ pub fn account(pid: i32, uid: u32, kind: DomainKind) -> u64 {
     if uid != 0 && kind != DomainKind::Cgroup {
         return uid.into();
     }
-    let groups = fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let groups = read(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let mut lines = groups.split(|&byte| byte == b'\n');
     let group = lines.find_map(|line| line.strip_prefix(b"0::"));
     HASHES.hash_one(group.unwrap_or_default()) | NO_USER
+}
+
+/// A file of /proc. `fs::read` begins with 32 bytes, since such a file has no size, and makes eight calls of two: a program
+/// that starts waits for them.
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let (mut bytes, mut length) = (vec![0; 4096], 0);
+    loop {
+        match file.read(&mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(n) => length += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if length == bytes.len() {
+            bytes.resize(2 * length, 0);
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 /// The process that connected, or an errno for the reply.
@@ -55,7 +76,7 @@ const MAX_THREADS: u32 = 4096;
 pub fn check(stream: &UnixStream, pidfd: BorrowedFd<'_>) -> Result<u32, Errno> {
     let connected = getsockopt(stream, sockopt::PeerCredentials)?;
     let pid = pid_of(pidfd)?;
-    let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Errno::ESRCH)?;
+    let status = read(&format!("/proc/{pid}/status")).map_err(|_| Errno::ESRCH)?;
     // Not the owner of /proc/PID itself, which stays the user's.
     let owner = fs::metadata(format!("/proc/{pid}/status"))
         .map_err(|_| Errno::ESRCH)?
@@ -94,8 +115,8 @@ fn process(pid: i32) -> Result<Process, Errno> {
 
 /// The number of the process in our PID namespace; it may have died since.
 pub fn pid_of(pidfd: BorrowedFd<'_>) -> Result<i32, Errno> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))
-        .map_err(|_| Errno::EIO)?;
+    let info = read(&format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()));
+    let info = String::from_utf8(info.map_err(|_| Errno::EIO)?).map_err(|_| Errno::EIO)?;
     let pid = info
         .lines()
         .find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
@@ -166,6 +187,17 @@ mod tests {
         assert_eq!(account(me, 7, groups), group);
         let gone = account(-1, 0, users);
         assert_eq!(account(-1, 7, groups), gone);
+    }
+
+    #[test]
+    fn a_file_is_read_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for length in [0, 1, 4096, 8192, 20_000] {
+            let bytes: Vec<u8> = (0..length).map(|i| i as u8).collect();
+            fs::write(file.path(), &bytes).unwrap();
+            assert_eq!(read(file.path().to_str().unwrap()).unwrap(), bytes);
+        }
+        assert!(read("/proc/-1/cgroup").is_err());
     }
 
     #[test]

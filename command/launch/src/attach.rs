@@ -231,7 +231,9 @@ impl Served {
     pub fn load(options: Options) -> Result<Self> {
         let doing = "cannot start the monitor";
         let stop = Stop::new().context(doing)?;
+        let soon = Soon::begin();
         let monitor = Arc::new(Monitor::start(options).context(doing)?);
+        drop(soon);
         let server = {
             let (monitor, stop) = (monitor.clone(), stop.clone());
             std::thread::Builder::new()
@@ -278,6 +280,39 @@ impl Drop for Served {
     }
 }
 
+/// The calling thread has the highest priority of the usual ones, where that is permitted: until the monitor is loaded, the
+/// program runs unwatched, and its threads may keep all CPUs busy.
+struct Soon {
+    before: libc::c_int,
+}
+
+impl Soon {
+    const NICE: libc::c_int = -20;
+
+    fn begin() -> Self {
+        let before = nice();
+        set_nice(Self::NICE);
+        Self { before }
+    }
+}
+
+impl Drop for Soon {
+    fn drop(&mut self) {
+        set_nice(self.before);
+    }
+}
+
+/// Of the calling thread: 0 is this thread, not the process.
+fn nice() -> libc::c_int {
+    // SAFETY: no pointers.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+fn set_nice(nice: libc::c_int) {
+    // SAFETY: no pointers.
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+}
+
 /// An abstract socket vanishes with its last descriptor, however we end. Other users can bind in the same namespace, and the
 /// locks of the program trust the process that answers there: the name must not be foreseeable.
 fn unguessable_name() -> Result<SocketName> {
@@ -292,5 +327,22 @@ fn spelled(socket: &SocketName) -> OsString {
     match socket {
         SocketName::Path(path) => path.as_os_str().to_owned(),
         SocketName::Abstract(name) => OsString::from_vec([b"@", name.as_slice()].concat()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_is_loaded_before_all_else_and_then_is_as_nice_as_before() {
+        let before = nice();
+        let soon = Soon::begin();
+        let raised = nice();
+        if nix::unistd::geteuid().is_root() {
+            assert_eq!(raised, Soon::NICE);
+        }
+        drop(soon);
+        assert_eq!(nice(), before);
     }
 }
