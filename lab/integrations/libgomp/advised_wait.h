@@ -3,8 +3,8 @@
  * by these two: barriers, the dock of a pool's threads, locks, semaphores.
  *
  * A thread is in a section from the end of each wait to the begin of its next: others of its team wait, or will wait at
- * the next barrier, for what it does. Where no library or no monitor is there, libgomp spins as it does without
- * this. */
+ * the next barrier, for what it does. Without libflexguard.so.0 libgomp spins as it does without this; without
+ * a monitor too, unless there are more threads than CPUs: then it yields. */
 #ifndef FG_ADVISED_WAIT_H
 #define FG_ADVISED_WAIT_H
 
@@ -14,6 +14,7 @@
 #define FG_GOMP_SPINS_PER_YIELD 16
 
 extern __thread int fg_gomp_in_section __attribute__((visibility("hidden")));
+extern __thread int fg_gomp_has_handle __attribute__((visibility("hidden")));
 
 static inline void fg_gomp_leave(void)
 {
@@ -24,7 +25,9 @@ static inline void fg_gomp_leave(void)
 
 static inline void fg_gomp_enter(void)
 {
-	(void)fg_thread_handle(); /* so that waiters learn which CPU this thread waits for */
+	if (!fg_gomp_has_handle)
+		(void)fg_thread_handle(); /* so that waiters learn which CPU this thread waits for */
+	fg_gomp_has_handle = 1;
 	fg_section_begin();
 	fg_gomp_in_section = 1;
 }

@@ -3,6 +3,7 @@
 #include "flexguard/advice_optional.h"
 
 __thread int fg_gomp_in_section __attribute__((visibility("hidden")));
+__thread int fg_gomp_has_handle __attribute__((visibility("hidden")));
 
 __attribute__((constructor)) static void start(void)
 {
