@@ -9,9 +9,9 @@ use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 
 include!("bpf_flags.rs");
 
-/// The monitor's kernel half, and the tracer.
-const SOURCES: [&str; 2] = ["monitor", "trace"];
-const HEADERS: [&str; 11] = [
+/// The monitor's kernel half, the sampler of spins, and the tracer.
+const SOURCES: [&str; 3] = ["monitor", "spins", "trace"];
+const HEADERS: [&str; 12] = [
     "bpf/census.h",
     "bpf/cpus.h",
     "bpf/domains.h",
@@ -21,6 +21,7 @@ const HEADERS: [&str; 11] = [
     "bpf/names.h",
     "bpf/recount.h",
     "bpf/slice.h",
+    "bpf/spins.h",
     "bpf/trace.h",
     "../abi/flexguard_abi.h",
 ];
@@ -65,9 +66,10 @@ fn main() -> Result<()> {
 fn records(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header("bpf/monitor.h")
+        .header("bpf/spins.h")
         .header("bpf/trace.h")
         .clang_args(["-I../abi", "-Ibpf"])
-        .allowlist_file(".*/(monitor|trace)\\.h")
+        .allowlist_file(".*/(monitor|spins|trace)\\.h")
         .allowlist_recursively(false)
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
@@ -76,7 +78,7 @@ fn records(out: &Path) -> Result<()> {
         .parse_callbacks(Box::new(PlainData))
         .raw_line("use flexguard_abi::*;")
         .generate()
-        .context("generating bindings of bpf/monitor.h and bpf/trace.h")?
+        .context("generating bindings of the headers of bpf/")?
         .write_to_file(out.join("records.rs"))?;
     Ok(())
 }

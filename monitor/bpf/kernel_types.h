@@ -83,8 +83,13 @@ struct cpumask {
 
 struct bpf_local_storage;
 
+typedef struct {
+	int counter;
+} atomic_t;
+
 struct signal_struct {
 	int nr_threads;
+	atomic_t live; /* threads that have not begun to exit */
 };
 
 struct upid {
@@ -98,6 +103,7 @@ struct pid {
 
 struct task_struct {
 	unsigned int flags; /* PF_* */
+	int on_cpu;
 	unsigned int on_rq; /* unsigned, so that the loader may fit it to the byte it is since 7.3 */
 	int prio;
 	unsigned int policy; /* SCHED_* */
@@ -106,6 +112,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	char comm[16];
 	struct task_struct *group_leader;
+	struct task_struct *real_parent;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct thread_struct thread;
@@ -127,6 +134,7 @@ struct pt_regs {
 	unsigned long di;
 	unsigned long orig_ax; /* the number of the system call that the thread is in */
 	unsigned long ip;
+	unsigned long sp;
 	unsigned long flags;
 	/* arm64 */
 	__u64 regs[31];

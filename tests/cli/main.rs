@@ -20,6 +20,7 @@ mod scenes;
 mod service;
 mod signals;
 mod simulated;
+mod spins;
 mod status;
 mod suite;
 mod top;

@@ -22,7 +22,7 @@ use crate::manual::{
     FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section, examples,
 };
 use crate::monitor_choice::MonitorChoice;
-use crate::profile::{self, Measure, Process, Watch, attached, flame_graph};
+use crate::profile::{self, Measure, Process, Spins, Watch, attached, flame_graph};
 use crate::symbols::Symbols;
 
 /// The directory that the profiled processes write to.
@@ -38,7 +38,7 @@ const DIRECTORY_ENV: &str = match flexguard_abi::profile::FG_PROFILE_ENV.to_str(
 /// whatever cause.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard profile --pid N [OPTIONS]"
+    override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard profile --pid N [OPTIONS]\n       flexguard profile --spins [OPTIONS] [--] PROGRAM [ARGUMENTS]..."
 )]
 pub struct Profile {
     /// The lock under which the program runs; `flexguard list` shows the locks
@@ -55,6 +55,17 @@ pub struct Profile {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
           conflicts_with_all = ["program", "lock", "monitor"])]
     pid: Option<u32>,
+
+    /// Show CPU time in loops that wait instead, and whether another thread of the program waited for a CPU meanwhile
+    ///
+    /// For programs with locks, barriers and yields of their own. It needs root, and neither a monitor nor a lock of
+    /// FlexGuard's: with --pid any process will do. The processes that come of the program belong to it.
+    #[arg(long, conflicts_with_all = ["lock", "monitor", "output"])]
+    spins: bool,
+
+    /// With --spins: functions that wait, besides those that are known; a * at the end of a name stands for any end
+    #[arg(long, value_name = "NAME,...", requires = "spins", value_delimiter = ',')]
+    spin_symbols: Vec<String>,
 
     /// With --pid: end after so many seconds
     #[arg(long, value_name = "SECONDS", requires = "pid", value_parser = clap::value_parser!(u64).range(1..))]
@@ -136,6 +147,31 @@ impl Subcommand for Profile {
             ],
         },
         Section {
+            title: "LOOPS THAT WAIT (--SPINS)",
+            items: &[
+                (
+                    "spun",
+                    "CPU time, by samples of each CPU's clock, 997 a second, in a function that is known to wait (s_lock, \
+                     ggml_barrier, gomp_barrier_wait*, __kmp_wait* and the like, --spin-symbols), within 16 bytes of a \
+                     spin hint (pause), or in sched_yield, which counts for its caller.",
+                ),
+                (
+                    "a sibling waited",
+                    "The part of it during which another thread of the program was runnable and had no CPU: spinning \
+                     while a sibling waits for a CPU. Whether it is the thread that was waited for, only the program \
+                     knows.",
+                ),
+                (
+                    "none waited",
+                    "The part during which all other threads of the program ran or slept.",
+                ),
+                (
+                    "unknown",
+                    "The part before all threads had been looked at, and all of it if there are more than 65536 threads.",
+                ),
+            ],
+        },
+        Section {
             title: "WHAT IT COSTS",
             items: &[
                 (
@@ -153,8 +189,9 @@ impl Subcommand for Profile {
             title: "JSON",
             items: &[(
                 "schema",
-                "flexguard-profile/1, and with --pid flexguard-profile-attached/1; docs/design/schemas/profile.json and \
-                 profile-attached.json of the source tree describe them.",
+                "flexguard-profile/1, with --pid flexguard-profile-attached/1, with --spins flexguard-profile-spins/1; \
+                 profile.json, profile-attached.json and profile-spins.json in docs/design/schemas of the source tree \
+                 describe them.",
             )],
         },
         PROGRAM_EXIT,
@@ -181,6 +218,10 @@ impl Subcommand for Profile {
                 "As root: half a minute of a process that runs under FlexGuard.",
             ),
             (
+                "flexguard profile --spins --pid 1234 --seconds 10",
+                "As root: does the process burn CPU time that its own threads wait for?",
+            ),
+            (
                 "flexguard profile --lock flexguard -- ./job",
                 "Under FlexGuard. As root: with the time that holders were preempted.",
             ),
@@ -188,6 +229,9 @@ impl Subcommand for Profile {
     ];
 
     fn run(self) -> Result<Status> {
+        if self.spins {
+            return self.spins();
+        }
         if let Some(pid) = self.pid {
             let time = self.seconds.map(Duration::from_secs);
             let watch = attached::Watch {
@@ -238,6 +282,20 @@ impl Subcommand for Profile {
             false => profile::table(&profile, self.top),
         });
         Ok(end.status)
+    }
+}
+
+impl Profile {
+    fn spins(&self) -> Result<Status> {
+        let spins = Spins {
+            symbols: &self.spin_symbols,
+            most: self.top,
+            json: self.json,
+        };
+        match self.pid {
+            Some(pid) => spins.watch(pid, self.seconds.map(Duration::from_secs)),
+            None => spins.run(&self.program),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod preempted;
 mod read;
 mod reasons;
 mod record;
+mod spins;
 mod table;
 
 pub use flame::{Measure, flame_graph};
@@ -17,4 +18,5 @@ pub use preempted::{Seen, Watch};
 pub use read::read;
 pub use reasons::reasons;
 pub use record::{Lock, Process, Profile, SCHEMA};
+pub use spins::Spins;
 pub use table::table;
