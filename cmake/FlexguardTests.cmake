@@ -11,9 +11,10 @@ add_custom_target(variant)
 # the lab, the stress test of exclusion, and all stress tests of two locks. It survives no thread that is created after a
 # fork, and no single steps; and unit.default_* read the words of the lock beside its waiters.
 #
-# A test runs alone, because most tests count preemptions, or keep every CPU busy. A test that does neither says
-# PARALLEL; a folder of such tests says set(FG_PARALLEL ON). Of these the LONG ones begin first: those that take some
-# seconds, most of which they wait. So they do not end alone on an idle machine.
+# A test that compares what it measures, or keeps every CPU busy, runs alone, and has the label `alone`: scripts/check
+# runs these when everything else has ended. Another test says PARALLEL; a folder of such tests says
+# set(FG_PARALLEL ON). Of these the LONG ones begin first: those that take some seconds, most of which they wait. So they
+# do not end alone on an idle machine.
 set(FG_VARIANT_TESTS "^unit\\.|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|tatas|futex|mcs)$")
 set(FG_VARIANT_OMITS "^$")
 if(FG_SANITIZE STREQUAL "thread")
@@ -44,6 +45,8 @@ function(fg_test)
 	set(alone ON)
 	if(T_PARALLEL OR FG_PARALLEL)
 		set(alone OFF)
+	else()
+		list(APPEND T_LABELS alone)
 	endif()
 	add_test(NAME ${T_NAME} COMMAND ${T_COMMAND})
 	set_tests_properties(${T_NAME} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT} RUN_SERIAL ${alone}

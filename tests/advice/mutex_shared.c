@@ -2,7 +2,7 @@
 /* The mutex for shared memory, between threads and between processes: exclusion, time, wrong use, and processes that
  * are killed while they hold it, wait for it, or sleep at it.
  *
- *   mutex_shared [clockless]   clockless: no process is killed that waits, so no sleep needs a look of its own */
+ *   mutex_shared [clockless [SECONDS]]   clockless: no process is killed that waits, so no sleep needs a look of its own */
 #include <errno.h>
 #include <flexguard/mutex_shared.h>
 #include <sched.h>
@@ -325,7 +325,7 @@ int main(int argc, char **argv)
 	bool clockless = argc > 1 && strcmp(argv[1], "clockless") == 0;
 
 	if (clockless)
-		seconds = 25;
+		seconds = argc > 2 ? (unsigned int)atoi(argv[2]) : 25;
 	check_watchdog(seconds);
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(s != MAP_FAILED);
