@@ -7,9 +7,10 @@ add_custom_target(variant)
 # A test ends 0 (passed), 77 (this machine cannot run it: skipped) or otherwise (failed). Its group is its first label.
 # With the label `variant`, the builds with clang and with sanitizers run it, too: all unit tests have it, the stress
 # test of exclusion, all stress tests of one lock of each kind, and the worker with two locks and with each peer. Target
-# `variant` builds their programs. ThreadSanitizer runs those that may show a race: unit tests that are about no lock of
-# the lab, the stress test of exclusion, and all stress tests of two locks. It survives no thread that is created after a
-# fork, and no single steps; and unit.default_* read the words of the lock beside its waiters.
+# `variant` builds their programs. The build with clang leaves the workers out: they are compiled by clang for lint, and
+# what they do with memory AddressSanitizer sees. ThreadSanitizer runs what may show a race: unit tests that are about no
+# lock of the lab, the stress test of exclusion, and all stress tests of two locks. It survives no thread that is created
+# after a fork, and no single steps; and unit.default_* read the words of the lock beside its waiters.
 #
 # A test that compares what it measures, or keeps every CPU busy, runs alone, and has the label `alone`: scripts/check
 # runs these when everything else has ended. Another test says PARALLEL; a folder of such tests says
@@ -17,7 +18,12 @@ add_custom_target(variant)
 # do not end alone on an idle machine.
 set(FG_VARIANT_TESTS "^unit\\.|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|tatas|futex|mcs)$")
 set(FG_VARIANT_OMITS "^$")
-if(FG_SANITIZE STREQUAL "thread")
+set(FG_VARIANT_WORKERS ON)
+if(NOT FG_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES Clang)
+	set(FG_VARIANT_OMITS "^bench\\.")
+	set(FG_VARIANT_WORKERS OFF)
+elseif(FG_SANITIZE STREQUAL "thread")
+	set(FG_VARIANT_WORKERS OFF)
 	set(FG_VARIANT_TESTS "^unit\\.[a-z_]+$|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|flexguard-sosp25)$|^tsan\\.")
 	set(FG_VARIANT_OMITS "^unit\\.(default_.*|bare_fork|node_fork|parked)$|^stress\\.fork\\.")
 endif()
@@ -28,7 +34,9 @@ function(fg_test)
 	endif()
 	string(REGEX REPLACE "\\..*" "" group ${T_NAME})
 	list(PREPEND T_LABELS ${group})
-	if(T_NAME MATCHES "${FG_VARIANT_TESTS}" AND NOT T_NAME MATCHES "${FG_VARIANT_OMITS}")
+	if(T_NAME MATCHES "${FG_VARIANT_OMITS}")
+		list(REMOVE_ITEM T_LABELS variant)
+	elseif(T_NAME MATCHES "${FG_VARIANT_TESTS}")
 		list(APPEND T_LABELS variant)
 	elseif(FG_SANITIZE STREQUAL "thread")
 		list(REMOVE_ITEM T_LABELS variant)
