@@ -33,20 +33,20 @@ throughput() { # file
 killed_under_load() {
 	start_monitor
 	began=$(date +%s%N)
-	load 1 3 > "$scratch/killed" &
+	load 1 2 > "$scratch/killed" &
 	worker=$!
 	tries=0
 	until monitor_status && grep -q '^preempted-holders: [1-9]' "$scratch/status"; do
 		tries=$((tries + 1))
 		[ $tries -lt 1000 ] || { echo "no critical section was ever preempted"; cat "$scratch/status"; exit 1; }
 	done
-	# What is counted begins 3 s after the start, and is to begin one second after the kill.
+	# What is counted begins 2 s after the start, and is to begin one second after the kill.
 	passed=$(($(date +%s%N) - began))
-	[ $passed -ge 2000000000 ] || sleep "$(awk -v ns=$((2000000000 - passed)) 'BEGIN { print ns / 1e9 }')"
+	[ $passed -ge 1000000000 ] || sleep "$(awk -v ns=$((1000000000 - passed)) 'BEGIN { print ns / 1e9 }')"
 	kill -0 "$monitor" || { echo "the monitor has died by itself"; exit 1; }
 	kill_monitor
 	wait "$worker" || { echo "the worker failed after its monitor was killed: $?"; exit 1; }
-	[ $passed -lt 2000000000 ] || { echo "critical sections were preempted too late to measure what comes after"; return 1; }
+	[ $passed -lt 1000000000 ] || { echo "critical sections were preempted too late to measure what comes after"; return 1; }
 }
 
 for round in 1 2 3; do
