@@ -65,7 +65,7 @@ impl Process {
                 let name = places.variable(raw.mutex, &objects);
                 Some(Lock::of(raw, name, counts, sites))
             })
-            .filter(|lock| lock.acquisitions + lock.failed + lock.cond_waits > 0)
+            .filter(|lock| lock.acquisitions.max(lock.failed).max(lock.cond_waits) > 0)
             .collect();
         let order = |lock: &Lock| (lock.waited(), lock.held());
         locks.sort_by(|a, b| {
@@ -93,8 +93,13 @@ struct Counts([u64; 4]);
 
 impl Counts {
     fn add(&mut self, more: [u64; 4]) {
-        self.0.iter_mut().zip(more).for_each(|(sum, n)| *sum += n);
+        add(&mut self.0, more);
     }
+}
+
+/// What the program says may be damaged: a sum does not begin anew at zero.
+fn add<const N: usize>(sums: &mut [u64; N], more: [u64; N]) {
+    (sums.iter_mut().zip(more)).for_each(|(sum, n)| *sum = sum.saturating_add(n));
 }
 
 impl Lock {
@@ -136,16 +141,19 @@ impl Lock {
 impl Times {
     /// None: nothing was timed.
     fn of(raw: &abi::fg_profile_times) -> Option<Times> {
-        let all: u64 = raw.buckets.iter().sum();
+        let all = raw
+            .buckets
+            .iter()
+            .fold(0, |all: u64, n| all.saturating_add(*n));
         if all == 0 {
             return None;
         }
         let max_us = raw.max_ns as f64 / 1e3;
         let percentile = |share: f64| {
             let rank = ((all as f64 * share).ceil() as u64).max(1);
-            let mut seen = 0;
+            let mut seen = 0_u64;
             let bucket = raw.buckets.iter().position(|n| {
-                seen += n;
+                seen = seen.saturating_add(*n);
                 seen >= rank
             });
             (middle_ns(bucket.unwrap_or_default()) / 1e3).min(max_us)
@@ -177,8 +185,7 @@ fn sites(raw: &abi::fg_profile, places: &mut Places<'_>) -> HashMap<u32, Vec<Sit
     for site in raw.sites.iter().filter(ready) {
         let stack = &site.stack[..(site.frames as usize).min(site.stack.len())];
         let sum = sums.entry((site.lock, stack)).or_default();
-        let own = [site.acquisitions, site.wait_ns, site.hold_ns];
-        sum.iter_mut().zip(own).for_each(|(sum, n)| *sum += n);
+        add(sum, [site.acquisitions, site.wait_ns, site.hold_ns]);
     }
     let mut sites: HashMap<u32, Vec<Site>> = HashMap::new();
     for ((lock, stack), [acquisitions, wait_ns, hold_ns]) in sums {
@@ -312,6 +319,8 @@ mod tests {
         assert_eq!((spread.p50_us, spread.p90_us), (1.152, 1.152));
         assert_eq!((spread.p99_us, spread.max_us), (4.1, 4.1));
         assert_eq!(times(&[(2, 1)], 2).p50_us, 0.002);
+        let damaged = times(&[(at_1024, u64::MAX), (at_1024 + 8, 1)], 4100);
+        assert_eq!((damaged.p50_us, damaged.max_us), (1.152, 4.1));
         assert_eq!(Times::of(&abi::fg_profile_times::new_zeroed()), None);
     }
 }
