@@ -19,6 +19,7 @@ use flexguard_abi::*;
 use flexguard_monitor::{DomainKind, Error, Monitor, Options, SocketName, Stats, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, Uid};
 use rustix::process::{PidfdFlags, pidfd_open};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -32,9 +33,11 @@ pub const TIMEOUT: Duration = Duration::from_secs(150);
 pub const OBJECT_ENV: &str = "FLEXGUARD_TEST_OBJECT";
 /// On which of the CPUs that they may use the roles of such a test meet (victim::pin). The first, if it is not there.
 pub const LANE_ENV: &str = "FLEXGUARD_TEST_LANE";
-/// What such a test waits for, it waits for no longer than these milliseconds: longer than the same test has taken, as a
-/// whole, with the right kernel half (mutants.rs).
+/// What such a test waits for, it waits for no longer than these milliseconds: longer than any of its waits has taken with
+/// the right kernel half (mutants.rs).
 pub const LIMIT_ENV: &str = "FLEXGUARD_TEST_LIMIT_MS";
+/// It says when each of its waits begins, in nanoseconds.
+pub const WAIT_BEGINS: &str = "a wait begins: ";
 /// How the process ends if that object does not load.
 pub const NOT_LOADED: i32 = 70;
 /// The same for one answer of the monitor: less than the seconds it would take to wait for a crowd one by one.
@@ -100,16 +103,32 @@ pub fn load_with(object: Option<&Path>, options: Options) -> Option<(Monitor, St
     }
 }
 
+/// How long a wait may last that begins now.
 pub fn timeout() -> Duration {
     match env::var(LIMIT_ENV) {
-        Ok(limit) => Duration::from_millis(limit.parse().unwrap()),
+        Ok(limit) => {
+            if env::var_os(ROLE_ENV).is_none() {
+                say(&format!("{WAIT_BEGINS}{}\n", now().as_nanos()));
+            }
+            Duration::from_millis(limit.parse().unwrap())
+        }
         Err(_) => TIMEOUT,
     }
 }
 
-fn not_loaded(error: &Error) -> ! {
-    let line = format!("the kernel half of this test does not load: {error:?}\n");
+pub fn now() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into()
+}
+
+/// Not eprintln: the test harness hides what a passing test prints.
+fn say(line: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+fn not_loaded(error: &Error) -> ! {
+    say(&format!(
+        "the kernel half of this test does not load: {error:?}\n"
+    ));
     std::process::exit(NOT_LOADED)
 }
 
@@ -130,12 +149,8 @@ pub fn is_root() -> bool {
 }
 
 fn say_skipped(why: &str) {
-    // Not eprintln: the test harness hides what a passing test prints.
-    let line = format!(
-        "SKIPPED: {}: {why}\n",
-        thread::current().name().unwrap_or("?")
-    );
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    let test = thread::current();
+    say(&format!("SKIPPED: {}: {why}\n", test.name().unwrap_or("?")));
 }
 
 impl Running {

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use flexguard_monitor::Options;
 
 use crate::harness::{
-    LANE_ENV, LIMIT_ENV, NOT_LOADED, OBJECT_ENV, Running, ends_with_us, load, load_with,
+    LANE_ENV, LIMIT_ENV, NOT_LOADED, OBJECT_ENV, Running, WAIT_BEGINS, ends_with_us, load,
+    load_with, now,
 };
 
 include!("mutants/table.rs");
@@ -129,13 +130,24 @@ fn takes_a_cpu(test: &str) -> bool {
 }
 
 /// With the right kernel half the test passes in this lane, beside the other lanes or alone. Returns for how long its waits
-/// may last with a broken one: three times as long as all of it took.
+/// may last with a broken one: three times as long as the longest from one's beginning to the next one's, or to the end.
 fn control(right: &Path, test: &str, lane: usize) -> Duration {
-    let begin = Instant::now();
     let output = run(right, test, lane, MOST).expect("with the right kernel half the tests end");
+    let end = now();
     let told = told(&output);
     assert!(told.contains("1 passed"), "{test}: {told}");
-    (3 * begin.elapsed()).clamp(LEAST, MOST)
+    let begin = |line: &str| line.strip_prefix(WAIT_BEGINS)?.parse().ok();
+    let mut times: Vec<_> = told
+        .lines()
+        .filter_map(begin)
+        .map(Duration::from_nanos)
+        .collect();
+    times.push(end);
+    let longest = times
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]))
+        .max();
+    (3 * longest.unwrap_or_default()).clamp(LEAST, MOST)
 }
 
 /// Does the same in each lane. A lane has a CPU on which its victims and hogs meet, and the tests' own threads run on any.
