@@ -244,8 +244,11 @@ fn a_yield_counts_for_its_caller() {
     let seen = function(&report, "the_place_that_yields");
     assert_eq!(seen["evidence"], "yield");
     let (seen, truth) = (number(&seen["none_waited_seconds"]), said(&text, "alone"));
+    // Beside other programs a yield leaves it little CPU time, and so few samples: four times their deviation.
+    let period = number(&report["period_us"]) / 1e6;
+    let chance = 4.0 * (truth * period).sqrt();
     assert!(
-        seen > truth * 0.8 && seen < truth * 1.1,
+        seen > truth * 0.8 - chance && seen < truth * 1.1 + chance,
         "{seen} s were seen of {truth} s"
     );
 }
