@@ -61,8 +61,7 @@ environment = { FG_SETTING = "sleep_us=7" }
 
 [[claim]]
 locks = ["a"]
-place = "Fig. 1"
-published = "2.5 times"
+statement = "hash-first"
 says = "is twice as good"
 scene = "pair"
 measure = "throughput_ops_per_ms"
@@ -106,19 +105,27 @@ fn subjects_have_their_environment_and_claims_their_verdicts() {
     let claims = json(&fs::read_to_string(out.join("claims.json")).unwrap());
     assert_eq!(claims[0]["verdict"], "holds");
     assert_eq!(claims[1]["verdict"], "does not hold");
+    let place = "section 5.2, Fig. 3a, c";
+    let printed = "the highest at almost all thread counts";
     let table = fs::read_to_string(out.join("claims.md")).unwrap();
     assert!(
-        table.contains("| a | Fig. 1 | is twice as good |  | 2.5 times | 300 "),
+        table.contains(&format!(
+            "| a | {place} | is twice as good |  | {printed} | 300 "
+        )),
         "{table}"
     );
     assert!(
         table.contains("| a |  | is ten times as good |  |  | 300 "),
         "{table}"
     );
-    assert_eq!(claims[0]["place"], "Fig. 1");
-    assert_eq!(claims[0]["published"], "2.5 times");
-    let told = "a: is twice as good (Fig. 1: 2.5 times): holds: ";
-    assert!(stdout(&output).contains(told), "{}", stdout(&output));
+    let quote = "FlexGuard achieves the highest throughput across almost all thread counts";
+    for (key, value) in [("place", place), ("published", printed), ("quote", quote)] {
+        assert_eq!(claims[0][key], value);
+    }
+    let told = format!("a: is twice as good ({place}: {printed}): holds: ");
+    assert!(stdout(&output).contains(&told), "{}", stdout(&output));
+    let said = format!("- {place}: \"{quote}\"");
+    assert!(table.contains(&said), "{table}");
     assert!(out.join("report.html").is_file());
     let result = json(&fs::read_to_string(out.join("pair.json")).unwrap());
     assert_eq!(result["verdicts"][1]["leader"], "a");

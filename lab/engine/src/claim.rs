@@ -4,8 +4,7 @@
 //! ```toml
 //! [[claim]]
 //! locks = ["ticket", "mcs"]           # of each of which it is said
-//! place = "section 2.1.2"             # where the paper says it, and
-//! published = "a 30,000th"            # what it measured there; both are only shown
+//! statement = "collapse"              # the sentence of a paper (claim/statements.toml); without it the claim is ours
 //! says = "collapses when threads outnumber contexts: a tenth of its throughput or less"
 //! scene = "load"
 //! measure = "throughput_ops_per_ms"
@@ -14,18 +13,19 @@
 //! of = { at = { threads = "1x" } }    # times that; what is not said is as above. Without it: the number itself
 //! # With neither least nor most it is only shown, beside what was published.
 //! reasons = [{ reason = "NAME" }]     # why it does not hold (claim/reason.rs); shown only where it does not
-//! cpu = "Intel"                       # the paper says it of these CPUs: on others it is only shown
 //! ends = true                         # that each run ends is part of the claim
 //! ```
 //!
-//! `at = { threads = ["1x", "2x"] }` is judged at each value: a lock may keep it at one and not at the other. Then
-//! `published` may have a number for each.
+//! `at = { threads = ["1x", "2x"] }` is judged at each value: a lock may keep it at one and not at the other. A claim is
+//! only shown where the paper does not say it: on the CPUs of another maker, or with more or fewer threads for each
+//! context.
 //!
 //! With another lock it is compared round by round: what is judged is the ratio, with its interval (stats/paired.rs).
 //! Otherwise medians are compared. Where it holds of the medians but not of the ends of their intervals that are worse
 //! for it, it holds within the noise. Where it does not hold of the medians but of the ends that are better for it, it
 //! fails within the noise. Of fewer than six rounds, or where a run has no result, nothing is concluded; with `ends`, a
-//! claim does not hold where a run has no result.
+//! claim does not hold where a run has no result. A paper's claim that the numbers contradict is "not seen" as long as
+//! no experiment says why: the reason may be the machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -42,22 +42,22 @@ use number::Number;
 use place::{is_at, told};
 use reason::Because;
 pub use reason::Reason;
+use statement::{Bound, Statement};
 pub use verdict::Verdict;
 
 mod number;
 mod place;
 mod reason;
+mod statement;
 mod verdict;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     locks: Vec<String>,
-    /// The paper's section or figure, and the number that it printed.
+    /// The name of what a paper says (claim/statements.toml); empty: the claim is ours.
     #[serde(default)]
-    place: String,
-    #[serde(default)]
-    published: Published,
+    statement: String,
     says: String,
     scene: String,
     /// Of what is refused nothing is measured.
@@ -71,9 +71,6 @@ pub struct Claim {
     /// The lock is refused on a machine that lacks what it needs.
     #[serde(default)]
     refused: bool,
-    /// A part of the name of the CPUs of which the paper says it; empty: of all.
-    #[serde(default)]
-    cpu: String,
     /// A run without a result contradicts it.
     #[serde(default)]
     ends: bool,
@@ -82,21 +79,6 @@ pub struct Claim {
     /// Which of the values that `at` has several of, as a reader has it.
     #[serde(skip)]
     point: String,
-}
-
-/// What the paper measured.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-enum Published {
-    Once(String),
-    /// At each of the values that `at` has several of.
-    Each(Vec<String>),
-}
-
-impl Default for Published {
-    fn default() -> Self {
-        Self::Once(String::new())
-    }
 }
 
 /// What a claim compares with.
@@ -112,6 +94,10 @@ struct Other {
 pub struct Judged {
     pub lock: String,
     pub place: String,
+    /// The paper's words, and of which machine and how many threads it says them; empty: the claim is ours.
+    pub quote: String,
+    pub said_of: String,
+    pub subscription: String,
     pub claim: String,
     /// One of the points at which the claim is judged; empty: there is only one.
     pub at: String,
@@ -171,11 +157,6 @@ impl Claim {
         self.reasons.iter().map(Because::name)
     }
 
-    #[cfg(test)]
-    pub fn place(&self) -> &str {
-        &self.place
-    }
-
     pub fn is_of(&self, scene: &str) -> bool {
         self.scene == scene
     }
@@ -191,9 +172,7 @@ impl Claim {
         if self.least.is_some() && self.most.is_some() {
             return Err("a claim has either least or most".into());
         }
-        if matches!(self.published, Published::Each(_)) {
-            return Err("`published` needs one number for each value in `at`".into());
-        }
+        self.agrees()?;
         let measures = scene.workload.measures();
         let of = self.of.clone().unwrap_or_default();
         for name in std::iter::once(&self.measure).chain(&of.measure) {
@@ -222,14 +201,8 @@ impl Claim {
             let Value::Array(values) = value else {
                 continue;
             };
-            let at = |claim: &Self, i: usize, value: &Value| {
+            let at = |claim: &Self, value: &Value| {
                 let mut one = claim.clone();
-                match &claim.published {
-                    Published::Each(all) if all.len() == values.len() => {
-                        one.published = Published::Once(all[i].clone());
-                    }
-                    _ => {}
-                }
                 one.at.insert(name.clone(), value.clone());
                 one.reasons.retain(|because| because.is_at(name, value));
                 let told = told(name, value);
@@ -241,7 +214,7 @@ impl Claim {
             };
             claims = claims
                 .iter()
-                .flat_map(|c| values.iter().enumerate().map(|(i, v)| at(c, i, v)))
+                .flat_map(|c| values.iter().map(|v| at(c, v)))
                 .collect();
         }
         claims
@@ -268,42 +241,67 @@ impl Claim {
                         self.measured(d, lock)
                     }
                 });
-            let elsewhere = document.is_some_and(|d| !self.is_said_of(&d.machine));
-            if elsewhere && verdict != Verdict::NotMeasured {
+            let statement = Statement::find(&self.statement);
+            let load = document.and_then(|d| self.load(d, lock));
+            let elsewhere =
+                document.and_then(|d| statement.and_then(|s| s.elsewhere(&d.machine, load)));
+            if elsewhere.is_some() && verdict != Verdict::NotMeasured {
                 verdict = Verdict::Shown;
             }
+            let because = self.reasons.iter().find_map(|b| b.for_lock(lock));
+            if verdict == Verdict::Fails && statement.is_some() && because.is_none() {
+                verdict = Verdict::Unexplained;
+            }
             let reason = match verdict {
-                _ if elsewhere => Reason::elsewhere(&self.cpu),
-                Verdict::Fails | Verdict::FailsWithinNoise => self
-                    .reasons
-                    .iter()
-                    .find_map(|b| b.for_lock(lock))
-                    .cloned()
-                    .unwrap_or_default(),
+                _ if elsewhere.is_some() => Reason::elsewhere(&elsewhere.unwrap_or_default()),
+                Verdict::Unexplained => Reason::unknown(),
+                Verdict::Fails | Verdict::FailsWithinNoise => because.cloned().unwrap_or_default(),
                 _ => Reason::default(),
             };
             Judged {
                 lock: lock.clone(),
-                place: self.place.clone(),
+                place: statement.map_or_else(String::new, Statement::place),
+                quote: statement.map_or_else(String::new, |s| s.quote.clone()),
+                said_of: statement.map_or_else(String::new, |s| s.machine.clone()),
+                subscription: statement.map_or_else(String::new, |s| s.load.text().into()),
                 claim: self.says.clone(),
                 at: self.point.clone(),
-                published: match &self.published {
-                    Published::Once(text) => text.clone(),
-                    Published::Each(all) => all.join(", "),
-                },
+                published: statement.map_or_else(String::new, |s| s.printed(lock, load)),
                 measured,
                 verdict,
+                experiment: reason.shown(),
                 reason: reason.says,
-                experiment: reason.experiment,
                 result: document.map_or(String::new(), |d| d.title.clone()),
             }
         };
         self.locks.iter().map(of_lock).collect()
     }
 
-    fn is_said_of(&self, machine: &machine::Machine) -> bool {
-        let cpu = machine.cpu.as_deref().unwrap_or_default();
-        cpu.contains(&self.cpu)
+    /// Whether it says what its paper says.
+    fn agrees(&self) -> Result<(), String> {
+        if self.statement.is_empty() {
+            return Ok(());
+        }
+        let statement = Statement::find(&self.statement)
+            .ok_or_else(|| format!("no statement is called '{}'", self.statement))?;
+        let Some(factor) = self.least.or(self.most) else {
+            return Ok(());
+        };
+        let of = self.of.as_ref().and_then(|of| of.lock.as_deref());
+        statement.agrees(Bound {
+            locks: &self.locks,
+            measure: &self.measure,
+            against: of.unwrap_or_default(),
+            least: self.least.is_some(),
+            factor,
+        })
+    }
+
+    /// Threads for each hardware context where it is judged.
+    fn load(&self, document: &Document, lock: &str) -> Option<f64> {
+        let mut entries = document.results.iter();
+        let entry = entries.find(|e| e.subject == lock && is_at(&e.point, &self.at))?;
+        statement::load(&entry.point, document.machine.hardware_contexts)
     }
 
     fn refusal(&self, document: &Document, lock: &str) -> (String, Verdict) {
@@ -427,6 +425,7 @@ pub fn summary(judged: &[Judged]) -> String {
         Verdict::WithinNoise,
         Verdict::FailsWithinNoise,
         Verdict::Fails,
+        Verdict::Unexplained,
         Verdict::TooFewRounds,
         Verdict::NotMeasured,
         Verdict::Shown,
@@ -484,6 +483,19 @@ pub fn table(title: &str, machine: &machine::Machine, judged: &[Judged]) -> Stri
     }
     for (reason, experiment) in experiments {
         let _ = writeln!(text, "- {reason}: {experiment}");
+    }
+    let mut said: Vec<String> = Vec::new();
+    for j in judged.iter().filter(|j| !j.quote.is_empty()) {
+        let one = format!(
+            "- {}: \"{}\" (of {}; load: {})\n",
+            j.place, j.quote, j.said_of, j.subscription
+        );
+        if !said.contains(&one) {
+            said.push(one);
+        }
+    }
+    if !said.is_empty() {
+        let _ = write!(text, "\n## What the papers say\n\n{}", said.concat());
     }
     text
 }

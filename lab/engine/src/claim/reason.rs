@@ -6,6 +6,7 @@
 //! name = "one-waiter"
 //! says = "with two contexts a spinner has one thread to wait for"
 //! experiment = "flexguard bench shm --locks ... : 9,100 a ms with 2 threads, 300 with 16"
+//! data = "papers-cells.csv"           # of docs/results/data: what has these numbers
 //!
 //! [[claim]]
 //! reasons = [{ reason = "one-waiter", locks = ["mcs"], at = { threads = ["1x", "2x"] } }]
@@ -26,6 +27,9 @@ pub struct Reason {
     pub(super) says: String,
     /// The command, and what it measured.
     pub(super) experiment: String,
+    /// The file of docs/results/data that has its numbers.
+    #[serde(default)]
+    data: String,
 }
 
 /// One of the reasons of a claim, and where it is the reason.
@@ -80,10 +84,26 @@ impl Because {
 }
 
 impl Reason {
-    /// Why a claim about other CPUs is not judged.
-    pub(super) fn elsewhere(cpu: &str) -> Self {
+    /// The experiment, and where its numbers are.
+    pub(super) fn shown(&self) -> String {
+        match self.data.as_str() {
+            "" => self.experiment.clone(),
+            data => format!("{} (docs/results/data/{data})", self.experiment),
+        }
+    }
+
+    /// Why a claim about other machines is not judged.
+    pub(super) fn elsewhere(why: &str) -> Self {
         Self {
-            says: format!("not judged: the paper says it of {cpu} CPUs"),
+            says: format!("not judged: {why}"),
+            ..Self::default()
+        }
+    }
+
+    /// Nothing is known of why the numbers are against a paper's.
+    pub(super) fn unknown() -> Self {
+        Self {
+            says: "no experiment yet".into(),
             ..Self::default()
         }
     }
@@ -91,6 +111,11 @@ impl Reason {
     #[cfg(test)]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    #[cfg(test)]
+    pub fn data(&self) -> &str {
+        &self.data
     }
 
     #[cfg(test)]

@@ -214,7 +214,7 @@ fn recorded_rounds_are_judged_at_each_point() {
     assert_eq!(
         summary(&against_posix),
         "Of 6 verdicts, one for each lock and point: \
-         3 holds; 0 holds within the noise; 0 fails within the noise; 1 does not hold; 0 too few rounds; \
+         3 holds; 0 holds within the noise; 0 fails within the noise; 1 does not hold; 0 not seen; 0 too few rounds; \
          2 not measured; 0 shown."
     );
     let against_itself = claim(
@@ -351,134 +351,61 @@ fn a_run_without_a_result_is_not_dropped() {
     assert_eq!(judged_after(&ends, |_| {}).1, Verdict::Holds);
 }
 
+/// A claim that names the statement, about a lock that collapses, on such CPUs and so many contexts.
+fn judged_of(statement: &str, cpu: Option<&str>, contexts: usize) -> Judged {
+    let mut recorded = crate::document::testing::document();
+    recorded.machine.cpu = cpu.map(Into::into);
+    recorded.machine.hardware_contexts = contexts;
+    let text = format!(
+        "locks = [\"mcs\"]\nsays = \"is so\"\nscene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\n\
+         at = {{ threads = 8 }}\nleast = 1e12\nstatement = \"{statement}\"\n"
+    );
+    let claim: Claim = toml::from_str(&text).unwrap();
+    let judged = judge(&[claim], &[("s".into(), &recorded)]).remove(0);
+    assert!(!judged.measured.is_empty());
+    judged
+}
+
 /// The papers say opposite things of the CPUs of two makers.
 #[test]
 fn a_claim_about_other_cpus_is_shown_and_not_judged() {
-    let judged_on = |cpu: Option<&str>| {
-        let mut recorded = crate::document::testing::document();
-        recorded.machine.cpu = cpu.map(Into::into);
-        let text = "locks = [\"mcs\"]\nsays = \"is so\"\nscene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\n\
-                    at = { threads = 8 }\nmost = 0.0001\ncpu = \"Intel\"\n";
-        let claim: Claim = toml::from_str(text).unwrap();
-        let judged = judge(&[claim], &[("s".into(), &recorded)]).remove(0);
-        assert!(!judged.measured.is_empty());
-        (judged.verdict, judged.reason)
-    };
+    let judged_on = |cpu| judged_of("u-scl-posix", cpu, 2);
     let here = judged_on(Some("Intel(R) Xeon(R) Gold 5320"));
-    assert_eq!(here, (Verdict::Fails, String::new()));
-    let reason = "not judged: the paper says it of Intel CPUs".to_owned();
+    assert_eq!(here.verdict, Verdict::Unexplained);
+    assert_eq!(here.reason, "no experiment yet");
+    assert_eq!(here.published, "");
     for cpu in [Some("AMD EPYC 9754"), None] {
-        assert_eq!(judged_on(cpu), (Verdict::Shown, reason.clone()));
+        let judged = judged_on(cpu);
+        assert_eq!(judged.verdict, Verdict::Shown);
+        assert_eq!(judged.reason, "not judged: the paper says it of Intel CPUs");
     }
 }
 
-/// The paper printed a number for each point, and claims nothing of ours.
+/// What the paper says of as many threads as contexts is not held against more threads, and the other way round. It
+/// prints a number for each.
 #[test]
-fn numbers_of_the_paper_stand_beside_ours_point_by_point() {
-    let recorded = crate::document::testing::document();
-    let text = "locks = [\"mcs\"]\nsays = \"runs\"\nscene = \"s\"\nmeasure = \"throughput_ops_per_ms\"\n\
-                at = { threads = [2, 8] }\npublished = [\"7\", \"9\"]\n";
-    let of = |text: &str| -> Vec<(String, Verdict, bool)> {
-        let claim: Claim = toml::from_str(text).unwrap();
-        let judged = judge(&claim.each(), &[("s".into(), &recorded)]);
-        let row = |j: &Judged| (j.published.clone(), j.verdict, j.measured.is_empty());
-        judged.iter().map(row).collect()
-    };
-    let shown = |published: &str| (published.to_owned(), Verdict::Shown, false);
-    assert_eq!(of(text), [shown("7"), shown("9")]);
+fn a_claim_about_another_load_is_shown_and_not_judged() {
+    for (statement, contexts, judges) in [
+        ("matches-spinlocks", 2, false),
+        ("matches-spinlocks", 8, true),
+        ("no-collapse", 2, true),
+        ("no-collapse", 8, false),
+        ("fair", 4, false),
+        ("mcs-tp-light", 7, true),
+        ("mcs-tp-light", 6, false),
+    ] {
+        let judged = judged_of(statement, Some("Intel"), contexts);
+        assert_eq!(judged.verdict != Verdict::Shown, judges, "{statement}");
+        let other = judged
+            .reason
+            .starts_with("not judged: the paper says it of another load");
+        assert_eq!(other, !judges, "{statement}: {}", judged.reason);
+    }
+    let printed = |contexts| judged_of("index", None, contexts).published;
     assert_eq!(
-        of(&text.replace("[\"7\", \"9\"]", "\"7 to 9\"")),
-        [shown("7 to 9"), shown("7 to 9")]
+        [printed(8), printed(4)],
+        ["4.2 times on average", "3.4 times on average"]
     );
 }
 
-/// A number as the tables have it: the program's own units, of which shares and seconds have none.
-fn estimate(text: &str) -> Estimate {
-    let (median, ends) = text.trim_end_matches(')').split_once(" (").unwrap();
-    let (low, high) = ends.split_once(" to ").unwrap();
-    let [median, low, high] = [median, low, high].map(|n| n.parse().unwrap());
-    let one = of([1.0; 7]);
-    Estimate {
-        median,
-        low,
-        high,
-        ..one
-    }
-}
-
-/// The claims of a file of scenes beside a record of verdicts.
-fn the_record_has_the_verdicts_of_its_numbers(scenes: &str, record: &str) {
-    #[derive(Deserialize)]
-    struct Claims {
-        claim: Vec<Claim>,
-    }
-    let claims: Claims = toml::from_str(scenes).unwrap();
-    let claims: Vec<Claim> = claims.claim.into_iter().flat_map(Claim::each).collect();
-    for row in record.lines().skip(1) {
-        // Every cell is quoted.
-        let cells: Vec<&str> = row[1..row.len() - 1].split("\",\"").collect();
-        let [lock, place, says, at, published, measured, verdict, ..] = cells[..] else {
-            panic!("{row}");
-        };
-        let says = says.replace("\"\"", "\"");
-        let claim = claims.iter().find(|c| {
-            let names = c.locks.iter().any(|l| l == lock);
-            names && c.place == place && c.says == says && c.point == at
-        });
-        let claim = claim.unwrap_or_else(|| panic!("no claim is that of {row}"));
-        let Published::Once(printed) = &claim.published else {
-            panic!("{row}");
-        };
-        assert_eq!(*printed, published.replace("\"\"", "\""), "{row}");
-        if claim.refused || [Verdict::NotMeasured.text(), "shown"].contains(&verdict) {
-            continue;
-        }
-        let expected = if measured.contains("a result in ") {
-            match claim.ends {
-                true => Verdict::Fails,
-                false => Verdict::TooFewRounds,
-            }
-        } else {
-            let one = of([1.0; 7]);
-            let (a, b) = match (
-                measured.split_once(", ratio "),
-                measured.split_once(" against "),
-            ) {
-                (Some((_, ratio)), _) => (estimate(ratio), one),
-                (None, Some((a, b))) => (estimate(a), estimate(b)),
-                (None, None) => (estimate(measured), one),
-            };
-            let factor = claim.least.or(claim.most).unwrap();
-            Verdict::of(&a, &b, claim.least.is_some(), factor)
-        };
-        assert_eq!(expected.text().replace('*', ""), verdict, "{row}");
-    }
-}
-
-/// Every verdict of the pages is that of its claim, by the numbers beside it, and has the paper's number beside it.
-#[test]
-fn the_pages_have_the_verdicts_of_their_numbers() {
-    let papers = include_str!("../../../scenes/papers.toml");
-    let locks = include_str!("../../../scenes/published-locks.toml");
-    let guests = include_str!("../../../scenes/guests.toml");
-    for (scenes, record) in [
-        (
-            papers,
-            include_str!("../../../../docs/results/data/papers-claims.csv"),
-        ),
-        (
-            papers,
-            include_str!("../../../../docs/results/data/quick-papers-claims.csv"),
-        ),
-        (
-            locks,
-            include_str!("../../../../docs/results/data/published-locks-claims.csv"),
-        ),
-        (
-            guests,
-            include_str!("../../../../docs/results/data/guests-claims.csv"),
-        ),
-    ] {
-        the_record_has_the_verdicts_of_its_numbers(scenes, record);
-    }
-}
+mod records;

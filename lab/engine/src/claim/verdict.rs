@@ -15,6 +15,9 @@ pub enum Verdict {
     FailsWithinNoise,
     #[serde(rename = "does not hold")]
     Fails,
+    /// The numbers are against what a paper says, and no experiment says why.
+    #[serde(rename = "not seen")]
+    Unexplained,
     /// Of so few that nothing may be concluded, or of those only that have a result.
     #[serde(rename = "too few rounds")]
     TooFewRounds,
@@ -32,6 +35,7 @@ impl Verdict {
             Self::WithinNoise => "holds within the noise",
             Self::FailsWithinNoise => "fails within the noise",
             Self::Fails => "**does not hold**",
+            Self::Unexplained => "not seen",
             Self::TooFewRounds => "too few rounds",
             Self::NotMeasured => "not measured",
             Self::Shown => "shown",

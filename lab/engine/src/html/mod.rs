@@ -174,7 +174,7 @@ fn row(group: &[Judged], i: usize) -> Markup {
     html! {
         tr .better[j.verdict == claim::Verdict::Holds] .worse[j.verdict == claim::Verdict::Fails] {
             @if i == 0 {
-                th.name scope="rowgroup" rowspan=(group.len()) { (j.claim) span.where { (j.place) } }
+                th.name scope="rowgroup" rowspan=(group.len()) { (j.claim) span.where { (j.place) @if !j.quote.is_empty() { ": \"" (j.quote) "\"" } } }
             }
             @for cell in [&j.lock, &j.at, &j.published, &j.measured] { td.name { (cell) } }
             td.name.verdict {

@@ -60,6 +60,9 @@ fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
     let judged = Judged {
         lock: "mcs".into(),
         place: "Fig. 3a".into(),
+        quote: "the severe degradation".into(),
+        said_of: "Intel".into(),
+        subscription: "oversubscribed".into(),
         claim: "collapses <here>".into(),
         at: "8 threads".into(),
         published: "a tenth".into(),
@@ -74,6 +77,7 @@ fn claims_have_a_table_with_what_was_published_and_what_was_measured() {
     let page = page(&[&document], &[judged], None).unwrap();
     for part in [
         "What the papers claim",
+        "the severe degradation",
         "Fig. 3a",
         "collapses &lt;here&gt;",
         "a tenth",
