@@ -111,7 +111,8 @@ static void execute_again(void)
 	snprintf(level, sizeof(level), "%u", depth);
 	snprintf(until, sizeof(until), "%ld", (long)end);
 	setenv("FG_LIFECYCLE_DEPTH", level, 1);
-	setenv("FG_LIFECYCLE_END", until, 1); /* what is left of the time, in whole seconds, would grow with each exec */
+	/* What is left of the time, in whole seconds, would grow with each exec. */
+	setenv("FG_LIFECYCLE_END", until, 1);
 	all_arguments[2] = seed;
 	execv("/proc/self/exe", all_arguments);
 	CHECK(errno == EACCES || errno == ENOENT, "execv: %s", strerror(errno)); /* as another user */
