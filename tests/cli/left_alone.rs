@@ -168,6 +168,38 @@ fn a_program_of_thread_sanitizer() {
     }
 }
 
+/// Valgrind starts the program, and that has glibc's locks, too: no race is reported, and the environment has no lock.
+#[test]
+fn a_program_below_a_checker_of_races() {
+    const TEST: &str = "a_program_below_a_checker_of_races";
+    let program = program(SOURCE, "cc", &["-g", "-pthread"]).unwrap();
+    for tool in ["helgrind", "drd"] {
+        let tool_option = format!("--tool={tool}");
+        let valgrind = ["valgrind", "-q", "--error-exitcode=9", &tool_option];
+        let plain = Command::new(valgrind[0])
+            .args(&valgrind[1..])
+            .arg("/bin/true")
+            .output();
+        if !plain.is_ok_and(|output| output.status.success()) {
+            return skipped(TEST, "there is no Valgrind");
+        }
+        let command = [
+            &["run", "-m", "off", "--"],
+            &valgrind[..],
+            &[program.path()],
+        ]
+        .concat();
+        let output = run(command);
+        let said = stderr(&output);
+        assert_eq!(
+            (stdout(&output).as_str(), output.status.code()),
+            ("2000\n", Some(0)),
+            "{said}"
+        );
+        assert!(said.contains(tool) && said.lines().count() == 1, "{said}");
+    }
+}
+
 /// Which is not left alone: it can have the lock.
 #[test]
 fn a_program_of_address_sanitizer_has_the_lock() {

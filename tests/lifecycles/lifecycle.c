@@ -105,14 +105,14 @@ static void have_a_child(void)
 
 static void execute_again(void)
 {
-	static char seed[24], left[24], level[24];
-	time_t t = now();
+	static char seed[24], level[24], until[24];
 
 	snprintf(seed, sizeof(seed), "%u", state);
-	snprintf(left, sizeof(left), "%ld", (long)(t < end ? end - t : 0));
 	snprintf(level, sizeof(level), "%u", depth);
+	snprintf(until, sizeof(until), "%ld", (long)end);
 	setenv("FG_LIFECYCLE_DEPTH", level, 1);
-	all_arguments[1] = left;
+	/* What is left of the time, in whole seconds, would grow with each exec. */
+	setenv("FG_LIFECYCLE_END", until, 1);
 	all_arguments[2] = seed;
 	execv("/proc/self/exe", all_arguments);
 	CHECK(errno == EACCES || errno == ENOENT, "execv: %s", strerror(errno)); /* as another user */
@@ -199,14 +199,14 @@ static int reap(int flags)
 
 int main(int argc, char **argv)
 {
-	const char *level = getenv("FG_LIFECYCLE_DEPTH");
+	const char *level = getenv("FG_LIFECYCLE_DEPTH"), *until = getenv("FG_LIFECYCLE_END");
 	int failed = 0;
 
 	CHECK(argc >= 3, "usage: lifecycle SECONDS SEED [GROUP...]");
 	all_arguments = argv;
 	groups = argv + 3;
 	depth = level ? (unsigned int)atoi(level) : 0;
-	end = now() + atol(argv[1]);
+	end = until ? atol(until) : now() + atol(argv[1]);
 	state = (uint32_t)strtoul(argv[2], NULL, 10);
 	state += !state;
 	limit_time();

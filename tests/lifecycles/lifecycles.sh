@@ -5,6 +5,9 @@
 # memory, and no process is left.
 #
 #   lifecycles.sh PREFIX LOCK PROGRAM SECONDS [SEED]
+#
+# OLDER in the environment is the prefix of another build, with another version of the ABI, say: half of the monitors that
+# are started are of that one.
 set -eu
 
 prefix=$1 lock=$2 program=$3 seconds=$4 seed=${5:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
@@ -64,6 +67,22 @@ settle() {
 	done
 }
 
+start_any() { # of the two builds
+	own=$prefix of_other=''
+	if [ -n "${OLDER:-}" ]; then
+		draw 2
+		[ "$drawn" = 0 ] || { prefix=$OLDER of_other=1 events="$events other"; }
+	fi
+	start_monitor
+	prefix=$own
+}
+
+end_monitor() {
+	kill -TERM "$monitor"
+	wait "$monitor" || fail "the monitor ended with $?: $(cat "$scratch/log")"
+	exec 3<&- # with what it has said
+}
+
 for name in a b; do
 	for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
 		group=$mount/flexguard-test-lifecycles.$$.$name
@@ -80,7 +99,7 @@ for tree in $(seq $trees); do
 	running="$running $!"
 done
 
-events=''
+events='' of_other=''
 until_time=$(($(date +%s) + seconds))
 while [ "$(date +%s)" -lt "$until_time" ]; do
 	draw 1500
@@ -97,14 +116,12 @@ while [ "$(date +%s)" -lt "$until_time" ]; do
 		kill_monitor
 		draw 2
 		sleep "0.$drawn"
-		start_monitor
+		start_any
 		events="$events killed"
 		;;
 	2)
-		kill -TERM "$monitor"
-		wait "$monitor" || fail "the monitor ended with $?: $(cat "$scratch/log")"
-		exec 3<&- # with what it has said
-		start_monitor
+		end_monitor
+		start_any
 		events="$events ended"
 		;;
 	3)
@@ -118,6 +135,10 @@ for tree in $running; do
 	wait "$tree" || fail "a tree ended with $?"
 done
 running=''
+if [ -n "$of_other" ]; then # what it says at rest, only it knows
+	end_monitor
+	start_monitor
+fi
 settle
 left=$(pgrep -f "^$program " | wc -l)
 [ "$left" = 0 ] || fail "$left processes are left"

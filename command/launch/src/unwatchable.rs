@@ -2,7 +2,7 @@
 //! Programs into which no lock can be put. They are left alone: the loader of each finds nothing to load, or nobody
 //! loads, and what is preloaded is there for their children. docs/guide/limits.md has the table.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -33,6 +33,8 @@ pub enum Reason {
     Privileged,
     /// gcc's, a library of its own. The program's own, as clang has it, goes with every lock.
     ThreadSanitizer,
+    /// Valgrind's tool of that name, which knows glibc's locks alone.
+    RaceChecker(&'static str),
 }
 
 impl fmt::Display for Reason {
@@ -45,16 +47,50 @@ impl fmt::Display for Reason {
                 "it is setuid, setgid or has capabilities, and its loader preloads nothing",
             ),
             Reason::ThreadSanitizer => f.write_str("ThreadSanitizer watches its locks"),
+            Reason::RaceChecker(tool) => write!(f, "Valgrind's {tool} watches its locks"),
         }
     }
 }
 
-/// Why the program that would be started by this name gets no lock; None: it gets one, as far as is seen without starting
+/// Why the program that this command line would start gets no lock; None: it gets one, as far as is seen without starting
 /// it. Of a script it is the interpreter.
-pub fn reason(program: &OsStr) -> Option<Reason> {
+pub fn reason(command: &[OsString]) -> Option<Reason> {
+    let (program, arguments) = command.split_first()?;
+    if let Some(tool) = race_checker(program, arguments, std::env::var_os("VALGRIND_OPTS")) {
+        return Some(Reason::RaceChecker(tool));
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = find(program, &path)?;
     of_file(&interpreter(&found).unwrap_or(found))
+}
+
+impl Reason {
+    /// The program that is meant is one that this one starts: it must not be given the lock either.
+    pub fn is_of_what_it_starts(&self) -> bool {
+        matches!(self, Reason::RaceChecker(_))
+    }
+}
+
+/// The tool that Valgrind would run, if it watches the locks of a program. Of its options the last counts, and the command
+/// line's are after those of the environment.
+fn race_checker(
+    program: &OsStr,
+    arguments: &[OsString],
+    options: Option<OsString>,
+) -> Option<&'static str> {
+    if Path::new(program).file_name()? != "valgrind" {
+        return None;
+    }
+    let of_environment = options.unwrap_or_default();
+    let of_environment = of_environment.as_bytes().split(u8::is_ascii_whitespace);
+    let own = arguments.iter().map(|argument| argument.as_bytes());
+    let own = own.take_while(|argument| argument.starts_with(b"-"));
+    let tools = of_environment.chain(own);
+    let tool = tools.filter_map(|option| option.strip_prefix(b"--tool="));
+    let tool = tool.last()?;
+    ["helgrind", "drd"]
+        .into_iter()
+        .find(|known| known.as_bytes() == tool)
 }
 
 /// Why a program that is this file gets no lock.
@@ -66,17 +102,18 @@ pub fn of_file(file: &Path) -> Option<Reason> {
 }
 
 /// Refuses a program that the locks' effect on it is asked for.
-pub fn refuse(program: &OsStr) -> Result<()> {
-    match reason(program) {
+pub fn refuse(command: &[OsString]) -> Result<()> {
+    match reason(command) {
         None | Some(Reason::Privileged) => Ok(()), // its children may be meant
         Some(reason) => Err(Failure::new(format_args!(
             "{} can have no lock but its own: {reason}",
-            program.display()
+            command[0].display()
         ))
         .code(NOT_EXECUTABLE)
-        .advice(
-            "use a build that is linked dynamically, to glibc, for 64 bits, and without sanitizers",
-        )),
+        .advice(match reason {
+            Reason::RaceChecker(_) => "run the program without Valgrind",
+            _ => "use a build that is linked dynamically, to glibc, for 64 bits, and without sanitizers",
+        })),
     }
 }
 
@@ -295,6 +332,21 @@ mod tests {
         assert!(find(OsStr::new("env"), path).unwrap().ends_with("bin/env"));
         assert_eq!(find(OsStr::new("no-such-program"), path), None);
         assert_eq!(find(OsStr::new("./x"), path).unwrap(), Path::new("./x"));
+    }
+
+    #[test]
+    fn checkers_of_races_see_the_locks_of_glibc() {
+        let tool = |command: &str, options: &str| {
+            let words: Vec<OsString> = command.split_whitespace().map(Into::into).collect();
+            race_checker(&words[0], &words[1..], Some(options.into()))
+        };
+        let helgrind = Some("helgrind");
+        assert_eq!(tool("valgrind --tool=helgrind ./p", ""), helgrind);
+        assert_eq!(tool("/usr/bin/valgrind -q --tool=drd ./p", ""), Some("drd"));
+        assert_eq!(tool("valgrind ./p", "-q --tool=helgrind"), helgrind);
+        assert_eq!(tool("valgrind --tool=none ./p", "--tool=drd"), None);
+        assert_eq!(tool("valgrind ./p --tool=drd", ""), None);
+        assert_eq!(tool("grep --tool=drd", ""), None);
     }
 
     #[test]

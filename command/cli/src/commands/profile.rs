@@ -247,7 +247,7 @@ impl Subcommand for Profile {
         let preload = Preload::of(&prefix, &self.lock)?;
         let replaces = preload.replaces();
         let preload = preload.behind(&prefix, &prefix.profiler())?;
-        unwatchable::refuse(&self.program[0])?;
+        unwatchable::refuse(&self.program)?;
         let report = self.output.as_deref().map(Report::open).transpose()?;
         let files = directory()?;
         let mut command = child::command(&self.program);

@@ -188,13 +188,18 @@ impl Subcommand for Run {
 
     fn run(self) -> Result<Status> {
         let prefix = Prefix::find()?;
-        let preload = Preload::of(&prefix, &self.lock)?;
+        let mut preload = Preload::of(&prefix, &self.lock)?;
         let left_alone = preload
             .replaces()
-            .then(|| unwatchable::reason(&self.program[0]))
+            .then(|| unwatchable::reason(&self.program))
             .flatten();
-        if let Some(reason) = left_alone.filter(|_| !self.quiet) {
-            tell_left_alone(&self.program[0], &reason);
+        if let Some(reason) = &left_alone {
+            if !self.quiet {
+                tell_left_alone(&self.program[0], reason);
+            }
+            if reason.is_of_what_it_starts() {
+                preload = Preload::default();
+            }
         }
         let mut command = child::command(&self.program);
         preload.apply(&mut command);

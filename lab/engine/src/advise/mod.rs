@@ -50,7 +50,7 @@ pub fn run(
     why: impl FnOnce(&[OsString], Outcome) -> (Vec<String>, Option<i32>),
 ) -> Result<Status> {
     let prefix = Prefix::find()?;
-    unwatchable::refuse(&exec.program[0])?;
+    unwatchable::refuse(&exec.program)?;
     exec.locks.retain(|name| name != POSIX);
     exec.locks.insert(0, POSIX.into());
     exec.prepare(&prefix)?;
