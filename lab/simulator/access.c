@@ -15,6 +15,13 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+#define LOOKS_AHEAD (50 * FGS_NS) /* what a processor holds of instructions that are not done */
+
+static bool is_buffered(enum fgs_access access)
+{
+	return access == FGS_STORE || access == FGS_PUBLISH;
+}
+
 static bool is_hit(const struct fgs_line *l, const struct fgs_cpu *c, enum fgs_access access)
 {
 	return access == FGS_LOAD || access == FGS_FETCH ? l->copies[c->word] & c->bit : l->owner == c->id + 1;
@@ -68,7 +75,7 @@ static void serve_next(struct fgs_line *l)
 
 /* ---- the store buffer ------------------------------------------------------------------------------------------- */
 
-static void buffer_store(struct fgs_cpu *c, struct fgs_line *l, fgs_ps done)
+static void buffer_store(struct fgs_cpu *c, struct fgs_line *l, enum fgs_access access, fgs_ps done)
 {
 	fgs_ps *place = &c->store[c->store_place];
 
@@ -76,8 +83,8 @@ static void buffer_store(struct fgs_cpu *c, struct fgs_line *l, fgs_ps done)
 		c->stored_at = c->loaded_at;
 	if (c->stored_at < done)
 		c->stored_at = done;
-	else if (l->free_at < c->stored_at)
-		l->free_at = c->stored_at; /* stores become visible in their order */
+	else if (access == FGS_PUBLISH && l->free_at < c->stored_at)
+		l->free_at = c->stored_at;
 	if (*place > c->now)
 		c->now = *place;
 	*place = c->stored_at;
@@ -87,29 +94,45 @@ static void buffer_store(struct fgs_cpu *c, struct fgs_line *l, fgs_ps done)
 
 /* ---- an access -------------------------------------------------------------------------------------------------- */
 
+/* When a load began that the CPU comes to now: the processor looks ahead while a locked access waits for its line. */
+static fgs_ps began(const struct fgs_cpu *c)
+{
+	fgs_ps from = c->changes_from + fgs_costs.behind;
+
+	return fgs_costs.behind && c->changed_at && c->now - c->changed_at < LOOKS_AHEAD && from < c->now ? from
+													  : c->now;
+}
+
 static void take_line(struct fgs_cpu *c, struct fgs_line *l, enum fgs_access access, fgs_ps asked, double part)
 {
-	fgs_ps start = c->now > l->free_at ? c->now : l->free_at, done;
+	fgs_ps begin = access == FGS_FETCH ? began(c) : c->now, done;
+	fgs_ps start = begin > l->free_at ? begin : l->free_at;
 
-	if (access == FGS_STORE || access == FGS_CHANGE)
+	if (fgs_takes_away(l, access))
 		fgs_lose_copies(l);
 	done = fgs_transfer(l, c->id, access, start, part * (1 + fgs_plus_minus() * fgs_costs.spread));
 	c->granted = false;
 	fgs_statistics.transfers++;
-	if (access == FGS_STORE) {
-		buffer_store(c, l, done);
+	if (is_buffered(access)) {
+		buffer_store(c, l, access, done);
 	} else if (access == FGS_FETCH) {
 		c->now += c->hit;
+		if (done < c->now)
+			done = c->now;
 		if (c->loaded_at < done)
 			c->loaded_at = done;
 	} else {
 		c->now = done + (access == FGS_CHANGE ? c->atomic : c->hit);
+		if (access == FGS_CHANGE) {
+			c->changes_from = asked;
+			c->changed_at = c->now;
+		}
 	}
 	l->lost += (c->now > done ? c->now : done) - asked;
 	serve_next(l);
 }
 
-/* What is under way is done first. */
+/* What is under way is done first; meanwhile others may take the line of a locked access. */
 static void await_all(struct fgs_cpu *c)
 {
 	if (c->stored_at > c->now)
@@ -120,13 +143,13 @@ static void await_all(struct fgs_cpu *c)
 
 static void hit(struct fgs_cpu *c, struct fgs_line *l, enum fgs_access access)
 {
+	l->dirty |= access != FGS_LOAD && access != FGS_FETCH;
 	if (access == FGS_CHANGE) {
-		await_all(c);
 		c->paused = false;
 		c->now += c->atomic;
 		return;
 	}
-	if (access == FGS_STORE && c->stored_at > c->now && l->free_at < c->stored_at)
+	if (access == FGS_PUBLISH && c->stored_at > c->now && l->free_at < c->stored_at)
 		l->free_at = c->stored_at;
 	c->now += c->hit;
 }
@@ -135,7 +158,7 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 {
 	struct fgs_cpu *c = fgs_here;
 	fgs_ps asked = 0;
-	bool arrived = access == FGS_STORE || access == FGS_FETCH;
+	bool arrived = is_buffered(access) || access == FGS_FETCH;
 
 	if (UNLIKELY(fgs_checks)) {
 		fgs_turn();
@@ -145,10 +168,12 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 		fgs_kernel_line(c, l, access);
 		return;
 	}
+	if (access == FGS_CHANGE)
+		await_all(c);
 	for (;; c = fgs_here) {
 		bool hits = is_hit(l, c, access);
 
-		if (c->now > (hits ? fgs_limit : fgs_exact) && !c->granted) {
+		if (c->now > (hits && access != FGS_CHANGE ? fgs_limit : fgs_exact) && !c->granted) {
 			fgs_turn();
 			continue;
 		}
@@ -160,11 +185,8 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 			return;
 		}
 		c->paused = false;
-		if (!asked) {
-			if (access == FGS_CHANGE)
-				await_all(c);
+		if (!asked)
 			asked = c->now;
-		}
 		if (!arrived) {
 			arrived = true;
 			c->now += (fgs_ps)((double)fgs_latency(l, c->id, access) * fgs_costs.request);
@@ -174,7 +196,7 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 			fgs_wait_for_line(l);
 			continue;
 		}
-		if ((access == FGS_STORE || access == FGS_CHANGE) && fgs_has_laggards(l, c)) {
+		if (fgs_takes_away(l, access) && fgs_has_laggards(l, c)) {
 			fgs_catch_up(l);
 			continue;
 		}
@@ -185,10 +207,12 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 
 void fgs_kernel_line(struct fgs_cpu *c, struct fgs_line *l, enum fgs_access access)
 {
-	if (is_hit(l, c, access))
+	if (is_hit(l, c, access)) {
+		l->dirty |= access != FGS_LOAD && access != FGS_FETCH;
 		c->now += access == FGS_CHANGE ? c->atomic : c->hit;
-	else
+	} else {
 		take_line(c, l, access, c->now, 1);
+	}
 }
 
 void fgs_kernel_access(struct fgs_cpu *c, const void *address, enum fgs_access access)
@@ -235,17 +259,30 @@ static inline void do_fetch(const void *address)
 	load(address, FGS_FETCH);
 }
 
-static inline void do_store(const void *address)
+static inline __attribute__((always_inline)) void store(const void *address, enum fgs_access access)
 {
 	struct fgs_cpu *c = fgs_here;
 	struct fgs_line *l = line_at(c, address);
 
 	if (UNLIKELY(!l))
 		return;
-	if (LIKELY(l->owner == c->id + 1) && LIKELY(c->now <= fgs_limit) && c->stored_at <= c->now)
+	if (LIKELY(l->owner == c->id + 1) && LIKELY(c->now <= fgs_limit) &&
+	    (access == FGS_STORE || c->stored_at <= c->now)) {
+		l->dirty = true;
 		c->now += c->hit;
-	else
-		access_slow(l, FGS_STORE);
+	} else {
+		access_slow(l, access);
+	}
+}
+
+static inline void do_store(const void *address)
+{
+	store(address, FGS_STORE);
+}
+
+static inline void do_publish(const void *address)
+{
+	store(address, FGS_PUBLISH);
 }
 
 static inline void do_change(const void *address)
@@ -263,7 +300,7 @@ static inline void do_change(const void *address)
 
 void fgs_write(void *word)
 {
-	do_store(word);
+	do_publish(word);
 }
 
 void fgs_change(void *word)
@@ -310,7 +347,9 @@ void fgs_compute(fgs_ps time)
 
 static uint64_t read_counter(void)
 {
-	return (uint64_t)((double)fgs_here->now * fgs_machine.key[FGS_ghz] * 1e-3);
+	fgs_ps step = fgs_cost(FGS_counter_step), now = step ? fgs_here->now / step * step : fgs_here->now;
+
+	return (uint64_t)((double)now * fgs_machine.key[FGS_ghz] * 1e-3);
 }
 
 uint64_t fgs_counter(void)
@@ -321,13 +360,14 @@ uint64_t fgs_counter(void)
 	return read_counter();
 }
 
-/* The loads that are under way are done first; stores need not be. */
+/* The loads that are under way are done first, and none behind it has begun; stores need not be done. */
 uint64_t fgs_counter_ordered(void)
 {
 	if (UNLIKELY(!fgs_here))
 		return 0;
 	if (fgs_here->loaded_at > fgs_here->now)
 		fgs_here->now = fgs_here->loaded_at;
+	fgs_here->changed_at = 0;
 	spend(fgs_here->ordered);
 	return read_counter();
 }
@@ -351,7 +391,7 @@ void __tsan_init(void)
 	TSAN(__tsan_unaligned_read##n, do_fetch)                                                                       \
 	TSAN(__tsan_unaligned_write##n, do_store)                                                                      \
 	TSAN(__tsan_volatile_read##n, do_load)                                                                         \
-	TSAN(__tsan_volatile_write##n, do_store)
+	TSAN(__tsan_volatile_write##n, do_publish)
 TSAN_SIZE(1)
 TSAN_SIZE(2)
 TSAN_SIZE(4)
@@ -457,7 +497,7 @@ void __tsan_atomic_signal_fence(int order)
 		if (order == __ATOMIC_SEQ_CST)                                                                         \
 			do_change(p);                                                                                  \
 		else                                                                                                   \
-			do_store(p);                                                                                   \
+			do_publish(p);                                                                                 \
 		*(volatile uint##bits##_t *)p = v;                                                                     \
 	}                                                                                                              \
 	FETCH(bits, add, found + v)                                                                                    \

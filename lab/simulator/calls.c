@@ -81,7 +81,7 @@ void fgs_sleep_until(fgs_ps when)
 	struct fgs_thread *t = fgs_self();
 
 	system_call();
-	if (when <= fgs_here->now)
+	if (when + t->slack <= fgs_here->now)
 		return;
 	t->timed_out = false;
 	t->generation++;

@@ -97,8 +97,9 @@ struct fgs_cpu {
 	fgs_ps asked;
 
 	/* stores under way */
-	fgs_ps stored_at; /* the last of them is done */
-	fgs_ps loaded_at; /* so is the last load */
+	fgs_ps stored_at;                /* the last of them is done */
+	fgs_ps loaded_at;                /* so is the last load */
+	fgs_ps changes_from, changed_at; /* the last locked access that waited for its line */
 	fgs_ps store[64];
 	uint32_t store_place;
 

@@ -84,7 +84,7 @@ void fgs_futex_forget(struct fgs_thread *t)
 static void enter(void)
 {
 	fgs_here->paused = false;
-	fgs_here->now += fgs_takes(fgs_here, FGS_syscall) / 2;
+	fgs_here->now += fgs_takes(fgs_here, FGS_syscall) / 2 + fgs_takes(fgs_here, FGS_futex);
 	fgs_settle();
 }
 
@@ -107,7 +107,7 @@ int fgs_futex_wait(const uint32_t *word, uint32_t expected, const fgs_ps *until,
 	c = fgs_here;
 	t = c->thread;
 	fgs_kernel_access(c, word, FGS_LOAD);
-	if (*word != expected || (until && *until <= c->now)) {
+	if (*word != expected || (until && *until + t->slack <= c->now)) {
 		fgs_futex_counts.refusals += *word != expected;
 		b->waiters--;
 		return_to_user();

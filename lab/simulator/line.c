@@ -48,8 +48,10 @@ void fgs_lines_start(const struct fgs_machine *m)
 		.remote = ps(m->key[FGS_remote]),
 		.dram = ps(m->key[FGS_dram]),
 		.occupied = ps(m->key[FGS_occupied]),
+		.behind = ps(m->key[FGS_behind]),
 		.spread = m->key[FGS_spread],
 		.request = m->key[FGS_request],
+		.migrates = m->key[FGS_migrates] != 0,
 	};
 }
 
@@ -127,15 +129,16 @@ fgs_ps fgs_latency(const struct fgs_line *l, uint32_t cpu, enum fgs_access acces
 /* The first reader has a line alone. */
 fgs_ps fgs_transfer(struct fgs_line *l, uint32_t cpu, enum fgs_access access, fgs_ps start, double part)
 {
-	bool shared = reads(access) && !l->owner, fresh = shared && !any_outside(l, nowhere);
+	bool away = fgs_takes_away(l, access), shared = reads(access) && !l->owner;
+	bool fresh = shared && !any_outside(l, nowhere);
 	fgs_ps takes = (fgs_ps)((double)fgs_latency(l, cpu, access) * part);
 
 	l->transfers++;
-	if (!reads(access)) {
+	if (away)
 		memset(l->copies, 0, sizeof(l->copies));
-		l->writes++;
-	}
-	l->owner = !reads(access) || fresh ? (uint16_t)(cpu + 1) : 0;
+	l->writes += !reads(access);
+	l->dirty = !reads(access);
+	l->owner = away || fresh ? (uint16_t)(cpu + 1) : 0;
 	l->copies[cpu / 64] |= 1ull << cpu % 64;
 	l->free_at = start + (shared ? fgs_costs.occupied : takes);
 	return start + takes;

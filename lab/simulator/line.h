@@ -24,14 +24,16 @@ typedef uint64_t fgs_ps; /* virtual time in picoseconds */
 struct fgs_line {
 	fgs_ps free_at;
 	uint16_t owner;
+	bool dirty;           /* the owner has written it */
 	uint16_t first, last; /* the CPUs that wait for it, in the order of their arrival: number + 1; 0: none */
 	uint32_t transfers, writes;
 	fgs_ps lost; /* by all CPUs, waiting for it */
 	uint64_t copies[FGS_WORDS];
 } __attribute__((aligned(64)));
 
-/* FGS_FETCH: a load that the thread does not wait for. */
-enum fgs_access { FGS_LOAD, FGS_FETCH, FGS_STORE, FGS_CHANGE };
+/* FGS_FETCH: a load that the thread does not wait for. FGS_PUBLISH: a store that no other CPU sees before the stores
+ * ahead of it; where the store is of data, FGS_STORE, the line may leave this CPU meanwhile. */
+enum fgs_access { FGS_LOAD, FGS_FETCH, FGS_STORE, FGS_PUBLISH, FGS_CHANGE };
 
 /* Where a CPU is, and which CPUs are near it. */
 struct fgs_place {
@@ -40,8 +42,9 @@ struct fgs_place {
 };
 
 struct fgs_costs {
-	fgs_ps hyperthread, complex, socket, remote, dram, occupied;
+	fgs_ps hyperthread, complex, socket, remote, dram, occupied, behind;
 	double spread, request;
+	bool migrates;
 };
 
 extern struct fgs_place fgs_places[FGS_CPUS];
@@ -58,11 +61,19 @@ static inline bool fgs_has_copy(const struct fgs_line *l, uint32_t cpu)
 	return l->copies[cpu / 64] >> (cpu % 64) & 1;
 }
 
+/* Does the access take the line away from all other CPUs? */
+static inline bool fgs_takes_away(const struct fgs_line *l, enum fgs_access access)
+{
+	if (access == FGS_LOAD || access == FGS_FETCH)
+		return fgs_costs.migrates && l->owner && l->dirty;
+	return true;
+}
+
 /* How long the line takes to the CPU from where it is now. */
 fgs_ps fgs_latency(const struct fgs_line *l, uint32_t cpu, enum fgs_access access);
 
 /* The line begins to move to the CPU at `start`, when it is free: returns when the CPU has it, after that part of its
- * latency. FGS_STORE and FGS_CHANGE make it the owner. */
+ * latency. Where the access takes the line away from the others it is the owner. */
 fgs_ps fgs_transfer(struct fgs_line *l, uint32_t cpu, enum fgs_access access, fgs_ps start, double part);
 
 #endif

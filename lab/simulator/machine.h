@@ -19,14 +19,15 @@
 	X(cores, 1, 512, 2)    /* cores of a complex */                                                                \
 	X(threads, 1, 4, 1)    /* hardware threads of a core */                                                        \
 	/* the processor */                                                                                            \
-	X(ghz, 0.1, 10, 2.2)    /* of the cycle counter */                                                             \
-	X(hit, 0.1, 100, 1.2)   /* a load or store that its own cache answers, with the code around it */              \
-	X(atomic, 0.5, 200, 7)  /* a read-modify-write of a line that the CPU has alone */                             \
-	X(pause, 1, 1000, 28)   /* the spin hint */                                                                    \
-	X(counter, 1, 1000, 10) /* to read the cycle counter */                                                        \
-	X(ordered, 1, 1000, 18) /* the same, after all loads before it */                                              \
-	X(smt, 1, 4, 1.5)       /* how much slower a thread is while the core's other thread is busy */                \
-	X(smt_pause, 1, 4, 1.1) /* the same while the other thread does nothing but pause */                           \
+	X(ghz, 0.1, 10, 2.2)        /* of the cycle counter */                                                         \
+	X(hit, 0.1, 100, 1.2)       /* a load or store that its own cache answers, with the code around it */          \
+	X(atomic, 0.5, 200, 7)      /* a read-modify-write of a line that the CPU has alone */                         \
+	X(pause, 1, 1000, 28)       /* the spin hint */                                                                \
+	X(counter, 1, 1000, 10)     /* to read the cycle counter */                                                    \
+	X(ordered, 1, 1000, 18)     /* the same, after all loads before it */                                          \
+	X(counter_step, 0, 1000, 0) /* it moves on in steps of so long; 0: at each cycle */                            \
+	X(smt, 1, 4, 1.5)           /* how much slower a thread is while the core's other thread is busy */            \
+	X(smt_pause, 1, 4, 1.1)     /* the same while the other thread does nothing but pause */                       \
 	/* the transfer of a cache line, by the distance of the CPU that has it */                                     \
 	X(hyperthread, 1, 5000, 10)                                                                                    \
 	X(complex, 1, 5000, 45)                                                                                        \
@@ -38,13 +39,17 @@
 	X(spread, 0, 1, 0.1)        /* each transfer takes up to this part more or less */                             \
 	X(nearest_first, 0, 1, 0.3) /* how often, of those that wait for a line, the nearest comes first */            \
 	X(bypasses, 0, 1000, 8)     /* but one that was bypassed so often comes before it */                           \
+	X(migrates, 0, 1, 0)        /* 1: a load of a line that another CPU has written takes it away from there */    \
+	X(behind, 0, 1000, 0)       /* a load close behind a locked access begins so much later; 0: after it */        \
 	X(store_buffer, 1, 512, 48) /* stores that may be under way */                                                 \
 	/* the kernel */                                                                                               \
 	X(clock, 1, 5000, 25)     /* clock_gettime, without a system call */                                           \
 	X(syscall, 1, 10000, 150) /* entry and exit */                                                                 \
-	X(bucket, 1, 10000, 120)  /* for so long a futex call holds its bucket's lock */                               \
+	X(futex, 0, 10000, 70)    /* a futex call besides: which bucket it is, and what may be done */                 \
+	X(bucket, 1, 10000, 70)   /* for so long it holds its bucket's lock */                                         \
 	X(queue, 1, 10000, 100)   /* for so long a wake-up holds the lock of the run queue */                          \
 	X(wake, 1, 20000, 600)    /* to wake a thread: what the waker spends besides */                                \
+	X(kick, 0, 100000, 0)     /* to interrupt another CPU: a virtual one makes the waker leave the guest */        \
 	X(switch, 1, 20000, 1300) /* from one thread to another */                                                     \
 	X(yield, 1, 20000, 300)   /* sched_yield, without the switch */                                                \
 	X(forfeit, 0, 1, 1)       /* 1: a yield gives up the slice's virtual time (Linux 6.18); 0: it only moves  \

@@ -24,7 +24,7 @@ static const char usage[] = "fg-sim-NAME: the worker of a lock on a simulated ma
 			    "  --unmonitored      without a monitor\n"
 			    "  --cost KEY=VALUE   a key of the machine file, with another value\n"
 			    "  --virtual-limit S  ends a run that goes on for longer, in virtual time (3600)\n"
-			    "  --host-limit S     the same by the host's clock (600)\n";
+			    "  --host-limit S     the same by the host's CPU time (600)\n";
 
 static struct {
 	const char *machine, *trace;

@@ -357,17 +357,27 @@ static bool preempts(struct fgs_cpu *c, const struct fgs_thread *t)
 	return may_run(t) && c->queue[best_of(c)] == t && precedes(t, running, mean);
 }
 
-static void start_on(struct fgs_cpu *c, struct fgs_thread *t, fgs_ps now)
+/* When the interrupt by `by`, if that is another CPU, has been sent. */
+static fgs_ps kick(const struct fgs_cpu *c, struct fgs_cpu *by, fgs_ps now)
+{
+	if (!by || by == c)
+		return now;
+	by->now += fgs_cost(FGS_kick);
+	return now + fgs_cost(FGS_kick);
+}
+
+static void start_on(struct fgs_cpu *c, struct fgs_thread *t, fgs_ps now, struct fgs_cpu *by)
 {
 	bool idles = is_idle(c);
 
 	place(c, t);
 	enqueue(c, t, now);
 	if (idles) {
+		now = kick(c, by, now);
 		c->now = now + exit_latency(c, now);
 		fgs_cpu_at(c, c->now);
 	} else if (c->thread && preempts(c, t)) {
-		interrupt(c, now);
+		interrupt(c, kick(c, by, now));
 	}
 }
 
@@ -386,7 +396,7 @@ void fgs_wake(struct fgs_thread *t, fgs_ps now, struct fgs_cpu *waker)
 		waker->now += fgs_takes(waker, FGS_wake);
 		now = waker->now;
 	}
-	start_on(c, t, now);
+	start_on(c, t, now, waker);
 }
 
 void fgs_timer_fires(struct fgs_thread *t, fgs_ps now)
@@ -403,7 +413,7 @@ void fgs_wake_new(struct fgs_thread *t, fgs_ps now)
 	t->cpu = new_place(t);
 	t->generation++;
 	t->lag = 0;
-	start_on(&fgs_cpus[t->cpu], t, now);
+	start_on(&fgs_cpus[t->cpu], t, now, fgs_here);
 }
 
 /* ---- moving threads that wait ----------------------------------------------------------------------------------- */
@@ -470,7 +480,7 @@ static void balance(struct fgs_cpu *c)
 	if (!t)
 		return;
 	c->now += fgs_cost(FGS_migrate);
-	start_on(&fgs_cpus[best], t, c->now);
+	start_on(&fgs_cpus[best], t, c->now, c);
 }
 
 /* ---- switching -------------------------------------------------------------------------------------------------- */

@@ -20,5 +20,5 @@ fails 'no such option' --speed 3
 fails 'no such value' --seed x
 fails 'no such value' --threads 9
 fails 'it needs a value' --seed
-[ "$("$checker" --list | tr '\n' ' ')" = 'cond cond-moved rwlock barrier parked ' ]
+[ "$("$checker" --list | tr '\n' ' ')" = 'cond cond-moved rwlock barrier parked semaphore ' ]
 "$checker" rwlock --seed 7

@@ -49,6 +49,18 @@ static void states(void)
 	assert(line.transfers == 8 && line.writes == 3);
 }
 
+/* A load of a line that its owner has written takes it away from there; the next one shares it. */
+static void migration(void)
+{
+	line = (struct fgs_line){0};
+	fgs_costs.migrates = true;
+	assert(take(0, FGS_LOAD, 0) == fgs_costs.dram && !fgs_takes_away(&line, FGS_LOAD));
+	assert(take(1, FGS_STORE, 1000000) == fgs_costs.complex && fgs_takes_away(&line, FGS_LOAD));
+	assert(take(2, FGS_LOAD, 2000000) == fgs_costs.socket);
+	assert(line.owner == 3 && copies() == 1 && !fgs_takes_away(&line, FGS_LOAD));
+	assert(take(1, FGS_LOAD, 3000000) == fgs_costs.socket && line.owner == 0 && copies() == 2);
+}
+
 int main(void)
 {
 	struct fgs_machine m = {.key = {[FGS_sockets] = 2,
@@ -65,6 +77,7 @@ int main(void)
 	fgs_lines_start(&m);
 	distances();
 	states();
+	migration();
 	puts("ok");
 	return 0;
 }

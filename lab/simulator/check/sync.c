@@ -9,6 +9,28 @@
 #include "sync/cond.h"
 #include "sync/rwlock.h"
 
+/* The interposer's semaphore under names of its own: the linker leads the others to the model of glibc's. */
+#include <semaphore.h>
+
+#define sem_wait checked_sem_wait
+#define sem_timedwait checked_sem_timedwait
+#define sem_clockwait checked_sem_clockwait
+int checked_sem_wait(sem_t *sem);
+int checked_sem_timedwait(sem_t *restrict sem, const struct timespec *restrict abs);
+int checked_sem_clockwait(sem_t *restrict sem, clockid_t clock, const struct timespec *restrict abs);
+#include "interpose/sem.c"
+#undef sem_wait
+#undef sem_timedwait
+#undef sem_clockwait
+
+struct fgi_real fgi_real_table = {
+	.checked_sem_wait = sem_wait, .checked_sem_timedwait = sem_timedwait, .checked_sem_clockwait = sem_clockwait};
+int fgi_real_found = 1;
+
+void fgi_real_find(void)
+{
+}
+
 static struct timespec soon(uint64_t r)
 {
 	return fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + r % 200000);
@@ -293,7 +315,69 @@ static void end_pool(unsigned int threads)
 		  "%u given, %u left, %u taken", pool.given, pool.tokens, pool.taken);
 }
 
-const struct fgs_driver fgs_drivers[] = {
-	{"cond", begin_buffer, use_buffer, end_buffer},      {"cond-moved", begin_moves, use_buffer, end_buffer},
-	{"rwlock", begin_records, use_records, end_records}, {"barrier", begin_phases, use_phases, end_phases},
-	{"parked", begin_pool, use_pool, end_pool},          {NULL, NULL, NULL, NULL}};
+/* ---- the semaphore: the interposer's, in front of the model of glibc's ------------------------------------------- */
+
+static struct {
+	sem_t tokens;
+	uint32_t posted, taken, timeouts;
+	unsigned int threads;
+} semaphore;
+
+static void begin_semaphore(unsigned int threads)
+{
+	semaphore.threads = threads;
+	sem_init(&semaphore.tokens, 0, 0);
+	fgs_check_monitor();
+}
+
+/* Some waits have a deadline, and may end without a token. */
+static void take_posted(uint64_t r)
+{
+	struct timespec until = soon(r >> 8);
+	int result = r % 8 ? checked_sem_wait(&semaphore.tokens)
+			   : checked_sem_clockwait(&semaphore.tokens, CLOCK_MONOTONIC, &until);
+
+	if (result)
+		fg_fetch_add_relaxed(&semaphore.timeouts, 1);
+	else
+		FGS_CHECK(fg_fetch_add_relaxed(&semaphore.taken, 1) < fg_load_relaxed(&semaphore.posted),
+			  "a token that nobody posted");
+}
+
+/* As many tokens as there are waits. */
+static void use_semaphore(unsigned int index)
+{
+	unsigned int posters = (semaphore.threads + 1) / 2, takers = semaphore.threads / 2;
+
+	for (unsigned int i = 0; i < 2 * (index % 2 ? posters : takers); i++) {
+		uint64_t r = fgs_random() >> 16;
+
+		if (index % 2) {
+			take_posted(r);
+		} else {
+			fg_fetch_add_relaxed(&semaphore.posted, 1);
+			sem_post(&semaphore.tokens);
+		}
+		fgs_check_progress();
+	}
+}
+
+static void end_semaphore(unsigned int threads)
+{
+	uint32_t left = 0;
+
+	(void)threads;
+	while (sem_trywait(&semaphore.tokens) == 0)
+		left++;
+	FGS_CHECK(semaphore.posted == semaphore.taken + left && left == semaphore.timeouts,
+		  "%u posted, %u taken, %u waits timed out, %u left", semaphore.posted, semaphore.taken,
+		  semaphore.timeouts, left);
+}
+
+const struct fgs_driver fgs_drivers[] = {{"cond", begin_buffer, use_buffer, end_buffer},
+					 {"cond-moved", begin_moves, use_buffer, end_buffer},
+					 {"rwlock", begin_records, use_records, end_records},
+					 {"barrier", begin_phases, use_phases, end_phases},
+					 {"parked", begin_pool, use_pool, end_pool},
+					 {"semaphore", begin_semaphore, use_semaphore, end_semaphore},
+					 {NULL, NULL, NULL, NULL}};

@@ -97,17 +97,31 @@ static bool take(struct semaphore *s)
 	return false;
 }
 
-MODEL(int, sem_wait, sem_t *sem)
+MODEL(int, sem_clockwait, sem_t *sem, clockid_t clock, const struct timespec *until)
 {
 	struct semaphore *s = (struct semaphore *)(void *)sem;
+	int error = 0;
 
 	if (take(s))
 		return 0;
 	fg_fetch_add_relaxed(&s->waiters, 1);
-	while (!take(s))
-		fgi_futex_wait(&s->value, 0, CLOCK_MONOTONIC, NULL);
+	while (error != ETIMEDOUT && !take(s))
+		error = fgi_futex_wait(&s->value, 0, clock, until);
 	fg_fetch_add_relaxed(&s->waiters, -1u);
-	return 0;
+	if (error != ETIMEDOUT)
+		return 0;
+	errno = ETIMEDOUT;
+	return -1;
+}
+
+MODEL(int, sem_timedwait, sem_t *sem, const struct timespec *until)
+{
+	return __wrap_sem_clockwait(sem, CLOCK_REALTIME, until);
+}
+
+MODEL(int, sem_wait, sem_t *sem)
+{
+	return __wrap_sem_clockwait(sem, CLOCK_MONOTONIC, NULL);
 }
 
 MODEL(int, sem_trywait, sem_t *sem)

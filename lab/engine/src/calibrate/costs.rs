@@ -127,6 +127,12 @@ fn alone() -> Vec<Line> {
     let line = |key, value| Line::new(key, value, "measured");
     let syscall = least(gettid);
     let less = |whole: f64| (whole - syscall).max(1.0);
+    let wake = least(|| {
+        futex(&sleepers.0, libc::FUTEX_WAKE, 1);
+    });
+    let refused = least(|| {
+        futex(&sleepers.0, libc::FUTEX_WAIT, 1);
+    });
     vec![
         line("ghz", ghz()),
         line(
@@ -159,12 +165,8 @@ fn alone() -> Vec<Line> {
             }),
         ),
         line("syscall", syscall),
-        line(
-            "bucket",
-            less(least(|| {
-                futex(&sleepers.0, libc::FUTEX_WAKE, 1);
-            })),
-        ),
+        line("futex", less(wake)),
+        line("bucket", (refused - wake).max(1.0)),
         line("yield", less(least(thread::yield_now))),
         line("clone", thread_ns()),
     ]
@@ -291,8 +293,9 @@ fn of(lines: &[Line], key: &str) -> f64 {
 
 /// Switches, and wake-ups of a thread on another CPU that has idled for a while.
 fn switches(topology: &Topology, known: &[Line]) -> Result<Vec<Line>> {
-    let (syscall, bucket) = (of(known, "syscall"), of(known, "bucket"));
-    let switch = (switch_ns() - of(known, "yield") - syscall).max(1.0);
+    let call = ["syscall", "futex", "bucket"];
+    let call: f64 = call.iter().map(|key| of(known, key)).sum();
+    let switch = (switch_ns() - of(known, "yield") - of(known, "syscall")).max(1.0);
     let mut lines = vec![Line::new(
         "switch",
         switch,
@@ -309,7 +312,7 @@ fn switches(topology: &Topology, known: &[Line]) -> Result<Vec<Line>> {
     for (key, idle_us) in naps {
         let (waker, latency) = wake_ns(a, b, Duration::from_micros(idle_us))?;
         if lines.len() == 1 {
-            let wake = (waker - syscall - bucket).max(1.0);
+            let wake = (waker - call).max(1.0);
             lines.push(Line::new(
                 "wake",
                 wake,
