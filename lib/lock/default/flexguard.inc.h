@@ -11,7 +11,7 @@
  *                                                                         or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
  *                   one if that is useful                                 watcher, the release that wakes one, or any
- *                                                                         of a quick lock
+ *                                                                         of a quick or watched lock
  *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
@@ -25,6 +25,9 @@
  *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
  *                                                                    is over it becomes the head waiter
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
+ *   the lock is not hot, the process may use many CPUs, and fewer    it watches: it pauses and yields as above, and
+ *   than WATCHERS watch                                              gives a parked waiter its turn
+ *   the same, and WATCHERS watch                                     it looks for a moment, then parks
  *   another process waits for its CPU, or has taken a yield for a    it stops yielding for 4 or 100 ms: it spins, then
  *   slice                                                            parks
  *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks; where others
@@ -103,8 +106,9 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define SHARE 4u         /* there, of so many takers one has a parked waiter woken although another is awake */
 #define IN_VAIN 4u       /* without a monitor: after so many waits in vain a thread yields no more, and parks sooner */
 #define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT (quick: a quarter) for each parked, up to 16 */
-/* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
- * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
+/* Of a waiter without a clock, for every 8 of them, so that 200 wake some 8 times a second. Nothing rests on it (I2),
+ * unless a woken waiter is stopped before it takes the lock: by a debugger, or by a signal handler that waits for
+ * another thread, perhaps for one that waits here. */
 #ifndef LONGEST_SLEEP_NS
 #define LONGEST_SLEEP_NS 1000000000u
 #endif
@@ -259,7 +263,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 			word |= flag;
 		}
 		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
-			until += LONGEST_SLEEP_NS;
+			until += (uint64_t)LONGEST_SLEEP_NS * (others / 8 + 1);
 		fg_thread.parks++;
 		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside_watcher)
 			break;
@@ -534,8 +538,9 @@ __attribute__((noinline, cold)) static bool wake(struct fg_lock *l)
 	return fgi_futex_wake(&l->word, 1) > 0;
 }
 
-/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, if other processes compete
- * for the CPUs, or if a turn is over. A hot lock's owner reads the clock in one section of 16. The flag for which one
+/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, or, where nobody watches, if
+ * other processes compete for the CPUs or a turn is over. Beside a watcher the flag goes anyway, and whether a CPU idles
+ * is looked at after the release: on many CPUs that look takes as long as a hand-over. A hot lock's owner reads the clock in one section of 16. The flag for which one
  * is woken goes, lest the next releases wake the others for the same CPU. PARKED of a quick lock goes anyway: two
  * threads hand such a lock to each other 1.5 times as fast if they find its word 0. One release looks; then their
  * clocks, or the watcher, wake the waiters. */
@@ -560,7 +565,8 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 	}
 	if (useful || turn)
 		woken |= PARKED;
-	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu())) && wake(l) && turn && !fgi_hot(waiters)) {
+	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu())) && wake(l) && turn &&
+	    !fgi_hot(waiters)) {
 		memo()->made_way_at = (uintptr_t)l;
 		memo()->made_way = now;
 	}

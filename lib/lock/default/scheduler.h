@@ -16,10 +16,12 @@
 #define FGI_SLICE_US 600u         /* another process that had the CPU for longer is no passer-by, but competes for it */
 #define FGI_COMPETE_NS 100000000u /* for so long no waiter of this process yields then */
 #define FGI_QUEUED_NS 4000000u    /* for so long they do not where another process is said to wait for the CPU */
-#ifndef FGI_FEW_CPUS
-#define FGI_FEW_CPUS 4u /* no more than three waiters can look at the same time */
-#endif
 #define FGI_SWITCH_NS 2000u       /* longer than a yield that finds nobody, shorter than two switches */
+
+/* Of a process that may use no more CPUs all waiters may stay awake: no more than three look at the same time. */
+#ifndef FGI_FEW_CPUS
+#define FGI_FEW_CPUS 4u
+#endif
 
 /* Until when other processes are taken to compete for the CPUs: CLOCK_MONOTONIC. */
 static uint64_t fgi_others_compete_until;
