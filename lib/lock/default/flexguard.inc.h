@@ -538,12 +538,12 @@ __attribute__((noinline, cold)) static bool wake(struct fg_lock *l)
 	return fgi_futex_wake(&l->word, 1) > 0;
 }
 
-/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, or, where nobody watches, if
- * other processes compete for the CPUs or a turn is over. Beside a watcher the flag goes anyway, and whether a CPU idles
- * is looked at after the release: on many CPUs that look takes as long as a hand-over. A hot lock's owner reads the clock in one section of 16. The flag for which one
- * is woken goes, lest the next releases wake the others for the same CPU. PARKED of a quick lock goes anyway: two
- * threads hand such a lock to each other 1.5 times as fast if they find its word 0. One release looks; then their
- * clocks, or the watcher, wake the waiters. */
+/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, or, where nobody watches,
+ * if other processes compete for the CPUs or a turn is over. Beside a watcher the flag goes anyway, and whether a
+ * CPU idles is looked at after the release: on many CPUs that look takes as long as a hand-over. A hot lock's owner
+ * reads the clock in one section of 16. The flag for which one is woken goes, lest the next releases wake the others
+ * for the same CPU. PARKED of a quick lock goes anyway: two threads hand such a lock to each other 1.5 times as fast
+ * if they find its word 0. One release looks; then their clocks, or the watcher, wake the waiters. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
