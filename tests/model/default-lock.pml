@@ -180,9 +180,9 @@ slow:
 		:: is_free(found) && (head || stood_back || !(found & DEMAND)) -> goto take_after_waiting
 		:: watching && !(ops & ME) && (found & PARKED) -> word = word & ~PARKED
 		:: tries_on && !head && !(found & DEMAND) -> word = word | DEMAND; head = 1
-		:: tries_on && MONITOR && !watching && !watchers -> watchers++; watching = 1
-		:: tries_on && watching && watchers == 1 && clocked -> wake_one()
-		:: tries_on && watching -> watchers--; watching = 0; word = word | PARKED /* it is no longer hot */
+		:: tries_on && MONITOR && !watching && watchers < 2 -> watchers++; watching = 1
+		:: tries_on && watching && watchers < 3 && clocked -> wake_one()
+		:: tries_on && watching -> watchers--; watching = 0; word = word | PARKED /* it is no longer hot, or the monitor has gone */
 		:: tries_on && timed && !is_free(found) -> goto give_up
 		:: tries_on && (MONITOR || !is_free(found)) -> kind = CLOCKED_WAITER /* of some kind */
 		:: tries_on
@@ -209,6 +209,7 @@ take_after_waiting:
 		flags = flags_of;
 		if
 		:: !(found & PARKED) -> flags = flags & ~PARKED /* the lock is quick */
+		:: watchers && clocked -> flags = flags | PARKED /* one taker in SHARE */
 		:: true
 		fi
 	}

@@ -96,17 +96,63 @@ static void test_quick_lock_drops_its_flag(void)
 	}
 }
 
-/* A hot lock is quick while it is watched. */
+/* Beside a watcher the flag goes, hot or not. The release wakes one if a CPU idles. */
 static void test_watched_lock_drops_its_flag(void)
 {
+	for (int hot = 0; hot < 2; hot++) {
+		for (int idles = 0; idles < 2; idles++) {
+			begin(idles ? &idle : &quiet);
+			somebody_sleeps = true;
+			release_with(FGI_CLOCKED + FGI_WATCHER + (hot ? FGI_HOT : 0));
+			CHECK(lock.word == 0 && wakes == (unsigned)idles, "word %#x, %u wake-ups", lock.word, wakes);
+			lock.waiters = 0;
+			finish();
+		}
+	}
+}
+
+/* On many CPUs a waiter looks for a moment, then watches, or parks beside enough watchers. */
+static void test_few_stay_awake(void)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+	struct wait comes = {.now = now, .awake = now}, stays = {.now = now, .awake = now - 1}, parks = stays;
+
 	begin(&quiet);
-	measured(1);
-	release_with(FGI_CLOCKED + FGI_WATCHER + FGI_HOT);
-	CHECK(lock.word == 0 && wakes == 0, "word %#x, %u wake-ups", lock.word, wakes);
-	measured(0);
-	release_with(FGI_CLOCKED + FGI_WATCHER + FGI_HOT);
-	CHECK(lock.word == PARKED && wakes == 0, "word %#x, %u wake-ups", lock.word, wakes);
+	fgi_cpus = FGI_FEW_CPUS;
+	CHECK(!is_watched(false), "CPUs are few");
+	fgi_cpus = FGI_FEW_CPUS + 1;
+	CHECK(is_watched(false), "CPUs are many");
+	begin_turn(&lock, now);
+	lock.waiters = FGI_WATCHER * WATCHERS;
+	CHECK(watch(&lock, &comes) && !comes.watching, "it has just come");
+	CHECK(!watch(&lock, &parks) && !parks.watching, "others are awake");
+	lock.waiters = FGI_WATCHER * (WATCHERS - 1);
+	CHECK(watch(&lock, &stays) && fgi_watchers(lock.waiters) == WATCHERS, "one more may stay");
+	lock.waiters += FGI_WATCHER;
+	CHECK(!watch(&lock, &stays), "another was woken");
+	stays.woken = true;
+	CHECK(watch(&lock, &stays), "it was woken itself");
 	lock.waiters = 0;
+	fgi_cpus = 0;
+	finish();
+}
+
+/* Beside a watcher one taker in SHARE leaves the parked to its release, and each where nobody watches. */
+static void test_takers_share(void)
+{
+	begin(&quiet);
+	for (lock.ops = 0; lock.ops < 2 * SHARE; lock.ops++) {
+		bool looks = lock.ops % SHARE == 0;
+
+		CHECK(flags_of(&lock, 0) == 0, "nobody is parked");
+		lock.waiters = FGI_CLOCKED + FGI_WATCHER;
+		CHECK(flags_of(&lock, 0) == (looks ? PARKED : 0), "after %u acquisitions", lock.ops);
+		lock.waiters = FGI_CLOCKED + FGI_WATCHER + FGI_HOT;
+		CHECK(flags_of(&lock, 0) == 0, "its watcher wakes");
+		lock.waiters = FGI_CLOCKED;
+		CHECK(flags_of(&lock, 0) == PARKED, "nobody watches");
+		lock.waiters = 0;
+	}
 	finish();
 }
 
@@ -223,6 +269,8 @@ int main(void)
 	test_wakes_one_needy_at_a_time();
 	test_quick_lock_drops_its_flag();
 	test_watched_lock_drops_its_flag();
+	test_few_stay_awake();
+	test_takers_share();
 	test_watcher_leaves();
 	test_rises();
 	test_last_watcher_sets_the_flag();

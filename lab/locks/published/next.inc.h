@@ -97,24 +97,10 @@ static inline uint32_t parked_in(uint64_t w)
 	return (uint32_t)(w % FAST / PARKED);
 }
 
-/* How many CPUs this process may use; read once. */
-static uint32_t cpus;
-
-static __attribute__((noinline, cold)) void count_cpus(void)
-{
-	uint64_t set[16] = {0}; /* of 1,024 CPUs */
-	long bytes = fgi_optional_call(SYS_sched_getaffinity, 0, sizeof(set), (long)set);
-	uint32_t n = 0;
-
-	for (long i = 0; i < bytes / 8; i++)
-		n += (uint32_t)__builtin_popcountll(set[i]);
-	fg_store_relaxed(&cpus, n ? n : FG_CPUS);
-}
-
 /* No more waiters than CPUs look at the same time, so where those are few, all may stay awake. */
 static inline bool all_may_stay(void)
 {
-	return fg_load_relaxed(&cpus) <= 2 * KEPT;
+	return fgi_usable_cpus() <= 2 * KEPT;
 }
 
 /* How many should be awake. `times`: 1 for a wake-up, 2 for a thread that comes and is awake anyway. The leases of a
@@ -403,7 +389,7 @@ static void become_fast(struct fg_lock *l, struct wait *w)
 
 static inline uint32_t slow_pauses(void)
 {
-	uint32_t pauses = FIRST_PAUSES * fg_load_relaxed(&cpus);
+	uint32_t pauses = FIRST_PAUSES * fgi_usable_cpus();
 
 	return pauses < SLOW_PAUSES ? pauses : SLOW_PAUSES;
 }
@@ -458,8 +444,6 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_de
 	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = waiters_of(l) & HOT};
 	uint32_t uncounted; /* pauses, before it counts itself */
 
-	if (fg_unlikely(!fg_load_relaxed(&cpus)))
-		count_cpus();
 	uncounted = all_may_stay() ? SPIN_PAUSES / 2 : 0;
 	for (;;) {
 		uint32_t word = fg_load_acquire(&l->word), moved = fg_load_relaxed(&l->ops) - w.ops;

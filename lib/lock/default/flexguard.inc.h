@@ -11,7 +11,7 @@
  *                                                                         or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
  *                   one if that is useful                                 watcher, the release that wakes one, or any
- *                                                                         of a quick lock
+ *                                                                         of a quick or watched lock
  *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
@@ -25,6 +25,9 @@
  *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
  *                                                                    is over it becomes the head waiter
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
+ *   the lock is not hot, the process may use many CPUs, and fewer    it watches: it pauses and yields as above, and
+ *   than WATCHERS watch                                              gives a parked waiter its turn
+ *   the same, and WATCHERS watch                                     it looks for a moment, then parks
  *   another process waits for its CPU, or has taken a yield for a    it stops yielding for 4 or 100 ms: it spins, then
  *   slice                                                            parks
  *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks; where others
@@ -75,7 +78,7 @@ struct fg_lock {
 	uint32_t word;
 	uint32_t ops;     /* acquisitions; only the owner writes it */
 	uint32_t waiters; /* lock/default/waiters.h */
-	uint16_t handed;  /* when a waiter last took the lock: CLOCK_MONOTONIC in us, modulo 2^16 */
+	uint16_t handed;  /* when a waiter last took the hot lock: CLOCK_MONOTONIC in us, modulo 2^16 */
 	uint16_t turn;    /* when the last turn of a parked or head waiter began: in LONG_WAITs / 16, modulo 2^16 */
 };
 
@@ -94,15 +97,18 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define LEASE_US 50u     /* for so long a hot lock stays with its owner */
 #define FIRST_PAUSES 4u  /* between two looks at the word, at least */
 #define LAST_PAUSES 256u /* while the lock is hot */
-#define MOST_PASSED 256u /* times that a waiter was passed: so many times less often it looks, at most */
+#define MOST_PASSED 4u   /* times that a waiter was passed: so many times less often it looks, at most */
 #define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
 #define TURN_PART 8u     /* of a LONG_WAIT: a turn of a parked or head waiter, at most */
 #define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
+#define WATCHERS 2u      /* on many CPUs: so many waiters stay awake; others have a short look, and park */
+#define SHARE 4u         /* there, of so many takers one has a parked waiter woken although another is awake */
 #define IN_VAIN 4u       /* without a monitor: after so many waits in vain a thread yields no more, and parks sooner */
 #define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT (quick: a quarter) for each parked, up to 16 */
-/* Of a waiter without a clock. Nothing rests on it (I2), unless a woken waiter is stopped before it takes the lock: by
- * a debugger, or by a signal handler that waits for another thread, perhaps for one that waits here. */
+/* Of a waiter without a clock, for every 8 of them, so that 200 wake some 8 times a second. Nothing rests on it (I2),
+ * unless a woken waiter is stopped before it takes the lock: by a debugger, or by a signal handler that waits for
+ * another thread, perhaps for one that waits here. */
 #ifndef LONGEST_SLEEP_NS
 #define LONGEST_SLEEP_NS 1000000000u
 #endif
@@ -134,15 +140,39 @@ static inline bool is_quick(const struct fg_lock *l, uint32_t waiters)
 	return period && period < FGI_HOT_NS && (!fgi_hot(waiters) || fgi_watchers(waiters));
 }
 
+static inline bool is_monitored(void)
+{
+	return fg_load_relaxed(&fgi_monitor_page) != &fgi_no_monitor;
+}
+
+static inline bool is_hot(const struct fg_lock *l)
+{
+	return fgi_hot(fg_load_relaxed(&l->waiters)) && is_monitored();
+}
+
+/* Are its awake waiters watchers, few of them, who look after the parked ones? */
+static inline bool is_watched(bool hot)
+{
+	return hot || (!fgi_few_cpus() && is_monitored());
+}
+
+/* Need the next release not wake one that is parked with a clock? */
+static inline bool is_looked_after(const struct fg_lock *l, uint32_t waiters)
+{
+	if (fgi_watchers(waiters) && (fgi_hot(waiters) || fg_load_relaxed(&l->ops) % SHARE))
+		return true;
+	return is_quick(l, waiters);
+}
+
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
- * waiter counts itself before it sets its flag in the word (release), so it is seen here. Beside a watcher it sets
- * none. At that of a quick lock one release looks (release_to_parked). */
+ * waiter counts itself before it sets its flag in the word (release), so it is seen here. Beside a watcher one taker in
+ * SHARE sets it. At that of a quick lock one release looks (release_to_parked). */
 static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
 
 	if (fgi_clocked(waiters))
-		flags |= fgi_watchers(waiters) || is_quick(l, waiters) ? word & PARKED : PARKED;
+		flags |= is_looked_after(l, waiters) ? word & PARKED : PARKED;
 	return flags;
 }
 
@@ -160,16 +190,6 @@ static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
 static inline void begin_turn(struct fg_lock *l, uint64_t now)
 {
 	fg_store_relaxed(&l->turn, (uint16_t)(now / (FGI_LONG_WAIT_NS / 16)));
-}
-
-static inline bool is_monitored(void)
-{
-	return fg_load_relaxed(&fgi_monitor_page) != &fgi_no_monitor;
-}
-
-static inline bool is_hot(const struct fg_lock *l)
-{
-	return fgi_hot(fg_load_relaxed(&l->waiters)) && is_monitored();
 }
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
@@ -227,7 +247,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
-	bool beside_watcher = flag == PARKED && w->hot && fgi_watchers(fg_load_relaxed(&l->waiters));
+	bool beside_watcher = flag == PARKED && fgi_watchers(fg_load_relaxed(&l->waiters));
 	uint64_t clock = is_quick(l, waiters) ? FGI_LONG_WAIT_NS / 4 : FGI_LONG_WAIT_NS;
 	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + clock * (others < CLOCKS ? others + 1 : CLOCKS);
 
@@ -243,7 +263,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 			word |= flag;
 		}
 		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
-			until += LONGEST_SLEEP_NS;
+			until += (uint64_t)LONGEST_SLEEP_NS * (others / 8 + 1);
 		fg_thread.parks++;
 		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside_watcher)
 			break;
@@ -275,23 +295,26 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->passed = 0;
 	w->pauses = FIRST_PAUSES;
 	w->woken = true;
-	if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters))) /* a CPU may idle for the next one, too */
-		fg_fetch_or_relaxed(&l->word, PARKED);
-	if (w->hot && !w->real_time)
+	if (is_watched(w->hot) && !w->real_time)
 		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
+	else if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters))) /* a CPU may idle for the next one, too */
+		fg_fetch_or_relaxed(&l->word, PARKED);
 }
 
-/* The lock is hot. Does this waiter watch it? One waiter does. It parks once a second watches that was parked and
- * woken. A lone watcher wakes the next parked waiter when a turn is over. */
+/* Is this waiter one of those that stay awake? A hot lock has one, another lock WATCHERS, after a first look without
+ * being counted. They park once more watch, which were parked and woken. A watcher wakes the next parked waiter when a
+ * turn is over. */
 static bool watch(struct fg_lock *l, struct wait *w)
 {
-	uint32_t waiters = fg_load_relaxed(&l->waiters);
+	uint32_t waiters = fg_load_relaxed(&l->waiters), most = w->hot ? 1 : WATCHERS;
 
-	if (!w->watching && !fgi_watchers(waiters))
+	if (!w->watching && !w->hot && w->now == w->awake)
+		return true;
+	if (!w->watching && fgi_watchers(waiters) < most)
 		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
-	if (!w->watching || (!w->woken && fgi_watchers(waiters) > 1))
+	if (!w->watching || (!w->woken && fgi_watchers(waiters) > most))
 		return false;
-	if (fgi_clocked(waiters) && fgi_watchers(waiters) == 1 && turn_is_over(l, w->now)) {
+	if (fgi_clocked(waiters) && fgi_watchers(waiters) <= most && turn_is_over(l, w->now)) {
 		begin_turn(l, w->now);
 		fgi_futex_wake(&l->word, 1);
 	}
@@ -306,7 +329,7 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 	memo()->made_way_at = 0;
 	if (w->real_time || still > FGI_LONG_WAIT_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
 		return true;
-	if (!w->head && (made_way || (w->hot && !watch(l, w))))
+	if (!w->head && (made_way || (is_watched(w->hot) && !watch(l, w))))
 		return true;
 	if (fgi_preempted_cs())
 		return fgi_others_compete(w->now) || (++w->yields > YIELDS && !w->head);
@@ -397,7 +420,7 @@ static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 	if (!take(l, word, flags_of(l, word)))
 		return false;
 	memo()->made_way_at = 0;
-	if (w->began)
+	if (w->began && w->hot)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
 	if (w->began && !w->woken)
 		memo()->in_vain /= 2;
@@ -417,7 +440,7 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 		w->moved_at = w->now;
 	}
 	w->hot = is_hot(l);
-	if (w->watching && !w->hot) /* those that are parked have to do without */
+	if (w->watching && !is_watched(w->hot)) /* those that are parked have to do without */
 		hand_to_release(l, w);
 	if (!w->head && !(word & DEMAND) &&
 	    ((w->hot && lease_is_over(l, w->now)) || (w->now - w->began > FGI_LONG_WAIT_NS && turn_is_over(l, w->now))))
@@ -454,7 +477,7 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_de
 			w.stood_back = 0;
 		else if (may_take(l, &w, word, moved) && take_after_waiting(l, &w, word))
 			return 0;
-		if (w.watching && moved && (word & PARKED)) /* owner and watcher run: no release need look */
+		if (w.watching && w.hot && moved && (word & PARKED)) /* owner and watcher run: no release need look */
 			fg_cas_relaxed(&l->word, word, word & ~PARKED);
 		if (w.spun >= SPIN_PAUSES && (w.hot || !is_free(word))) {
 			w.spun = 0;
@@ -515,22 +538,24 @@ __attribute__((noinline, cold)) static bool wake(struct fg_lock *l)
 	return fgi_futex_wake(&l->word, 1) > 0;
 }
 
-/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, if other processes compete
- * for the CPUs, or if a turn is over. A hot lock's owner reads the clock in one section of 16. The flag for which one
- * is woken goes, lest the next releases wake the others for the same CPU. PARKED of a quick lock goes anyway: two
- * threads hand such a lock to each other 1.5 times as fast if they find its word 0. One release looks; then their
- * clocks, or the watcher, wake the waiters. */
+/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, or, where nobody watches,
+ * if other processes compete for the CPUs or a turn is over. Beside a watcher the flag goes anyway, and whether a
+ * CPU idles is looked at after the release: on many CPUs that look takes as long as a hand-over. A hot lock's owner
+ * reads the clock in one section of 16. The flag for which one is woken goes, lest the next releases wake the others
+ * for the same CPU. PARKED of a quick lock goes anyway: two threads hand such a lock to each other 1.5 times as fast
+ * if they find its word 0. One release looks; then their clocks, or the watcher, wake the waiters. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
 	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken, */
-	uint32_t seen = is_quick(l, waiters) ? PARKED : 0;  /* and one that was looked at often enough */
+	bool watched = fgi_clocked(waiters) && fgi_watchers(waiters);
+	uint32_t seen = watched || is_quick(l, waiters) ? PARKED : 0; /* and one that was looked at often enough */
 	uint64_t now = 0;
 	bool useful = false, turn = false; /* to wake one with a clock; because its turn has come */
 
-	if (fgi_clocked(waiters)) {
+	if (fgi_clocked(waiters) && !watched) {
 		useful = fgi_idle_cpu();
-		if (!useful && !fgi_watchers(waiters) && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
+		if (!useful && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
 			now = fgi_now_ns(CLOCK_MONOTONIC);
 			useful = fgi_others_compete(now);
 			turn = !useful && turn_is_over(l, now);
@@ -540,7 +565,8 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 	}
 	if (useful || turn)
 		woken |= PARKED;
-	if ((release(l, FLAGS & ~(woken | seen)) || woken) && wake(l) && turn && !fgi_hot(waiters)) {
+	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu())) && wake(l) && turn &&
+	    !fgi_hot(waiters)) {
 		memo()->made_way_at = (uintptr_t)l;
 		memo()->made_way = now;
 	}

@@ -18,6 +18,11 @@
 #define FGI_QUEUED_NS 4000000u    /* for so long they do not where another process is said to wait for the CPU */
 #define FGI_SWITCH_NS 2000u       /* longer than a yield that finds nobody, shorter than two switches */
 
+/* Of a process that may use no more CPUs all waiters may stay awake: no more than three look at the same time. */
+#ifndef FGI_FEW_CPUS
+#define FGI_FEW_CPUS 4u
+#endif
+
 /* Until when other processes are taken to compete for the CPUs: CLOCK_MONOTONIC. */
 static uint64_t fgi_others_compete_until;
 
@@ -36,6 +41,33 @@ static inline bool fgi_idle_cpu(void)
 	for (uint32_t i = 0; i < FG_CPUS / sizeof(*idle); i++)
 		any |= fg_load_relaxed(&idle[i]);
 	return any;
+}
+
+/* How many CPUs this process may use; read once. 0: not yet. */
+static uint32_t fgi_cpus;
+
+static __attribute__((noinline, cold)) uint32_t fgi_count_cpus(void)
+{
+	uint64_t set[16] = {0}; /* of 1,024 CPUs */
+	long bytes = fgi_optional_call(SYS_sched_getaffinity, 0, sizeof(set), (long)set);
+	uint32_t n = 0;
+
+	for (long i = 0; i < bytes / 8; i++)
+		n += (uint32_t)__builtin_popcountll(set[i]);
+	fg_store_relaxed(&fgi_cpus, n ? n : 1);
+	return n ? n : 1;
+}
+
+static inline uint32_t fgi_usable_cpus(void)
+{
+	uint32_t n = fg_load_relaxed(&fgi_cpus);
+
+	return fg_likely(n) ? n : fgi_count_cpus();
+}
+
+static inline bool fgi_few_cpus(void)
+{
+	return fgi_usable_cpus() <= FGI_FEW_CPUS;
 }
 
 static inline void fgi_expect_others(uint64_t until)

@@ -70,6 +70,8 @@ pub struct Setup {
     /// All threads have a real-time policy.
     pub real_time: bool,
     pub hot: bool,
+    /// CPUs are many: few waiters stay awake.
+    pub watched: bool,
     /// Of a read-write lock: its kind,
     pub writers_first: bool,
     /// and readers may enter the table.
@@ -83,6 +85,7 @@ pub const PLAIN: Setup = Setup {
     idle: false,
     real_time: false,
     hot: false,
+    watched: false,
     writers_first: false,
     biased: false,
 };

@@ -14,6 +14,7 @@ struct fgo_setup {
 	bool idle;      /* and that a CPU idles */
 	bool real_time; /* all threads are */
 	bool hot;
+	bool watched;
 	bool writers_first; /* of a read-write lock: its kind, */
 	bool biased;        /* and readers may enter the table */
 };

@@ -28,6 +28,7 @@ const struct fg_shared fgi_no_monitor;
 static __thread struct {
 	const struct fg_shared *page;
 	bool real_time;
+	uint32_t cpus;
 } fgo_says = {.page = &fgi_no_monitor};
 
 const struct fg_shared **fgo_monitor_page(void)
@@ -57,6 +58,11 @@ static uint64_t *fgo_others_compete_until()
 	static __thread uint64_t until;
 
 	return &until;
+}
+
+static uint32_t *fgo_cpus()
+{
+	return &fgo_says.cpus;
 }
 
 bool fgi_monitor_alive(uint64_t now_ns)
@@ -102,6 +108,7 @@ struct fgo *fgo_new(uint32_t n, const struct fgo_setup *setup)
 		page->off_cpu[fg_off_cpu_place(tid)] = tid;
 	fgo_says.page = setup->monitored ? page : &fgi_no_monitor;
 	fgo_says.real_time = setup->real_time;
+	fgo_says.cpus = setup->watched ? 64 : 2;
 	fgi_others_compete_until = 0;
 	*fgi_pace_of(o) = (struct fgi_pace){0};
 	return o;

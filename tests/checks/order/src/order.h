@@ -60,6 +60,7 @@ static inline long fgi_optional_call(long number, long a, long b, long c)
 #define fgi_preempted_counter (*fgo_preempted_counter())
 #define fgi_off_cpu (*fgo_off_cpu())
 #define fgi_others_compete_until (*fgo_others_compete_until())
+#define fgi_cpus (*fgo_cpus())
 
 #define FGI_ARCH_H
 #include "runtime/arch/generic/asymmetric.h"

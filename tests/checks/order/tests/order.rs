@@ -46,6 +46,14 @@ const HOT: Setup = Setup {
     ..UNMONITORED
 };
 
+/// Waiters watch a lock that is not hot; the others park.
+const WATCHED: Setup = Setup {
+    monitored: true,
+    watched: true,
+    idle: true,
+    ..UNMONITORED
+};
+
 /// What is run, on which lock, and whether the clocks of parked waiters end sleeps when no thread runs.
 struct Scenario {
     setup: Setup,
@@ -161,6 +169,8 @@ const THREE_ASLEEP: Scenario = with_clocks(ASLEEP, three);
 const THREE_IDLE: Scenario = with_clocks(IDLE, three);
 const TWO_HOT: Scenario = with_clocks(HOT, two);
 const THREE_HOT: Scenario = with_clocks(HOT, three);
+const TWO_WATCHED: Scenario = with_clocks(WATCHED, two);
+const THREE_WATCHED: Scenario = with_clocks(WATCHED, three);
 
 // ---- what must hold
 
@@ -187,6 +197,8 @@ holds! {
     three_idle: THREE_IDLE, 1;
     two_hot: TWO_HOT, 1;
     three_hot: THREE_HOT, 1;
+    two_watched: TWO_WATCHED, 1;
+    three_watched: THREE_WATCHED, 1;
 }
 
 // ---- what must be found
@@ -250,5 +262,6 @@ mod spare {
         three_asleep: THREE_ASLEEP, 1;
         three_idle: THREE_IDLE, 1;
         three_hot: THREE_HOT, 1;
+        three_watched: THREE_WATCHED, 1;
     }
 }
