@@ -40,9 +40,9 @@ static __always_inline bool still_runnable(struct task_struct *prev, bool preemp
 }
 
 /* arm64 ignores the top byte of an address, and compares it with the memory's tag where the program has asked for that
- * (MTE). Linux 6.12 reads nothing through bpf_probe_read_user if it is set; where it is not, tagged memory of a program
- * that has its tags checked at once cannot be read. A string can: its address may have a tag. So then the word comes byte
- * by byte, without its last, in which the owner's thread id has no bits. */
+ * (MTE). Linux 6.12 reads nothing through bpf_probe_read_user if it is set. Where it is not, tagged memory of a program
+ * that has its tags checked at once cannot be read. A string can: its address may have a tag. So then the word comes
+ * byte by byte, without its last, in which the owner's thread id has no bits. */
 #define FG_ADDRESS_TAG (0xffull << 56)
 
 static __always_inline long read_tagged_word(__u32 *word, __u64 address)
