@@ -8,6 +8,8 @@ REQUIRE_PEERS ?= $(if $(CI),ON,OFF)
 ROUNDS ?= 7
 
 CMAKE_BUILD := build/.cmake
+# Where `make` lays out what it builds.
+BUILT := build
 CARGO := cargo build --release --locked
 export CARGO_TARGET_DIR ?= $(CURDIR)/build/.cargo
 # rustup's toolchain need not be on the PATH of a shell that was open when it was installed.
@@ -30,7 +32,7 @@ whole := $(strict) -DFG_PUBLISHED_LOCKS=
 # link most crates (command/cli/Cargo.toml). A man page is there when `make` has built all.
 is_first := $(if $(wildcard build/share/man/man1/flexguard.1),,yes)
 
-.PHONY: all first workers simulators tests run arm64 check check-arm64 check-forks check-guests check-hostile check-kernels check-lifecycles check-packages check-programs check-random check-slice check-systems bench deb fuzz install uninstall site lint hooks format clean help
+.PHONY: all first workers simulators tests run arm64 check check-arm64 check-forks check-guests check-hostile check-kernels check-kernels-arm64 check-lifecycles check-packages check-programs check-random check-slice check-systems bench deb fuzz install uninstall site lint hooks format clean help
 
 all: ## build what a user needs into build/: the command, the interposers, the library (the default)
 	$(call build,$(whole) $(first),all,-p flexguard)
@@ -57,13 +59,20 @@ check: ## every test; ends non-zero on any failure
 	@$(MAKE) --no-print-directory tests
 	@scripts/check
 
-arm64: ## the C side for arm64, cross-built into build/.cmake-arm64: library, interposers, workers, tests (Debian)
-	@scripts/bootstrap arm64
+arm64: ## what a user needs for arm64, cross-built into build/arm64, and the workers and tests (Debian; needs its mirror)
+	@scripts/bootstrap build arm64
 	@cmake -S . -B build/.cmake-arm64 -G Ninja --log-level=WARNING $(strict) -DFG_REQUIRE_PEERS=OFF -DFG_TESTS=ON -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake
 	@cmake --build build/.cmake-arm64 --target all workers tests
+	@cmake --install build/.cmake-arm64 --prefix build/arm64 >/dev/null
+	@scripts/arm64 $(CARGO) -p flexguard -p flexguard-oracle -p flexguard-monitor --bins --test monitor
+	@scripts/arm64 scripts/assemble build/arm64
 
 check-arm64: ## its unit, posix and conformance tests under user-mode emulation, without a monitor
 	@tests/arm64/check $(if $(QUICK),--quick)
+
+check-kernels-arm64: ## the command and the monitor on arm64 kernels 6.1, 6.12 and 7.3, in virtual machines (the same)
+	@$(MAKE) --no-print-directory arm64
+	@tests/kernels/arm64
 
 check-hostile: ## every test with late timers, beside a thief of CPUs, and on one CPU: hours (HOSTS="late thief"; root)
 	@scripts/bootstrap build check
@@ -104,17 +113,17 @@ bench: workers ## the paper's shared-memory-access microbenchmark: glibc, futex,
 	build/bin/flexguard bench shm
 
 install: ## copy what `make` built to $(DESTDIR)$(PREFIX); after `make workers`, the workers, too
-	@test -e build/share/man/man1/flexguard.1 || { echo "nothing to install yet: run \`make\` first" >&2; exit 1; }
+	@test -e $(BUILT)/share/man/man1/flexguard.1 || { echo "nothing to install yet: run \`make\` first" >&2; exit 1; }
 	@DESTDIR="$(DESTDIR)" cmake --install $(CMAKE_BUILD) --prefix "$(PREFIX)" >/dev/null
 	@scripts/assemble "$(DESTDIR)$(PREFIX)" "$(PREFIX)"
 
 uninstall: ## remove what `make install` put there, with the same $(DESTDIR)$(PREFIX)
 	@scripts/uninstall "$(DESTDIR)$(PREFIX)" $(CMAKE_BUILD)
 
-deb: ## Debian packages of what `make` built, and a bill of materials, in build/deb
+deb: ## Debian packages of what `make` built, and a bill of materials, in build/deb (ARCH=arm64: of `make arm64`)
 	@scripts/bootstrap --check packages
-	@test -e build/share/man/man1/flexguard.1 || { echo "nothing to package yet: run \`make\` first" >&2; exit 1; }
-	@scripts/deb
+	@test -e build/$(ARCH)/share/man/man1/flexguard.1 || { echo "nothing to package yet: run \`make $(ARCH)\` first" >&2; exit 1; }
+	@scripts/deb $(if $(ARCH),--arch $(ARCH))
 
 check-packages: ## install, use and purge them in a Debian 12 and a Debian 13 (root; needs a Debian mirror; minutes)
 	@scripts/bootstrap packages check-packages

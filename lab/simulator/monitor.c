@@ -66,6 +66,15 @@ long bpf_probe_read_user(void *to, uint32_t bytes, const void *from)
 	return 0;
 }
 
+/* For arm64 alone, and of tagged memory. */
+long bpf_probe_read_user_str(void *to, uint32_t bytes, const void *from)
+{
+	(void)to;
+	(void)bytes;
+	(void)from;
+	return -1;
+}
+
 long bpf_probe_read_kernel(void *to, uint32_t bytes, const void *from)
 {
 	memcpy(to, from, bytes);

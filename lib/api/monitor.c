@@ -39,6 +39,8 @@ const char *fg_strerror(int error)
 		return "the monitor did not answer";
 	case EPROTONOSUPPORT:
 		return "the monitor is of another version";
+	case ENOEXEC:
+		return "the monitor refused: an emulator runs this program, for another architecture";
 	case EAGAIN:
 	case EBUSY:
 		return "the monitor refused: this user's programs ask too much of it";

@@ -34,6 +34,7 @@ static const struct {
 	{ECONNRESET, "the monitor does not answer"},
 	{EPROTO, "what listens on the socket is no monitor"},
 	{EPROTONOSUPPORT, "the monitor is of another version"},
+	{ENOEXEC, "an emulator runs it, and a monitor can only watch programs of its own architecture"},
 	{EAGAIN, "the user's programs ask too much of the monitor"},
 	{EBUSY, "the user's programs ask too much of the monitor"},
 	{EDQUOT, "the monitor watches as many programs of the user as it may"},

@@ -39,6 +39,36 @@ static __always_inline bool still_runnable(struct task_struct *prev, bool preemp
 	return !(bpf_core_field_exists(prev->se.sched_delayed) && prev->se.sched_delayed);
 }
 
+/* arm64 ignores the top byte of an address, and compares it with the memory's tag where the program has asked for that
+ * (MTE). Linux 6.12 reads nothing through bpf_probe_read_user if it is set. Where it is not, tagged memory of a program
+ * that has its tags checked at once cannot be read. A string can: its address may have a tag. So then the word comes
+ * byte by byte, without its last, in which the owner's thread id has no bits. */
+#define FG_ADDRESS_TAG (0xffull << 56)
+
+static __always_inline long read_tagged_word(__u32 *word, __u64 address)
+{
+	__u8 byte[2];
+	__u32 i;
+
+	*word = 0;
+	for (i = 0; i < 3; i++) {
+		if (bpf_probe_read_user_str(byte, sizeof(byte), (void *)(address + i)) < 0)
+			return -1;
+		*word |= (__u32)byte[0] << (8 * i);
+	}
+	return 0;
+}
+
+/* The word of a lock that the program has put anywhere. */
+static __always_inline long read_lock_word(__u32 *word, __u64 address)
+{
+	const struct task_struct *task = 0;
+	__u64 tag = bpf_core_field_exists(task->thread.uw.tp_value) ? address & FG_ADDRESS_TAG : 0;
+	long failed = bpf_probe_read_user(word, sizeof(*word), (void *)(address - tag));
+
+	return failed && tag ? read_tagged_word(word, address) : failed;
+}
+
 /* The comment above struct fg_thread_block, in code. The certain evidence comes first; a next waiter that holds as
  * well is a holder. `name` is what lock words call the thread, and `life` which thread of that name it is. */
 static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_counts *count, __u32 *name, __u32 *life)
@@ -55,7 +85,7 @@ static __always_inline enum fg_kind judge_block(__u64 address, struct fg_cpu_cou
 	if (block.held > 0)
 		return FG_KIND_HOLDER;
 	if (block.pending) {
-		if (bpf_probe_read_user(&word, sizeof(word), (void *)block.pending))
+		if (read_lock_word(&word, block.pending))
 			count->unreadable++;
 		else if (block.self && (word & FG_OWNER_MASK) == block.self)
 			return FG_KIND_HOLDER;

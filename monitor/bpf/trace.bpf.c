@@ -81,7 +81,7 @@ static __always_inline __u64 lock_of(struct task_struct *task, const struct fg_p
 		if (bpf_probe_read_user(&block, sizeof(block),
 					(void *)(thread_pointer(task) + process->images[i].block_offset)))
 			continue;
-		if (block.pending && block.self && !bpf_probe_read_user(&word, sizeof(word), (void *)block.pending) &&
+		if (block.pending && block.self && !read_lock_word(&word, block.pending) &&
 		    (word & FG_OWNER_MASK) == block.self) {
 			*names_owner = true;
 			return block.pending;

@@ -152,7 +152,7 @@ fn advice_for_errno(errno: i32) -> Option<&'static str> {
              (/sys/kernel/security/lockdown), a container's seccomp profile, or a user namespace"
         }
         libc::EACCES | libc::EINVAL | libc::E2BIG => {
-            "the kernel's verifier did not accept the program: Linux 6.1 or newer on x86-64 is needed; \
+            "the kernel's verifier did not accept the program: Linux 6.1 or newer on x86-64 or arm64 is needed; \
              RUST_LOG=libbpf=info shows why"
         }
         libc::ENOENT | libc::ESRCH => {

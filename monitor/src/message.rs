@@ -48,11 +48,14 @@ const FLAGS: u64 = FG_WANT_SLICE_FORECAST as u64;
 /// One past the highest user address of any x86-64 kernel (five-level page tables), and of any arm64 kernel (52 bits).
 const USER_ADDRESS_END: u64 = 1 << 56;
 /// Static TLS lies below the thread pointer on x86-64, and above it, behind two words, on arm64; no program has this
-/// much of it. So a program that an emulator runs for the other architecture is refused.
-const BLOCK_OFFSETS: RangeInclusive<i64> = if cfg!(target_arch = "aarch64") {
-    16..=1 << 31
+/// much of it.
+const BELOW: RangeInclusive<i64> = -(1 << 31)..=-(size_of::<fg_thread_block>() as i64);
+const ABOVE: RangeInclusive<i64> = 16..=1 << 31;
+/// Of a program of this machine's architecture, and of one that an emulator runs for the other.
+const BLOCK_OFFSETS: [RangeInclusive<i64>; 2] = if cfg!(target_arch = "aarch64") {
+    [ABOVE, BELOW]
 } else {
-    -(1 << 31)..=-(size_of::<fg_thread_block>() as i64)
+    [BELOW, ABOVE]
 };
 
 /// Judges the bytes received so far. A message is refused as soon as it cannot become a valid one.
@@ -126,12 +129,10 @@ fn parse_registration(bytes: &[u8]) -> Result<Option<Message>, Errno> {
         return Err(Errno::ENOSPC);
     }
     let size = HEADER_BYTES + head.windows as usize * WINDOW_BYTES;
-    if head.size as usize != size
-        || head.flags & !FLAGS != 0
-        || !block_offset_is_plausible(head.block_offset)
-    {
+    if head.size as usize != size || head.flags & !FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
+    check_block_offset(head.block_offset)?;
     if bytes.len() < size {
         return Ok(None);
     }
@@ -149,8 +150,14 @@ fn parse_registration(bytes: &[u8]) -> Result<Option<Message>, Errno> {
     })))
 }
 
-fn block_offset_is_plausible(offset: i64) -> bool {
-    BLOCK_OFFSETS.contains(&offset) && offset % 8 == 0
+fn check_block_offset(offset: i64) -> Result<(), Errno> {
+    let [ours, emulated] = &BLOCK_OFFSETS;
+    match offset {
+        _ if offset % 8 != 0 => Err(Errno::EINVAL),
+        _ if ours.contains(&offset) => Ok(()),
+        _ if emulated.contains(&offset) => Err(Errno::ENOEXEC),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 fn parse_window(bytes: &[u8]) -> Result<fg_window, Errno> {

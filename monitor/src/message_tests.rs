@@ -150,7 +150,7 @@ fn each_wrong_header_field_is_refused() {
                 block_offset: 64,
                 ..good
             },
-            Errno::EINVAL,
+            Errno::ENOEXEC,
         ),
         (
             fg_registration {

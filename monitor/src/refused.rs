@@ -23,7 +23,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 )]
 #[repr(C)]
 pub struct Refused {
-    /// What it said is no message of ours, or carried descriptors.
+    /// What it said is no message of ours, or carried descriptors, or is of a program that an emulator runs for another
+    /// architecture.
     pub malformed: u64,
     /// It speaks another version of the ABI.
     pub other_version: u64,
@@ -93,7 +94,7 @@ impl Refusals {
 /// The field of `Refused` that counts what is answered with this number.
 fn place(errno: Errno) -> usize {
     match errno {
-        Errno::EPROTO | Errno::EINVAL | Errno::EBADMSG => 0,
+        Errno::EPROTO | Errno::EINVAL | Errno::EBADMSG | Errno::ENOEXEC => 0,
         Errno::EPROTONOSUPPORT => 1,
         Errno::ETIMEDOUT => 2,
         Errno::EAGAIN | Errno::EBUSY => 3,
@@ -131,6 +132,7 @@ mod tests {
             // The same name in JSON.
             assert_eq!(serde_json::to_value(refused).unwrap()[name], 1);
         }
+        assert_eq!(place(Errno::ENOEXEC), place(Errno::EINVAL)); // both speak of the message
         let refusals = Refusals::default();
         refusals.count(Errno::EDQUOT);
         assert_eq!(refusals.read(), (Refused::default(), 1));

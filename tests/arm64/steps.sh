@@ -68,9 +68,9 @@ intent() # name, CPU, compiler and options...
 
 exclusive=(-march=armv8-a -mno-outline-atomics)
 for level in ${levels:+-O0 -O1 -O2 -O3}; do
-	intent "gcc $level armv8-a" max "${gcc[@]}" "${exclusive[@]}" $level
-	intent "gcc $level armv8.1-a" max "${gcc[@]}" -march=armv8.1-a $level
-	[ ${#clang[@]} = 0 ] || intent "clang $level armv8-a" max "${clang[@]}" "${exclusive[@]}" $level
+	intent "gcc $level armv8-a" max "${gcc[@]}" "${exclusive[@]}" "$level"
+	intent "gcc $level armv8.1-a" max "${gcc[@]}" -march=armv8.1-a "$level"
+	[ ${#clang[@]} = 0 ] || intent "clang $level armv8-a" max "${clang[@]}" "${exclusive[@]}" "$level"
 done
 for cpu in cortex-a53 max; do
 	intent "gcc -O2 -moutline-atomics on $cpu" $cpu "${gcc[@]}" -O2 -moutline-atomics

@@ -6,8 +6,9 @@
  *     to blocking, and none outside is counted;
  *   - from a waiter behind a lock that is held: it counts if the head waiter of the lock is critical, and only then.
  *
- *   counts WAITER     critical: the head waiter is, as long as it does not park; uncritical: it never is; parks: it is,
- *                     but may park at once
+ *   counts WAITER [TAGS]     critical: the head waiter is, as long as it does not park; uncritical: it never is; parks:
+ *                            it is, but may park at once. TAGS, on arm64: the holder's lock has an address with a tag,
+ *                            which is `ignored` or `checked`
  *
  * Never more may be counted than happened. A round in which less was, or in which a preemption hit the instructions
  * around the lock, proves nothing (kernels leave out a switch's tracepoint now and then): half of the rounds must. */
@@ -20,6 +21,9 @@
 #include <sys/resource.h>
 
 #include "runtime/monitor.h"
+#ifdef __aarch64__
+#include "tests/arm64/tags.h"
+#endif
 #include "tests/check.h"
 
 #define HOLDER_ROUNDS 50 /* exact ones */
@@ -123,14 +127,27 @@ static bool holder_round(struct fg_lock *lock)
 	return seen == releasing - locked && after.transitions - before.transitions == seen;
 }
 
-static void check_holder(void)
+static struct fg_lock *place(const char *tags)
 {
 	static struct fg_lock lock;
+
+	if (!tags)
+		return &lock;
+#ifdef __aarch64__
+	return strcmp(tags, "ignored") == 0 ? tags_ignored(&lock) : tags_checked(sizeof(lock));
+#else
+	CHECK(!tags, "addresses have tags on arm64 only");
+	return NULL;
+#endif
+}
+
+static void check_holder(struct fg_lock *lock)
+{
 	pthread_t preemptor = check_thread(preemptor_main, NULL);
 	int exact = 0, rounds = 0;
 
 	while (exact < HOLDER_ROUNDS) {
-		exact += holder_round(&lock);
+		exact += holder_round(lock);
 		CHECK(++rounds < 2 * HOLDER_ROUNDS, "only %d of %d rounds were counted rightly", exact, rounds);
 	}
 	fg_store_relaxed(&stop, true);
@@ -254,14 +271,14 @@ int main(int argc, char **argv)
 	static const char *const waiters[] = {"critical", "uncritical", "parks"};
 	int cpu = sched_getcpu(), waiter = 0;
 
-	CHECK(argc == 2, "usage: counts critical|uncritical|parks");
+	CHECK(argc == 2 || argc == 3, "usage: counts critical|uncritical|parks [ignored|checked]");
 	while (strcmp(argv[1], waiters[waiter]) != 0)
 		CHECK(++waiter < 3, "usage: counts critical|uncritical|parks");
-	check_watchdog(60);
+	check_watchdog(300);
 	fgi_self();
 	CHECK(fgi_monitor_page != &fgi_no_monitor, "no monitor serves: %u", fgi_monitor_refusal());
 	pin_to(cpu);
-	check_holder();
+	check_holder(place(argv[2]));
 	check_waiter(next_cpu(cpu), (enum waiter)waiter);
 	return 0;
 }

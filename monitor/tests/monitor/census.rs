@@ -19,8 +19,8 @@ use nix::unistd::{ForkResult, pause};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use crate::harness::{
-    Helper, Running, connect, is_root, pidfd, register, register_asking, registration, reply,
-    start, start_with, timeout,
+    AN_OFFSET, Helper, Running, connect, is_root, pidfd, register, register_asking, registration,
+    reply, start, start_with, timeout,
 };
 use crate::lifecycle::{map_page, read_page};
 use crate::logged::{assert_refusal_logged, listen};
@@ -62,7 +62,7 @@ pub fn play_register_again() {
     loop {
         wait_for_go();
         let mut stream = connect(&socket);
-        stream.write_all(&registration(-4096, &[])).unwrap();
+        stream.write_all(&registration(AN_OFFSET, &[])).unwrap();
         say(&reply(&mut stream).status.to_string());
     }
 }

@@ -13,7 +13,8 @@ use nix::unistd::{ForkResult, Uid, pause};
 
 use crate::domains::Group;
 use crate::harness::{
-    Helper, connect, is_root, load, registration, reply, start, status_of as status, status_request,
+    AN_OFFSET, Helper, connect, is_root, load, registration, reply, start, status_of as status,
+    status_request,
 };
 use crate::hostile::{Allowance, start_threads};
 use crate::logged::{listen, refusals_logged};
@@ -31,7 +32,7 @@ const PRICE: usize = THREADS / 64;
 
 /// The nth image of a process.
 fn image(n: u32) -> Vec<u8> {
-    registration(-64 * i64::from(n), &[])
+    registration(AN_OFFSET + 64 * i64::from(n), &[])
 }
 
 /// From here on this process is refused as one that has too many images, after all that a registration costs.

@@ -14,7 +14,7 @@ use flexguard_abi::fg_window;
 use flexguard_monitor::{SocketName, Stats};
 use nix::unistd::{Uid, seteuid};
 
-use crate::harness::{Helper, is_root, registration, status_of, timeout};
+use crate::harness::{AN_OFFSET, Helper, is_root, registration, status_of, timeout};
 use crate::scale::size;
 use crate::victim::{block_offset, say};
 
@@ -42,7 +42,7 @@ fn message(random: &mut Random) -> Vec<u8> {
         end: 0x1010,
         ..Default::default()
     };
-    let mut bytes = registration(-4096, &vec![window; random.below(66)]);
+    let mut bytes = registration(AN_OFFSET, &vec![window; random.below(66)]);
     for _ in 0..random.below(4) {
         let at = random.below(bytes.len());
         bytes[at] = random.below(256) as u8;

@@ -249,6 +249,13 @@ pub fn reply(stream: &mut UnixStream) -> fg_reply {
     reply
 }
 
+/// Where a thread block might be, from the thread pointer.
+pub const AN_OFFSET: i64 = if cfg!(target_arch = "aarch64") {
+    4096
+} else {
+    -4096
+};
+
 pub fn registration(block_offset: i64, windows: &[fg_window]) -> Vec<u8> {
     registration_asking(block_offset, windows, 0)
 }

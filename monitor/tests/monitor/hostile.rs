@@ -28,7 +28,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::domains::become_user;
 use crate::harness::{
-    ANSWER_TIMEOUT, Helper, Running, connect, is_root, pidfd, register, registration, reply, start,
+    AN_OFFSET, ANSWER_TIMEOUT, Helper, Running, connect, is_root, pidfd, register, registration,
+    reply, start,
 };
 use crate::lifecycle::{map_page, read_page};
 use crate::logged::{assert_refusal_logged, listen};
@@ -58,7 +59,9 @@ pub fn play_setuid(socket: &str, cat: &str) {
         ..Default::default()
     };
     let program = fs::metadata(format!("/proc/{}", getppid())).unwrap();
-    stream.write_all(&registration(-4096, &[window])).unwrap();
+    stream
+        .write_all(&registration(AN_OFFSET, &[window]))
+        .unwrap();
     let status = reply(&mut stream).status;
     say(&format!("{}:{} {status}", program.uid(), program.gid()));
     wait_for_go(); // holds the pipe, so that the program runs on; to the end of the test at most
@@ -120,7 +123,7 @@ pub fn play_saved_id(socket: &str, program: &str) {
     while !String::from_utf8_lossy(&said).contains("SAYS dropped") {
         assert_ne!(from_program.read(&mut said).unwrap(), 0);
     }
-    stream.write_all(&registration(-4096, &[])).unwrap();
+    stream.write_all(&registration(AN_OFFSET, &[])).unwrap();
     say(&reply(&mut stream).status.to_string());
     nix::sys::signal::kill(getppid(), nix::sys::signal::Signal::SIGKILL).unwrap();
 }
@@ -167,7 +170,7 @@ pub fn play_untraceable(socket: &str) {
     become_nobody();
     nix::sys::prctl::set_dumpable(false).unwrap();
     let mut stream = connect(socket);
-    stream.write_all(&registration(-4096, &[])).unwrap();
+    stream.write_all(&registration(AN_OFFSET, &[])).unwrap();
     say(&reply(&mut stream).status.to_string());
 }
 
@@ -223,7 +226,7 @@ pub fn play_many_threads(socket: &str) {
     start_threads(std::env::var(THREADS_ENV).map_or(THREADS, |n| n.parse().unwrap()));
     let begin = Instant::now();
     let mut stream = connect(socket);
-    stream.write_all(&registration(-4096, &[])).unwrap();
+    stream.write_all(&registration(AN_OFFSET, &[])).unwrap();
     say(&reply(&mut stream).status.to_string());
     say(&begin.elapsed().as_micros().to_string());
     wait_for_go();
@@ -237,7 +240,7 @@ fn a_process_with_a_crowd_of_threads_is_refused_and_delays_nobody() {
     assert_eq!(helper.hear().parse(), Ok(libc::E2BIG));
     eprintln!("refused after {} us", helper.hear());
     assert_refusal_logged(helper.pid(), Uid::effective().as_raw(), Errno::E2BIG);
-    assert_eq!(running.status_of(&registration(-128, &[])), 0);
+    assert_eq!(running.status_of(&registration(AN_OFFSET, &[])), 0);
 }
 
 /// What a user may have of a monitor that has seen nothing of it before, in connections.
@@ -295,7 +298,7 @@ fn a_crowd_of_one_user_keeps_another_neither_from_a_place_nor_from_a_turn() {
     listen();
     let mut crowd = running.helper("crowd");
     let mut slow = running.connect();
-    let message = registration(-128, &[]);
+    let message = registration(AN_OFFSET, &[]);
     slow.write_all(&message[..8]).unwrap();
     assert_eq!(crowd.hear(), "there");
     slow.write_all(&message[8..]).unwrap();
@@ -358,7 +361,7 @@ fn a_user_who_reads_no_answers_is_refused_and_no_other_user_is() {
     let mut hoarder = running.helper(&format!("unread {NOBODY}"));
     assert_eq!(hoarder.hear(), format!("{most} {}", libc::EBUSY));
     assert_refusal_logged(hoarder.pid(), NOBODY, Errno::EBUSY);
-    assert_eq!(running.status_of(&registration(-128, &[])), 0);
+    assert_eq!(running.status_of(&registration(AN_OFFSET, &[])), 0);
     hoarder.go();
     assert_eq!(hoarder.hear(), "0", "it may have more again");
 }

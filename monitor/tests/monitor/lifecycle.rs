@@ -11,7 +11,9 @@ use flexguard_abi::*;
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::harness::{Running, connect, load, pidfd, register, registration, start, timeout};
+use crate::harness::{
+    AN_OFFSET, Running, connect, load, pidfd, register, registration, start, timeout,
+};
 use crate::victim::block_offset;
 
 fn is_registered(running: &Running, pid: i32) -> bool {
@@ -33,14 +35,18 @@ fn two_images_and_twice_the_same() {
     let me = pidfd(std::process::id() as i32);
     let mine = || running.monitor.registration(me.as_fd()).unwrap();
     assert_eq!(mine(), None);
-    register(&running.name, -128, &[window(0x1000)]);
-    register(&running.name, -256, &[window(0x2000), window(0x3000)]);
+    register(&running.name, AN_OFFSET, &[window(0x1000)]);
+    register(
+        &running.name,
+        AN_OFFSET + 256,
+        &[window(0x2000), window(0x3000)],
+    );
     let both = mine().unwrap();
     assert_eq!(
         (both.block_offsets.as_slice(), both.windows),
-        (&[-128, -256][..], 3)
+        (&[AN_OFFSET, AN_OFFSET + 256][..], 3)
     );
-    register(&running.name, -128, &[window(0x1000)]);
+    register(&running.name, AN_OFFSET, &[window(0x1000)]);
     assert_eq!(mine(), Some(both));
     assert_eq!(running.stats().registered_processes, 1);
 }

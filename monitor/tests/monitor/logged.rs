@@ -7,7 +7,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use flexguard_abi::{FG_MAX_WINDOWS, fg_window};
 use nix::errno::Errno;
 
-use crate::harness::{Running, connect, is_root, registration, reply, start};
+use crate::harness::{AN_OFFSET, Running, connect, is_root, registration, reply, start};
 use crate::privileges::{NOBODY, become_nobody};
 use crate::victim::say;
 
@@ -75,12 +75,12 @@ pub fn play_send(socket: &str, kind: &str) {
     let all = 0x7fff_ffff_f000;
     let small = window(0x1000, 0x1100);
     let message = match kind {
-        "offset-above" => registration(4096, &[]),
+        "offset-of-the-other-side" => registration(-AN_OFFSET, &[]),
         "offset-far-below" => registration(i64::MIN, &[]),
         "offset-of-the-kernel" => registration(0xffff_8880_0000_0000_u64 as i64, &[]),
-        "window-over-everything" => registration(-4096, &[window(1, all)]),
-        "window-of-the-kernel" => registration(-4096, &[window(!0 - 4096, !0)]),
-        "table-too-long" => registration(-4096, &vec![small; FG_MAX_WINDOWS as usize + 1]),
+        "window-over-everything" => registration(AN_OFFSET, &[window(1, all)]),
+        "window-of-the-kernel" => registration(AN_OFFSET, &[window(!0 - 4096, !0)]),
+        "table-too-long" => registration(AN_OFFSET, &vec![small; FG_MAX_WINDOWS as usize + 1]),
         "no-message" => b"neither magic nor version".to_vec(),
         _ => panic!("no such message: {kind}"),
     };
@@ -105,7 +105,7 @@ fn the_log_names_process_and_user_of_who_sends_nonsense() {
         return; // nobody to become
     }
     for (kind, errno) in [
-        ("offset-above", Errno::EINVAL),
+        ("offset-of-the-other-side", Errno::ENOEXEC),
         ("offset-far-below", Errno::EINVAL),
         ("offset-of-the-kernel", Errno::EINVAL),
         ("window-over-everything", Errno::EINVAL),
@@ -116,5 +116,5 @@ fn the_log_names_process_and_user_of_who_sends_nonsense() {
         assert_refused(&running, kind, errno);
     }
     assert_eq!(running.stats().registered_processes, 0);
-    assert_eq!(running.status_of(&registration(-4096, &[])), 0);
+    assert_eq!(running.status_of(&registration(AN_OFFSET, &[])), 0);
 }

@@ -11,7 +11,7 @@ use flexguard_monitor::{Error, Options, SocketName, Stats};
 
 use crate::fair::while_served;
 use crate::harness::{
-    ask_for_list, load, register, registration, reply, start, start_with, timeout,
+    AN_OFFSET, ask_for_list, load, register, registration, reply, start, start_with, timeout,
 };
 use crate::victim::block_offset;
 
@@ -32,8 +32,8 @@ fn with_word(mut message: Vec<u8>, index: usize, word: u32) -> Vec<u8> {
 #[test]
 fn bad_messages_are_refused_with_the_reason_and_good_ones_still_served() {
     let Some(running) = start() else { return };
-    let good = registration(-128, &[window()]);
-    let too_many = registration(-128, &[window(); FG_MAX_WINDOWS as usize + 1]);
+    let good = registration(AN_OFFSET, &[window()]);
+    let too_many = registration(AN_OFFSET, &[window(); FG_MAX_WINDOWS as usize + 1]);
     let oversized = [good.clone(), vec![0; 8]].concat();
     let cases = [
         ("garbage", b"GET / HTTP/1.1\r\n\r\n".to_vec(), libc::EPROTO),
@@ -49,11 +49,15 @@ fn bad_messages_are_refused_with_the_reason_and_good_ones_still_served() {
             with_word(good.clone(), 2, u32::MAX),
             libc::EINVAL,
         ),
-        ("an unaligned offset", registration(-125, &[]), libc::EINVAL),
         (
-            "an offset above the thread pointer",
-            registration(128, &[]),
+            "an unaligned offset",
+            registration(AN_OFFSET + 3, &[]),
             libc::EINVAL,
+        ),
+        (
+            "an offset on the other side of the thread pointer",
+            registration(-AN_OFFSET, &[]),
+            libc::ENOEXEC,
         ),
         ("too many windows", too_many, libc::ENOSPC),
         (
@@ -76,7 +80,7 @@ fn bad_messages_are_refused_with_the_reason_and_good_ones_still_served() {
 #[test]
 fn a_truncated_message_is_refused_at_its_end() {
     let Some(running) = start() else { return };
-    let good = registration(-128, &[window()]);
+    let good = registration(AN_OFFSET, &[window()]);
     for length in [1, 31, 32, good.len() - 1] {
         let mut stream = running.connect();
         stream.write_all(&good[..length]).unwrap();
@@ -93,7 +97,7 @@ fn a_truncated_message_is_refused_at_its_end() {
 fn who_only_looks_whether_it_lives_is_no_bad_client() {
     let Some(running) = start() else { return };
     drop(running.connect());
-    assert_eq!(running.status_of(&registration(-128, &[])), 0);
+    assert_eq!(running.status_of(&registration(AN_OFFSET, &[])), 0);
     assert_eq!(running.stats().rejected_registrations, 0);
 }
 
@@ -101,7 +105,7 @@ fn who_only_looks_whether_it_lives_is_no_bad_client() {
 fn a_message_may_come_in_pieces() {
     let Some(running) = start() else { return };
     let mut stream = running.connect();
-    for piece in registration(-128, &[window()]).chunks(7) {
+    for piece in registration(AN_OFFSET, &[window()]).chunks(7) {
         stream.write_all(piece).unwrap();
     }
     assert_eq!(reply(&mut stream).status, 0);
@@ -111,7 +115,7 @@ fn a_message_may_come_in_pieces() {
 #[test]
 fn slow_clients_stall_nobody() {
     let Some(running) = start() else { return };
-    let good = registration(-128, &[window()]);
+    let good = registration(AN_OFFSET, &[window()]);
     let mut slow: Vec<_> = (0..40).map(|_| running.connect()).collect();
     for stream in &mut slow {
         let _ = stream.write_all(&good[..40]); // the first ones have lost their places
@@ -129,7 +133,7 @@ fn a_slow_client_is_dropped_in_the_middle_of_its_message() {
     let Some(running) = start_with(options) else {
         return;
     };
-    let good = registration(-128, &[window(); FG_MAX_WINDOWS as usize]);
+    let good = registration(AN_OFFSET, &[window(); FG_MAX_WINDOWS as usize]);
     let mut slow = running.connect();
     let mut bytes = good.iter();
     while slow
@@ -144,7 +148,7 @@ fn a_slow_client_is_dropped_in_the_middle_of_its_message() {
 #[test]
 fn a_crowd_of_silent_clients_stalls_nobody() {
     let Some(running) = start() else { return };
-    let good = registration(-128, &[window()]);
+    let good = registration(AN_OFFSET, &[window()]);
     let mut crowd: Vec<_> = (0..200).map(|_| running.connect()).collect();
     assert_eq!(running.status_of(&good), 0);
     // The oldest went first, told why.
@@ -164,12 +168,15 @@ fn the_windows_of_all_images_together_are_bounded() {
             })
             .collect()
     };
-    register(&running.name, -128, &windows(1, 40));
+    register(&running.name, AN_OFFSET, &windows(1, 40));
     assert_eq!(
-        running.status_of(&registration(-256, &windows(100, 40))),
+        running.status_of(&registration(AN_OFFSET + 256, &windows(100, 40))),
         libc::ENOSPC
     );
-    assert_eq!(running.status_of(&registration(-256, &windows(100, 24))), 0);
+    assert_eq!(
+        running.status_of(&registration(AN_OFFSET + 256, &windows(100, 24))),
+        0
+    );
 }
 
 /// Or a client would have the monitor's memory for as long as it likes.

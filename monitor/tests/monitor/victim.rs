@@ -216,8 +216,16 @@ pub fn wait_for_go() {
 
 fn thread_pointer() -> u64 {
     let tp: u64;
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: on x86-64 Linux the word at the thread pointer is its own address.
-    unsafe { asm!("mov {}, fs:0", out(reg) tp, options(nostack, readonly, preserves_flags)) };
+    unsafe {
+        asm!("mov {}, fs:0", out(reg) tp, options(nostack, readonly, preserves_flags))
+    };
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register.
+    unsafe {
+        asm!("mrs {}, tpidr_el0", out(reg) tp, options(nostack, nomem, preserves_flags))
+    };
     tp
 }
 
@@ -254,10 +262,19 @@ fn stay_on(cpu: usize) {
     sched_setaffinity(Pid::from_raw(0), &one).unwrap();
 }
 
-/// Counts `n` down with `cx` in rcx. Returns the addresses between which it does so: its window is (begin, end].
+/// A register that a window's condition may ask for.
+const CONDITION: u32 = if cfg!(target_arch = "aarch64") {
+    FG_REG_ARM64_X10
+} else {
+    FG_REG_CX
+};
+
+/// Counts `n` down with `value` in the register CONDITION. Returns the addresses between which it does so: its window is
+/// (begin, end].
 #[inline(never)] // or each copy would have a window of its own
-fn spin(cx: u64, n: u64) -> (u64, u64) {
+fn spin(value: u64, n: u64) -> (u64, u64) {
     let (begin, end): (u64, u64);
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: touches nothing but its operands.
     unsafe {
         asm!(
@@ -270,7 +287,24 @@ fn spin(cx: u64, n: u64) -> (u64, u64) {
             begin = out(reg) begin,
             end = out(reg) end,
             n = inout(reg) n => _,
-            in("rcx") cx,
+            in("rcx") value,
+            options(nostack, nomem),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: touches nothing but its operands.
+    unsafe {
+        asm!(
+            "adr {begin}, 22f",
+            "adr {end}, 33f",
+            "22: nop",
+            "23: subs {n}, {n}, #1",
+            "b.ne 23b",
+            "33: nop",
+            begin = out(reg) begin,
+            end = out(reg) end,
+            n = inout(reg) n => _,
+            in("x10") value,
             options(nostack, nomem),
         );
     }
@@ -300,8 +334,16 @@ fn starving_hog() {
 /// inside.
 fn stand(socket: &str, place: &str) {
     let here: u64;
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: touches nothing but its operand.
-    unsafe { asm!("lea {}, [rip + 44f]", "jmp 55f", "44: jmp 44b", "55:", out(reg) here) };
+    unsafe {
+        asm!("lea {}, [rip + 44f]", "jmp 55f", "44: jmp 44b", "55:", out(reg) here)
+    };
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: touches nothing but its operand.
+    unsafe {
+        asm!("adr {}, 44f", "b 55f", "44: b 44b", "55:", out(reg) here)
+    };
     let (begin, end) = match place {
         "before-window" => (here, here + 64),
         "last-of-window" => (here - 64, here),
@@ -319,8 +361,16 @@ fn stand(socket: &str, place: &str) {
     pin();
     drop(register(socket, block_offset(), &windows));
     say("ready");
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: never comes back, and touches nothing.
-    unsafe { asm!("jmp {}", in(reg) here, options(noreturn)) }
+    unsafe {
+        asm!("jmp {}", in(reg) here, options(noreturn))
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: never comes back, and touches nothing.
+    unsafe {
+        asm!("br {}", in(reg) here, options(noreturn))
+    }
 }
 
 /// Threads of one CPU that are real-time and yield take turns in a fixed order, whatever else the machine does; without
@@ -378,7 +428,7 @@ fn queue(state: fg_node_state) {
 #[expect(clippy::too_many_lines, reason = "a table of kinds")]
 fn spin_as(socket: &str, kind: &str) {
     let tid = gettid().as_raw() as u32;
-    let mut cx = 0;
+    let mut value = 0;
     let mut offset = block_offset();
     let (begin, end) = spin(0, 1);
     let condition = fg_window {
@@ -386,7 +436,7 @@ fn spin_as(socket: &str, kind: &str) {
         end,
         mask: 0xff,
         value: 7,
-        reg: FG_REG_CX,
+        reg: CONDITION,
         pad: 0,
     };
     let mut windows = vec![];
@@ -429,11 +479,11 @@ fn spin_as(socket: &str, kind: &str) {
         }),
         "window true" => {
             windows.push(condition);
-            cx = 0x107;
+            value = 0x107;
         }
         "window false" => {
             windows.push(condition);
-            cx = 0x708;
+            value = 0x708;
         }
         _ => panic!("no such kind: {kind}"),
     }
@@ -441,7 +491,7 @@ fn spin_as(socket: &str, kind: &str) {
     drop(register(socket, offset, &windows));
     say("ready");
     loop {
-        spin(cx, u64::MAX);
+        spin(value, u64::MAX);
     }
 }
 

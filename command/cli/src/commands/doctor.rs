@@ -126,6 +126,7 @@ fn examine(prefix: &Prefix) -> Vec<Check> {
         State::Missing
     };
     vec![
+        machine(),
         Check::new("kernel", State::Ok, &probe.kernel_release),
         btf(&probe, needed),
         capabilities(&probe, needed),
@@ -140,6 +141,17 @@ fn examine(prefix: &Prefix) -> Vec<Check> {
         rseq(),
         slice_extension(prefix),
     ]
+}
+
+fn machine() -> Check {
+    // SAFETY: no pointers are passed.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } / 1024;
+    let arch = std::env::consts::ARCH;
+    let check = Check::new("machine", State::Ok, format!("{arch}, pages of {page} KiB"));
+    match arch {
+        "aarch64" => check.means("FlexGuard was tested on arm64 in emulators, and measured nowhere: compare before you rely on it"),
+        _ => check,
+    }
 }
 
 fn btf(probe: &Probe, needed: State) -> Check {

@@ -23,6 +23,7 @@ void *bpf_map_lookup_elem(const void *map, const void *key);
 void *bpf_task_storage_get(const void *map, const void *task, void *value, uint64_t flags);
 long bpf_task_storage_delete(const void *map, const void *task);
 long bpf_probe_read_user(void *to, uint32_t bytes, const void *from);
+long bpf_probe_read_user_str(void *to, uint32_t bytes, const void *from);
 long bpf_probe_read_kernel(void *to, uint32_t bytes, const void *from);
 long bpf_seq_write(const void *file, const void *data, uint32_t bytes);
 long bpf_task_pt_regs(const void *task);

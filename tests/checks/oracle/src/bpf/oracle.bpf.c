@@ -40,8 +40,12 @@ struct task_struct {
 };
 
 struct pt_regs {
+	/* x86-64 */
 	unsigned long ip;
 	unsigned long orig_ax; /* of a system call its number, otherwise negative */
+	/* arm64 */
+	__u64 pc;
+	int syscallno; /* the same */
 };
 
 #pragma clang attribute pop
@@ -151,11 +155,11 @@ static __always_inline void testify(struct oracle_event *event, struct task_stru
 	const struct pt_regs *regs = (const struct pt_regs *)bpf_task_pt_regs(prev);
 
 	event->prev = from->index;
-	event->ip = regs->ip;
+	event->ip = bpf_core_field_exists(regs->pc) ? regs->pc : regs->ip;
 	/* A sleeper has set its state before it called the scheduler; a preempted thread may have, too. */
 	if (preempt || prev->__state == 0) {
 		event->flags |= ORACLE_RUNNABLE;
-		if ((long)regs->orig_ax < 0)
+		if (bpf_core_field_exists(regs->pc) ? regs->syscallno < 0 : (long)regs->orig_ax < 0)
 			event->flags |= ORACLE_FORCED;
 	}
 	read_locks(event);
