@@ -9,12 +9,13 @@ use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 
 include!("bpf_flags.rs");
 
-/// The monitor's kernel half, and the tracer.
-const SOURCES: [&str; 2] = ["monitor", "trace"];
-const HEADERS: [&str; 11] = [
+/// The monitor's kernel half, the tracer, and the watch over waits.
+const SOURCES: [&str; 3] = ["monitor", "trace", "futex"];
+const HEADERS: [&str; 12] = [
     "bpf/census.h",
     "bpf/cpus.h",
     "bpf/domains.h",
+    "bpf/futex.h",
     "bpf/judge.h",
     "bpf/kernel_types.h",
     "bpf/monitor.h",
@@ -66,8 +67,9 @@ fn records(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header("bpf/monitor.h")
         .header("bpf/trace.h")
+        .header("bpf/futex.h")
         .clang_args(["-I../abi", "-Ibpf"])
-        .allowlist_file(".*/(monitor|trace)\\.h")
+        .allowlist_file(".*/(monitor|trace|futex)\\.h")
         .allowlist_recursively(false)
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
@@ -76,7 +78,7 @@ fn records(out: &Path) -> Result<()> {
         .parse_callbacks(Box::new(PlainData))
         .raw_line("use flexguard_abi::*;")
         .generate()
-        .context("generating bindings of bpf/monitor.h and bpf/trace.h")?
+        .context("generating bindings of bpf/*.h")?
         .write_to_file(out.join("records.rs"))?;
     Ok(())
 }

@@ -128,6 +128,9 @@ struct pt_regs {
 	unsigned long orig_ax; /* the number of the system call that the thread is in */
 	unsigned long ip;
 	unsigned long flags;
+	unsigned long bp;
+	/* both */
+	unsigned long sp;
 	/* arm64 */
 	__u64 regs[31];
 	__u64 pc;
