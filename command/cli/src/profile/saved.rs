@@ -49,6 +49,8 @@ fn parse(text: &str) -> Result<Profile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::perfetto::perfetto;
+    use crate::profile::pprof::pprof;
     use crate::profile::{self, Comparison, Samples};
 
     const SEED: &str = r#"{"schema": "flexguard-profile/1", "version": "0.9.0", "command": ["a"], "lock": "posix",
@@ -69,8 +71,8 @@ mod tests {
                 return;
             };
             let samples = Samples::of(&profile);
-            let _ = (samples.folded(1), profile::perfetto(&samples));
-            let _ = (profile::pprof(&samples), profile::table(&profile, 9));
+            let _ = (samples.folded(1), perfetto(&samples));
+            let _ = (pprof(&samples), profile::table(&profile, 9));
             let _ = Comparison::of(&profile, &profile).text(9);
         });
     }
