@@ -20,7 +20,7 @@
 #define FG_PROFILE_COUNTS 512  /* locks that such a thread counts by itself */
 #define FG_PROFILE_LOCKS 8192  /* of a process */
 #define FG_PROFILE_SITES 8192  /* pairs of a lock and a call stack */
-#define FG_PROFILE_MODULES 256 /* files that code is in */
+#define FG_PROFILE_MODULES 256 /* files that code and locks are in */
 #define FG_PROFILE_FRAMES 16   /* of a call stack */
 #define FG_PROFILE_PATH 232    /* bytes of a file's name, with the zero at its end */
 #define FG_PROFILE_BUCKETS 160 /* of a histogram of times: four for each power of two, up to 36 minutes */
@@ -64,7 +64,7 @@ struct fg_profile_times {
 struct fg_profile_lock {
 	fg_u64 mutex; /* its address; 0: this entry is free */
 	fg_u32 kind;  /* that of the first lock at this address */
-	fg_u32 pad;
+	fg_u32 first; /* the index of its first call site, plus one; 0: none was stored */
 	/* What threads counted whose blocks were full. */
 	fg_u64 acquisitions;
 	fg_u64 contended;

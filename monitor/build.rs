@@ -9,12 +9,13 @@ use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 
 include!("bpf_flags.rs");
 
-/// The monitor's kernel half, the sampler of spins, and the tracer.
-const SOURCES: [&str; 3] = ["monitor", "spins", "trace"];
-const HEADERS: [&str; 12] = [
+/// The monitor's kernel half, the sampler of spins, the tracer, and the watch over waits.
+const SOURCES: [&str; 4] = ["monitor", "spins", "trace", "futex"];
+const HEADERS: [&str; 13] = [
     "bpf/census.h",
     "bpf/cpus.h",
     "bpf/domains.h",
+    "bpf/futex.h",
     "bpf/judge.h",
     "bpf/kernel_types.h",
     "bpf/monitor.h",
@@ -68,8 +69,9 @@ fn records(out: &Path) -> Result<()> {
         .header("bpf/monitor.h")
         .header("bpf/spins.h")
         .header("bpf/trace.h")
+        .header("bpf/futex.h")
         .clang_args(["-I../abi", "-Ibpf"])
-        .allowlist_file(".*/(monitor|spins|trace)\\.h")
+        .allowlist_file(".*/(monitor|spins|trace|futex)\\.h")
         .allowlist_recursively(false)
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
@@ -78,7 +80,7 @@ fn records(out: &Path) -> Result<()> {
         .parse_callbacks(Box::new(PlainData))
         .raw_line("use flexguard_abi::*;")
         .generate()
-        .context("generating bindings of the headers of bpf/")?
+        .context("generating bindings of bpf/*.h")?
         .write_to_file(out.join("records.rs"))?;
     Ok(())
 }

@@ -168,8 +168,13 @@ static uint32_t find_lock(struct fg_profile *profile, uintptr_t mutex, uint32_t 
 
 		if (!found)
 			found = fg_cas_relaxed(key, (fg_u64)0, (fg_u64)mutex);
-		if (!found)
+		if (!found) {
+			int error = errno;
+
 			fg_store_relaxed(&profile->locks[index].kind, kind);
+			fgp_note_file(mutex, profile->modules); /* no code of that file need be on a call stack */
+			errno = error;
+		}
 		if (!found || found == mutex)
 			return index;
 	}
@@ -290,6 +295,14 @@ void fgp_wait_passed(struct fg_profile_counts *counts)
 		counts->until_wait = random_below_twice(MEAN_WAITS);
 }
 
+/* The index of the lock's call site. */
+static uint32_t used_at(struct fg_profile_lock *lock, uint32_t site)
+{
+	if (fg_unlikely(!fg_load_relaxed(&lock->first)))
+		(void)fg_cas_relaxed(&lock->first, 0u, site + 1);
+	return site;
+}
+
 static bool is_site(const struct fg_profile_site *site, uint32_t lock, const uint64_t *stack, uint32_t frames)
 {
 	return site->lock == lock && site->frames == frames && !memcmp(site->stack, stack, frames * sizeof(*stack));
@@ -314,14 +327,14 @@ uint32_t fgp_site(uint32_t lock, const void *frame)
 		uint32_t state = fg_load_acquire(&site->state); /* pairs with the release below */
 
 		if (state == FG_PROFILE_READY && is_site(site, lock, stack, frames))
-			return index;
+			return used_at(&profile->locks[lock], index);
 		if (state != FG_PROFILE_EMPTY || fg_cas_relaxed(&site->state, FG_PROFILE_EMPTY, FG_PROFILE_BUSY))
 			continue; /* one that is being written may be the same: the reader adds the two up */
 		site->lock = lock;
 		site->frames = frames;
 		memcpy(site->stack, stack, frames * sizeof(*stack));
 		fg_store_release(&site->state, FG_PROFILE_READY);
-		return index;
+		return used_at(&profile->locks[lock], index);
 	}
 	fg_fetch_add_relaxed(&profile->lost_sites, 1u);
 	return FGP_NONE;

@@ -86,7 +86,8 @@ void fgp_commit(const struct fgp_timed *timed, uint64_t until_ns);
 void fgp_site_used(uint32_t site, uint32_t weight);
 
 /* stack.c: the return addresses of the function with the frame `frame` and its callers; how many there are. Stores
- * each file that one of them is in among `modules`. */
+ * each file that one of them is in among `modules`. fgp_note_file: so that of an address of data. */
+void fgp_note_file(uintptr_t address, struct fg_profile_module *modules);
 uint32_t fgp_stack(const void *frame, uint32_t pid, struct fg_profile_module *modules, uint64_t *stack);
 
 extern struct fg_profile *fgp_profile;

@@ -42,8 +42,8 @@ static void store_path(struct fg_profile_module *module, const char *name)
 		memset(module->path, 0, sizeof(module->path));
 }
 
-/* Is there code of a loaded file at `address`? _dl_find_object takes no lock. */
-static bool is_code(uintptr_t address, struct fg_profile_module *modules)
+/* Does a loaded file lie at `address`? _dl_find_object takes no lock. */
+static bool is_in_file(uintptr_t address, struct fg_profile_module *modules)
 {
 	struct dl_find_object found;
 
@@ -72,6 +72,11 @@ static bool is_code(uintptr_t address, struct fg_profile_module *modules)
 	return true;
 }
 
+void fgp_note_file(uintptr_t address, struct fg_profile_module *modules)
+{
+	(void)is_in_file(address, modules);
+}
+
 uint32_t fgp_stack(const void *frame, uint32_t pid, struct fg_profile_module *modules, uint64_t *stack)
 {
 	struct link_of_frames link;
@@ -80,7 +85,7 @@ uint32_t fgp_stack(const void *frame, uint32_t pid, struct fg_profile_module *mo
 
 	memcpy(&link, frame, sizeof(link));
 	for (;;) {
-		bool code = is_code(link.return_address, modules);
+		bool code = is_in_file(link.return_address, modules);
 
 		if (!code && frames > 0)
 			return frames;

@@ -134,8 +134,10 @@ struct pt_regs {
 	unsigned long di;
 	unsigned long orig_ax; /* the number of the system call that the thread is in */
 	unsigned long ip;
-	unsigned long sp;
 	unsigned long flags;
+	unsigned long bp;
+	/* both */
+	unsigned long sp;
 	/* arm64 */
 	__u64 regs[31];
 	__u64 pc;

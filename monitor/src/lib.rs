@@ -19,6 +19,7 @@ mod clients;
 mod domain;
 mod door;
 mod error;
+mod futex;
 mod heart;
 mod keep;
 mod kernel;
@@ -43,6 +44,7 @@ mod version;
 
 pub use domain::{Domain, DomainKind};
 pub use error::Error;
+pub use futex::{LostWaits, Registers, Wait, WaitWatch, Word};
 pub use keep::Keeper;
 pub use monitor::{Monitor, Options, Registered};
 pub use probe::{Hook, Probe, probe};

@@ -13,6 +13,8 @@ mod metrics;
 mod monitor;
 mod others;
 mod profile;
+mod profile_attached;
+mod profile_saved;
 mod restart;
 mod run;
 mod runs;

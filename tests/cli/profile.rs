@@ -188,7 +188,7 @@ fn the_profiled_program() {
     std::process::exit(23);
 }
 
-fn profile(role: &str, options: &[&str]) -> Output {
+pub fn profile(role: &str, options: &[&str]) -> Output {
     let mut command = flexguard();
     command.env(ROLE, role).arg("profile").args(options);
     command.arg("--").arg(std::env::current_exe().unwrap());
@@ -212,15 +212,15 @@ fn result(role: &str, lock: &str) -> (Value, String) {
     (result, stdout(&output))
 }
 
-fn number(of: &Value) -> f64 {
+pub fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or_else(|| panic!("{of} is no number"))
 }
 
-fn locks(process: &Value) -> &Vec<Value> {
+pub fn locks(process: &Value) -> &Vec<Value> {
     process["locks"].as_array().unwrap()
 }
 
-fn only(array: &Value) -> &Value {
+pub fn only(array: &Value) -> &Value {
     let array = array.as_array().unwrap();
     assert_eq!(array.len(), 1, "{array:?}");
     &array[0]
@@ -350,7 +350,7 @@ int main(void)
 }
 "#;
 
-fn compiled(source: &str, options: &[&str], to: &std::path::Path) {
+pub fn compiled(source: &str, options: &[&str], to: &std::path::Path) {
     let file = to.with_extension("c");
     fs::write(&file, source).unwrap();
     let mut cc = Command::new("cc");
@@ -387,6 +387,64 @@ fn locks_of_every_kind_have_their_names_and_inlined_calls_their_places() {
     let text = stderr(&run(["profile", "--", program.to_str().unwrap()]));
     let kinds = "1 mutex, 1 read-write lock, 1 semaphore, 1 barrier";
     assert!(text.contains(kinds), "{text}");
+}
+
+/// A lock in allocated memory, and one in a library of which no code is on a call stack.
+const ELSEWHERE: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+pthread_mutex_t *of_library(void);
+__attribute__((noinline)) void first_user(pthread_mutex_t *m)
+{
+	pthread_mutex_lock(m);
+	pthread_mutex_unlock(m);
+	__asm__ volatile("");
+}
+int main(void)
+{
+	pthread_mutex_t *m = malloc(sizeof(*m));
+	pthread_mutex_init(m, NULL);
+	first_user(m);
+	pthread_mutex_lock(m);
+	pthread_mutex_unlock(m);
+	pthread_mutex_t *other = of_library();
+	pthread_mutex_lock(other);
+	pthread_mutex_unlock(other);
+	return 0;
+}
+"#;
+const LIBRARY: &str = r#"
+#include <pthread.h>
+static pthread_mutex_t in_library = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t *of_library(void) { return &in_library; }
+"#;
+
+#[test]
+fn locks_of_libraries_are_named_and_allocated_ones_by_their_first_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let (library, program) = (dir.path().join("libelsewhere.so"), dir.path().join("use"));
+    compiled(LIBRARY, &["-shared", "-fPIC"], &library);
+    let path = library.to_str().unwrap();
+    compiled(ELSEWHERE, &[path], &program);
+    let output = run(["profile", "--json", "--", program.to_str().unwrap()]);
+    let result = json(&stderr(&output));
+    check_schema("profile", std::slice::from_ref(&result));
+    let locks = locks(only(&result["processes"]));
+    assert_eq!(locks.len(), 2, "{result}");
+    let of = |acquisitions: u64| {
+        let mut locks = locks.iter();
+        let found = locks.find(|lock| lock["acquisitions"] == acquisitions);
+        found.unwrap_or_else(|| panic!("{acquisitions}: {result}"))
+    };
+    let (named, allocated) = (of(1), of(2));
+    assert_eq!(named["name"], "in_library", "{result}");
+    assert!(named["first_use"].is_null() && allocated["name"].is_null());
+    assert_eq!(allocated["first_use"][0]["symbol"], "first_user");
+    let text = stderr(&run(["profile", "--", program.to_str().unwrap()]));
+    assert!(
+        text.contains(", first used in first_user (use.c:"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -606,9 +664,14 @@ fn a_running_process_is_watched_from_outside() {
             .stderr(Stdio::piped());
         command
     };
-    let stranger = profile(std::process::id()).output().unwrap();
-    assert_eq!(stranger.status.code(), Some(125));
-    assert!(stderr(&stranger).contains("does not watch process"));
+    let mut stranger = profile(std::process::id());
+    let stranger = stranger.args(["--seconds", "1"]).output().unwrap();
+    assert_eq!(stranger.status.code(), Some(0), "{}", stderr(&stranger));
+    let stranger = json(&stdout(&stranger));
+    check_schema("profile-attached", std::slice::from_ref(&stranger));
+    let why = stranger["preemptions_unknown"].as_str().unwrap();
+    assert!(why.contains("does not watch it"), "{why}");
+    assert!(stranger["waits_unknown"].is_null(), "{stranger}");
 
     let worker = daemon.worker("flexguard");
     let totals = || {
@@ -645,6 +708,7 @@ fn a_running_process_is_watched_from_outside() {
     assert_eq!(json(&kept), seen);
     let graph = fs::read_to_string(report.path().join("preempted.svg")).unwrap();
     assert!(graph.trim_end().ends_with("</svg>"));
+    assert!(seen["preemptions_unknown"].is_null(), "{seen}");
     let lock = &seen["locks"][0];
     assert!(lock["holders"]["count"].as_u64().unwrap() > 0, "{seen}");
     assert!(lock["sites"][0]["preempted"]["seconds"].as_f64().unwrap() > 0.0);

@@ -15,17 +15,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// The monitor's answer; None: no monitor answers.
-pub fn text(answer: Option<(Stats, Listing)>) -> Result<String, fmt::Error> {
+/// The monitor's answer; None: no monitor answers. And how many programs run without it, as far as this user may see.
+pub fn text(answer: Option<(Stats, Listing)>, unwatched: usize) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("flexguard");
-    registry.register_collector(Box::new(Answer(answer)));
+    registry.register_collector(Box::new(Answer(answer, unwatched)));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
 }
 
 #[derive(Debug)]
-struct Answer(Option<(Stats, Listing)>);
+struct Answer(Option<(Stats, Listing)>, usize);
 
 impl Collector for Answer {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
@@ -35,6 +35,12 @@ impl Collector for Answer {
             "1 if the monitor answers, 0 if programs run without one",
             None,
             i64::from(self.0.is_some()),
+        )?;
+        to.gauge(
+            "unwatched_programs",
+            "Programs with a lock of FlexGuard's that run without this monitor; other users' are seen by root alone",
+            None,
+            self.1 as i64,
         )?;
         let Some((stats, listing)) = &self.0 else {
             return Ok(());
@@ -261,7 +267,7 @@ mod tests {
         stats.durations[0] = 2;
         stats.durations[1] = 3;
         stats.durations[15] = 1;
-        let text = text(Some((stats, Listing::default()))).unwrap();
+        let text = text(Some((stats, Listing::default())), 3).unwrap();
         for line in [
             "flexguard_preempted_seconds_sum 1.5",
             "flexguard_preempted_seconds_count 6",
@@ -272,6 +278,7 @@ mod tests {
             "flexguard_refused_clients_total{reason=\"too_many_programs\"} 4",
             "flexguard_unmonitored_programs_total 5",
             "flexguard_up 1",
+            "flexguard_unwatched_programs 3",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }

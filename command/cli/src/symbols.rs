@@ -5,10 +5,10 @@ use blazesym::Pid;
 use blazesym::symbolize::source::{Elf, Process, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use flexguard_launch::output;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One place of a call stack.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Frame {
     pub address: String,
     /// The function, and how far in it the address is; None where the file has no symbols, or the process has ended.

@@ -23,6 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::{Subcommand, monitor};
 use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section, examples};
 use crate::openmetrics;
+use crate::programs::{Program, unwatched};
 
 /// What one request may take, and what taking the answer may: a slow client has a connection for twice as long at most.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
@@ -61,7 +62,8 @@ impl Subcommand for Metrics {
             items: &[
                 (
                     "flexguard_up",
-                    "0: no monitor answers, and programs run without one. It is then the only metric.",
+                    "0: no monitor answers, and programs run without one. Then it is the only metric beside \
+                     flexguard_unwatched_programs.",
                 ),
                 (
                     "the others",
@@ -225,7 +227,11 @@ fn take_in(client: &mut dyn Stream, head: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 fn metrics(socket: &SocketName) -> Result<String> {
-    openmetrics::text(Listing::query(socket).ok()).context("cannot write the metrics")
+    let answer = Listing::query(socket).ok();
+    let listed = answer.iter().flat_map(|(_, listing)| &listing.processes);
+    let watched: Vec<Program> = listed.map(Program::of).collect();
+    let unwatched = unwatched(&watched).len();
+    openmetrics::text(answer, unwatched).context("cannot write the metrics")
 }
 
 enum Listener {

@@ -2,8 +2,7 @@
 //! `flexguard profile`: which locks of a program cost time, and where it takes them.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +21,9 @@ use crate::manual::{
     FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section, examples,
 };
 use crate::monitor_choice::MonitorChoice;
-use crate::profile::{self, Measure, Process, Spins, Watch, attached, flame_graph};
+use crate::profile::{
+    self, Comparison, Process, Report, Samples, Spins, Watch, attached, saved,
+};
 use crate::symbols::Symbols;
 
 /// The directory that the profiled processes write to.
@@ -38,7 +39,8 @@ const DIRECTORY_ENV: &str = match flexguard_abi::profile::FG_PROFILE_ENV.to_str(
 /// whatever cause.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard profile --pid N [OPTIONS]\n       flexguard profile --spins [OPTIONS] [--] PROGRAM [ARGUMENTS]..."
+    override_usage = "flexguard profile [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n       flexguard profile --pid N [OPTIONS]\n       \
+                      flexguard profile --open PROFILE [OPTIONS]\n       flexguard profile --compare BEFORE AFTER [OPTIONS]\n       flexguard profile --spins [OPTIONS] [--] PROGRAM [ARGUMENTS]..."
 )]
 pub struct Profile {
     /// The lock under which the program runs; `flexguard list` shows the locks
@@ -48,10 +50,10 @@ pub struct Profile {
     #[command(flatten)]
     monitor: MonitorChoice,
 
-    /// Watch the running process N instead: what the monitor sees of it from outside
+    /// Watch the running process N instead: what its threads wait for, and, where the monitor watches it, who is preempted
     ///
-    /// It needs root, and a process that the machine's monitor watches (flexguard status). It ends with the process, by
-    /// SIGINT, SIGTERM or SIGHUP, or after --seconds.
+    /// It needs root. Any program will do, also under glibc's locks. It ends with the process, by SIGINT, SIGTERM or
+    /// SIGHUP, or after --seconds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
           conflicts_with_all = ["program", "lock", "monitor"])]
     pid: Option<u32>,
@@ -71,8 +73,19 @@ pub struct Profile {
     #[arg(long, value_name = "SECONDS", requires = "pid", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 
-    /// Write profile.json, flame graphs (wait.svg, hold.svg) and index.html to DIR; with --pid profile.json and
-    /// preempted.svg
+    /// Show a profile that -o has saved: its directory, or profile.json in it. With -o its images and exports are made
+    /// again
+    #[arg(long, value_name = "PROFILE", value_hint = ValueHint::AnyPath,
+          conflicts_with_all = ["program", "lock", "monitor", "pid"])]
+    open: Option<PathBuf>,
+
+    /// Show what has changed from one saved profile to another, lock by lock
+    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2, value_hint = ValueHint::AnyPath,
+          conflicts_with_all = ["program", "lock", "monitor", "pid", "open", "output"])]
+    compare: Vec<PathBuf>,
+
+    /// Write profile.json, flame graphs (wait.svg, hold.svg), index.html, and files for other tools to DIR; with --pid
+    /// without index.html, and with preempted.svg
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output: Option<PathBuf>,
 
@@ -85,7 +98,7 @@ pub struct Profile {
     json: bool,
 
     /// The program and its arguments
-    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present_any = ["pid", "open", "compare"], trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
 
@@ -96,8 +109,8 @@ impl Subcommand for Profile {
             items: &[
                 (
                     "lock",
-                    "The variable, by the file's symbols, and with debug information the member in it; the address of what is in \
-                     allocated memory.",
+                    "The variable, by the file's symbols, and with debug information the member in it; of what is in allocated \
+                     memory the address, and where it was used first.",
                 ),
                 (
                     "acquired",
@@ -135,14 +148,25 @@ impl Subcommand for Profile {
             title: "A RUNNING PROCESS (--PID)",
             items: &[
                 (
-                    "seen",
-                    "By lock: how often and for how long threads that held it, and heads of its queue, were off CPU, and \
-                     in which call stacks they lost it. The process needs nothing preloaded but a lock of FlexGuard's.",
+                    "waits",
+                    "What threads sleep for in futex(2), whatever their locks are: glibc's are seen, too. All waits are \
+                     counted. Call stacks are samples: each stands for 10 ms of waiting, or for the whole of a longer wait. \
+                     Waiting counts the threads that wait still. Nothing need be preloaded.",
+                ),
+                (
+                    "preempted",
+                    "If the machine's monitor watches the process: by lock, how often and for how long threads that held it, \
+                     and heads of its queue, were off CPU, and in which call stacks they lost it.",
                 ),
                 (
                     "not seen",
-                    "Acquisitions, contention, times of waits and holds, waiters that are not the head of a queue, and \
-                     any lock that is not FlexGuard's. Which lock it was, where the lock does not publish it.",
+                    "Acquisitions, uncontended ones above all, holds, and waiters that spin. Which lock it was that a \
+                     preempted thread held, where the lock does not publish it.",
+                ),
+                (
+                    "cost",
+                    "While it watches, each system call of the machine takes some 130 ns longer, and each wait of the \
+                     process one or two microseconds.",
                 ),
             ],
         },
@@ -172,6 +196,40 @@ impl Subcommand for Profile {
             ],
         },
         Section {
+            title: "FILES OF -O",
+            items: &[
+                (
+                    "profile.json",
+                    "All of it: what --json prints, --open shows and --compare compares.",
+                ),
+                (
+                    "wait.folded, hold.folded",
+                    "Folded stacks, a line each with its nanoseconds, for flame graph tools; wait.svg and hold.svg are made of \
+                     them.",
+                ),
+                (
+                    "profile.pb.gz",
+                    "For pprof: acquisitions, waits and holds of each call stack. The lock is the innermost function and a \
+                     label (pprof -tagfocus).",
+                ),
+                (
+                    "perfetto.json",
+                    "For ui.perfetto.dev: on a track for each lock the call stacks stand side by side, as long as they waited \
+                     or held. These are sums, not a timeline.",
+                ),
+                ("index.html", "Tables and flame graphs; it fetches nothing."),
+            ],
+        },
+        Section {
+            title: "COMPARING",
+            items: &[(
+                "--compare",
+                "The lock whose waiting time has changed most comes first. Locks are the same if the process's name, the \
+                 kind and the variable are, or the place of first use of a lock that has no name; several that are alike are \
+                 added up. A run differs from the next by chance: compare several before a small change is believed.",
+            )],
+        },
+        Section {
             title: "WHAT IT COSTS",
             items: &[
                 (
@@ -189,9 +247,8 @@ impl Subcommand for Profile {
             title: "JSON",
             items: &[(
                 "schema",
-                "flexguard-profile/1, with --pid flexguard-profile-attached/1, with --spins flexguard-profile-spins/1; \
-                 profile.json, profile-attached.json and profile-spins.json in docs/design/schemas of the source tree \
-                 describe them.",
+                "flexguard-profile/1, with --pid flexguard-profile-attached/1, with --compare flexguard-profile-comparison/1, \
+                  with --spins flexguard-profile-spins/1; docs/design/schemas of the source tree describes them.",
             )],
         },
         PROGRAM_EXIT,
@@ -214,8 +271,16 @@ impl Subcommand for Profile {
                 "Profile the program as it is, under glibc's mutexes; report/index.html shows all.",
             ),
             (
+                "flexguard profile --compare before after",
+                "What has changed between two runs that were saved with -o before and -o after.",
+            ),
+            (
+                "go tool pprof -http : report/profile.pb.gz",
+                "Look at the report with another tool.",
+            ),
+            (
                 "flexguard profile --pid 1234 --seconds 30",
-                "As root: half a minute of a process that runs under FlexGuard.",
+                "As root: half a minute of a running process.",
             ),
             (
                 "flexguard profile --spins --pid 1234 --seconds 10",
@@ -243,6 +308,12 @@ impl Subcommand for Profile {
             };
             return watch.run(&monitor::socket(None)?);
         }
+        if let [before, after] = &self.compare[..] {
+            return self.compare(before, after);
+        }
+        if let Some(saved) = &self.open {
+            return self.show(saved);
+        }
         let prefix = Prefix::find()?;
         let preload = Preload::of(&prefix, &self.lock)?;
         let replaces = preload.replaces();
@@ -268,19 +339,12 @@ impl Subcommand for Profile {
         if let Ok(seen) = seen {
             profile.processes.iter_mut().for_each(|p| seen.tell(p));
         }
-        let graphs = match report {
-            Some(_) => graphs(&profile)?,
-            None => vec![],
-        };
-        let locks = profile.processes.iter_mut().flat_map(|p| &mut p.locks);
-        locks.for_each(profile::Lock::shorten);
+        let samples = Samples::of(&profile); // before it is shortened
+        profile.shorten();
         if let Some(report) = report {
-            report.write(&profile, &graphs)?;
+            write(report, &profile, &samples)?;
         }
-        output::note(&match self.json {
-            true => output::to_json(&profile)?,
-            false => profile::table(&profile, self.top),
-        });
+        output::note(&text(&profile, self.json, self.top)?);
         Ok(end.status)
     }
 }
@@ -296,6 +360,38 @@ impl Profile {
             Some(pid) => spins.watch(pid, self.seconds.map(Duration::from_secs)),
             None => spins.run(&self.program),
         }
+    }
+
+    /// A profile of an earlier run.
+    fn show(&self, saved: &Path) -> Result<Status> {
+        let profile = saved::open(saved)?;
+        if let Some(directory) = self.output.as_deref() {
+            let report = Report::open(directory)?;
+            write(report, &profile, &Samples::of(&profile))?;
+        }
+        output::print(&text(&profile, self.json, self.top)?)?;
+        Ok(Status::Exited(0))
+    }
+
+    fn compare(&self, before: &Path, after: &Path) -> Result<Status> {
+        let comparison = Comparison::of(&saved::open(before)?, &saved::open(after)?);
+        match self.json {
+            true => output::print_json(&comparison)?,
+            false => output::print(&comparison.text(self.top))?,
+        }
+        Ok(Status::Exited(0))
+    }
+}
+
+fn write(report: Report, profile: &profile::Profile, samples: &Samples) -> Result<()> {
+    let page = |graphs: &_| Some(profile::page(profile, graphs));
+    report.write(&output::to_json(profile)?, samples, page)
+}
+
+fn text(profile: &profile::Profile, json: bool, most: usize) -> Result<String> {
+    match json {
+        true => output::to_json(profile),
+        false => Ok(profile::table(profile, most)),
     }
 }
 
@@ -319,8 +415,7 @@ pub fn quietly(
     match child.wait(limit)? {
         Ok(_) => {
             let mut profile = gathered(program, locks::POSIX.into(), start, files.path())?;
-            let locks = profile.processes.iter_mut().flat_map(|p| &mut p.locks);
-            locks.for_each(profile::Lock::shorten);
+            profile.shorten();
             Ok(Ok(profile))
         }
         Err(interruption) => {
@@ -341,8 +436,8 @@ fn gathered(
     files: &Path,
 ) -> Result<profile::Profile> {
     Ok(profile::Profile {
-        schema: profile::SCHEMA,
-        version: env!("CARGO_PKG_VERSION"),
+        schema: profile::SCHEMA.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
         command: program.iter().map(|w| w.to_string_lossy().into()).collect(),
         lock,
         elapsed_seconds: start.elapsed().as_secs_f64(),
@@ -393,42 +488,4 @@ fn processes(files: &Path) -> Result<Vec<Process>> {
     }
     processes.sort_by_key(|process| process.pid);
     Ok(processes)
-}
-
-fn graphs(profile: &profile::Profile) -> Result<Vec<(Measure, String)>> {
-    let mut graphs = Vec::new();
-    for measure in Measure::ALL {
-        graphs.extend(flame_graph(profile, measure)?.map(|svg| (measure, svg)));
-    }
-    Ok(graphs)
-}
-
-/// The files of -o. The first is opened before the program starts: better no run than a run whose profile is lost.
-struct Report<'a> {
-    directory: &'a Path,
-    json: File,
-}
-
-impl Report<'_> {
-    fn open(directory: &Path) -> Result<Report<'_>> {
-        let doing = || format!("cannot write the profile to {}", directory.display());
-        fs::create_dir_all(directory).context(doing())?;
-        let json = File::create(directory.join("profile.json")).context(doing())?;
-        Ok(Report { directory, json })
-    }
-
-    fn write(mut self, profile: &profile::Profile, graphs: &[(Measure, String)]) -> Result<()> {
-        let doing = format!("cannot write the profile to {}", self.directory.display());
-        let json = output::to_json(profile)?;
-        self.json.write_all(json.as_bytes()).context(&doing)?;
-        // Those of an earlier run must not remain.
-        for measure in Measure::ALL {
-            let _ = fs::remove_file(self.directory.join(measure.file()));
-        }
-        for (measure, svg) in graphs {
-            fs::write(self.directory.join(measure.file()), svg).context(&doing)?;
-        }
-        let page = profile::page(profile, graphs);
-        fs::write(self.directory.join("index.html"), page).context(&doing)
-    }
 }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
-//! `flexguard profile --pid`: what the monitor sees of a program from outside.
+//! `flexguard profile --pid`: what is seen of a program from outside: what its threads sleep for, and, where the monitor
+//! watches it, who was preempted in a critical section.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::{output, signals};
-use flexguard_monitor::{Event, Listing, SocketName, Tracer};
+use flexguard_monitor::{Event, Listing, LostWaits, SocketName, Tracer, WaitWatch};
 use serde::Serialize;
 
-use super::flame::flame_graph_of;
+use super::files::Report;
 use super::preempted::refuse_other_namespaces;
-use super::record::duration;
+use super::record::{Place, duration};
+use super::samples::{PREEMPTED, PREEMPTIONS, SAMPLES, Samples, Stack, WAIT, nanoseconds};
+use super::waits::{self, Sleepers, Waited};
 use crate::symbols::{Frame, Symbols};
 
 pub const SCHEMA: &str = "flexguard-profile-attached/1";
@@ -23,7 +24,7 @@ pub const SCHEMA: &str = "flexguard-profile-attached/1";
 const LOOK: Duration = Duration::from_millis(100);
 /// Call sites of a lock that are shown as text.
 const SITES: usize = 3;
-const UNSEEN: &str = "Acquisitions, contention, waits and holds are not seen from outside: flexguard profile -- PROGRAM";
+const UNSEEN: &str = "Acquisitions, holds and waits that spin are not seen from outside: flexguard profile -- PROGRAM";
 
 /// What was seen; docs/design/schemas/profile-attached.json describes all of it.
 #[derive(Debug, Serialize)]
@@ -34,8 +35,16 @@ struct Attached {
     elapsed_seconds: f64,
     /// Preemptions for which there was no memory, or whose end went unseen.
     lost: u64,
+    /// Why preemptions were not seen; None: they were.
+    preemptions_unknown: Option<String>,
+    /// Why waits were not seen; None: they were.
+    waits_unknown: Option<String>,
     /// The one whose threads were off CPU for longest comes first.
     locks: Vec<Lock>,
+    /// What threads slept for; the one with the longest time comes first.
+    waits: Vec<Waited>,
+    lost_waits: u64,
+    lost_wait_samples: u64,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -76,17 +85,11 @@ pub struct Watch<'a> {
 impl Watch<'_> {
     /// Until the process ends, a signal comes, or the time is over.
     pub fn run(self, socket: &SocketName) -> Result<Status> {
-        let file = self.output.map(open).transpose()?;
+        let report = self.output.map(Report::open).transpose()?;
         let attached = watch(socket, self.pid, self.time)?;
-        if let (Some(directory), Some(mut file)) = (self.output, file) {
-            let doing = format!("cannot write the profile to {}", directory.display());
+        if let Some(report) = report {
             let json = output::to_json(&attached)?;
-            file.write_all(json.as_bytes()).context(&doing)?;
-            let graph = directory.join("preempted.svg");
-            let _ = fs::remove_file(&graph); // that of an earlier run
-            if let Some(svg) = flame_graph_of(attached.lines(), TITLE)? {
-                fs::write(graph, svg).context(&doing)?;
-            }
+            report.write(&json, &attached.samples(), |_| None)?;
         }
         match self.json {
             true => output::print_json(&attached)?,
@@ -96,53 +99,97 @@ impl Watch<'_> {
     }
 }
 
-const TITLE: &str = "Time that preempted threads were off CPU in critical sections";
+/// What is watched: both, or what can be.
+struct Watches {
+    preemptions: Result<Tracer>,
+    waits: Result<WaitWatch>,
+}
 
-/// Before it watches: better not to begin than to lose what was seen.
-fn open(directory: &Path) -> Result<File> {
-    let doing = || format!("cannot write the profile to {}", directory.display());
-    fs::create_dir_all(directory).context(doing())?;
-    File::create(directory.join("profile.json")).context(doing())
+impl Watches {
+    fn attach(socket: &SocketName, pid: u32) -> Result<Watches> {
+        let preemptions = tracer(socket, pid);
+        let waits = WaitWatch::attach(pid).context("cannot watch waits");
+        match (&preemptions, waits) {
+            (Err(_), Err(why)) => Err(why),
+            (_, waits) => Ok(Watches { preemptions, waits }),
+        }
+    }
+
+    fn take(&self, seen: &mut Seen, waits: &mut Sleepers, symbols: &Symbols) -> Result<()> {
+        if let Ok(tracer) = &self.preemptions {
+            for event in tracer.take().context("cannot read what was traced")? {
+                seen.add(&event, symbols);
+            }
+        }
+        if let Ok(watch) = &self.waits {
+            for wait in watch.take().context("cannot read what was seen of waits")? {
+                waits.add(&wait, symbols);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tracer(socket: &SocketName, pid: u32) -> Result<Tracer> {
+    let (_, listing) = Listing::query(socket).context("cannot ask the monitor")?;
+    if !listing.processes.iter().any(|process| process.pid == pid) {
+        return Err(Failure::new(
+            "the monitor does not watch it: it runs without a lock of FlexGuard's",
+        ));
+    }
+    Tracer::attach(socket, Some(pid)).context("cannot trace")
 }
 
 fn watch(socket: &SocketName, pid: u32, time: Option<Duration>) -> Result<Attached> {
     refuse_other_namespaces()?;
     let proc = format!("/proc/{pid}");
     if !Path::new(&proc).exists() {
-        return Err(Failure::new(format_args!("there is no process {pid}")).advice(LISTS));
-    }
-    let (_, listing) = Listing::query(socket).context("cannot ask the monitor")?;
-    if !listing.processes.iter().any(|process| process.pid == pid) {
-        let why = format!(
-            "the monitor does not watch process {pid}: it runs without a lock of FlexGuard's"
-        );
-        return Err(Failure::new(why).advice(LISTS));
+        return Err(Failure::new(format_args!("there is no process {pid}"))
+            .advice("`ps` and `flexguard status` list processes"));
     }
     signals::hold()?;
-    let tracer = Tracer::attach(socket, Some(pid)).context("cannot trace")?;
+    let watches = Watches::attach(socket, pid)?;
     let begin = Instant::now();
     let (mut seen, symbols) = (Seen::default(), Symbols::new());
+    let mut sleepers = Sleepers::new(pid);
     output::note(&format!("flexguard: watching process {pid}; Ctrl-C ends\n"));
     while time.is_none_or(|time| begin.elapsed() < time) && Path::new(&proc).exists() {
         let signal = signals::wait(Some(LOOK)).map(|signal| signal.number);
-        for event in tracer.take().context("cannot read what was traced")? {
-            seen.add(&event, &symbols);
-        }
+        watches.take(&mut seen, &mut sleepers, &symbols)?;
         if let Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) = signal {
             break;
         }
     }
+    let elapsed_seconds = begin.elapsed().as_secs_f64();
+    let doing = "cannot read what was lost";
+    let (waits, lost_waits) = match &watches.waits {
+        Ok(watch) => {
+            let words = watch
+                .words()
+                .context("cannot read what was seen of waits")?;
+            (sleepers.waits(&words), watch.lost().context(doing)?)
+        }
+        Err(_) => (vec![], LostWaits::default()),
+    };
+    let lost = match &watches.preemptions {
+        Ok(tracer) => tracer.lost().context(doing)?,
+        Err(_) => 0,
+    };
+    let unknown = |why: &Failure| format!("{why:#}");
     Ok(Attached {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         pid,
-        elapsed_seconds: begin.elapsed().as_secs_f64(),
-        lost: tracer.lost().context("cannot read what was lost")?,
+        elapsed_seconds,
+        lost,
+        preemptions_unknown: watches.preemptions.as_ref().err().map(unknown),
+        waits_unknown: watches.waits.as_ref().err().map(unknown),
         locks: seen.locks(),
+        waits,
+        lost_waits: lost_waits.waits,
+        lost_wait_samples: lost_waits.samples,
     })
 }
-
-const LISTS: &str = "`flexguard status` lists the programs that the monitor watches";
 
 type Sites = HashMap<Vec<u64>, Site>;
 
@@ -217,29 +264,60 @@ impl Lock {
 }
 
 impl Attached {
-    /// `lock;outermost;...;innermost nanoseconds`.
-    fn lines(&self) -> Vec<String> {
-        let line = |lock: &Lock, site: &Site| {
-            let mut words = vec![format!("lock {}", lock.name())];
-            words.extend(site.stack.iter().rev().map(|frame| {
-                let name = frame.symbol.as_ref().unwrap_or(&frame.address);
-                name.replace(';', ":")
-            }));
-            let ns = (site.preempted.seconds * 1e9).round() as u64;
-            format!("{} {ns}", words.join(";"))
+    fn samples(&self) -> Samples {
+        let stack = |lock: String, places: Vec<Place>, numbers: [u64; 4]| Stack {
+            pid: self.pid,
+            process: "process".into(),
+            lock,
+            places,
+            numbers: numbers.into(),
         };
-        let mut lines: Vec<String> = (self.locks.iter())
-            .flat_map(|lock| lock.sites.iter().map(move |site| line(lock, site)))
-            .collect();
-        lines.sort();
-        lines
+        let mut stacks = Vec::new();
+        for lock in &self.locks {
+            stacks.extend(lock.sites.iter().map(|site| {
+                let places = site.stack.iter().cloned().map(Place::from).collect();
+                let sums = (site.preempted.count, nanoseconds(site.preempted.seconds));
+                let name = format!("lock {}", lock.name());
+                stack(name, places, [sums.0, sums.1, 0, 0])
+            }));
+        }
+        for waited in &self.waits {
+            stacks.extend(waited.sites.iter().map(|site| {
+                let places = site.stack.clone();
+                let numbers = [0, 0, site.samples, nanoseconds(site.seconds)];
+                stack(waited.label(), places, numbers)
+            }));
+        }
+        Samples {
+            columns: &[PREEMPTIONS, PREEMPTED, SAMPLES, WAIT],
+            stacks,
+            seconds: self.elapsed_seconds,
+            comment: format!("flexguard profile --pid {}", self.pid),
+        }
     }
 
     fn text(&self, most: usize) -> String {
+        let mut text = format!("process {}: {:.1} s\n", self.pid, self.elapsed_seconds);
+        match &self.waits_unknown {
+            Some(why) => text += &format!("waits: unknown ({why})\n"),
+            None => text += &waits::text(&self.waits, most),
+        }
+        if self.lost_waits + self.lost_wait_samples > 0 {
+            text += &format!(
+                "lost: {} waits were not counted, {} call stacks not stored\n",
+                self.lost_waits, self.lost_wait_samples
+            );
+        }
+        match &self.preemptions_unknown {
+            Some(why) => text += &format!("preempted holders: unknown ({why})\n"),
+            None => text += &self.preempted(most),
+        }
+        text + UNSEEN + "\n"
+    }
+
+    fn preempted(&self, most: usize) -> String {
         let mut text = format!(
-            "process {}: {:.1} s, {} locks with preempted threads, {} preemptions lost\n",
-            self.pid,
-            self.elapsed_seconds,
+            "{} locks with preempted threads, {} preemptions lost\n",
             self.locks.len(),
             self.lost
         );
@@ -268,7 +346,7 @@ impl Attached {
                 text += &format!("  {share:3.0} % of the time: {}\n", stack.join(" < "));
             }
         }
-        text + UNSEEN + "\n"
+        text
     }
 }
 

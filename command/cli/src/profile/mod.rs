@@ -2,21 +2,32 @@
 //! What `flexguard profile` makes of the files that profiled processes write (abi/flexguard_profile.h).
 
 pub mod attached;
+mod compare;
+mod elf;
+mod files;
 mod flame;
 mod objects;
 mod page;
+mod perfetto;
+mod pprof;
 mod preempted;
 mod read;
 mod reasons;
 mod record;
+mod samples;
+pub mod saved;
 mod spins;
 mod table;
+mod unwind;
+mod waits;
 
-pub use flame::{Measure, flame_graph};
+pub use compare::Comparison;
+pub use files::Report;
 pub use page::page;
 pub use preempted::{Seen, Watch};
 pub use read::read;
 pub use reasons::reasons;
-pub use record::{Lock, Process, Profile, SCHEMA};
+pub use record::{Process, Profile, SCHEMA};
+pub use samples::Samples;
 pub use spins::Spins;
 pub use table::table;

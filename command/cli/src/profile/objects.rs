@@ -11,10 +11,22 @@ use gimli::{
     UnitOffset,
 };
 
+use super::elf::{number, sections, until_zero};
 use crate::symbols::demangled;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+
+const SYMTAB: u64 = 2;
+const DYNSYM: u64 = 11;
+const COMPRESSED: u64 = 0x800;
+/// STT_OBJECT and STT_FUNC.
+const OBJECT: u8 = 1;
+const FUNCTION: u8 = 2;
+const SYMBOL: usize = 24;
+
+/// The bytes of the largest object of pthreads, pthread_rwlock_t.
+const LARGEST: u64 = 56;
 
 /// A member of a member, and so on: deeper is nothing that a reader wants.
 const DEEPEST: usize = 12;
@@ -27,8 +39,10 @@ struct File {
     bytes: Vec<u8>,
     /// Sorted by address.
     variables: Vec<Variable>,
+    functions: Vec<Variable>,
 }
 
+/// Or a function.
 struct Variable {
     address: u64,
     size: u64,
@@ -44,91 +58,52 @@ impl Objects {
             .or_insert_with(|| File::read(path));
         file.as_ref()?.name(address)
     }
+
+    /// The function at `address`. It also knows those that a stripped library exports.
+    pub fn function(&self, path: &str, address: u64) -> Option<String> {
+        let mut files = self.0.borrow_mut();
+        let file = files
+            .entry(path.to_owned())
+            .or_insert_with(|| File::read(path));
+        let (found, _) = at(&file.as_ref()?.functions, address)?;
+        Some(demangled(&found.name))
+    }
+}
+
+/// What is at the address, and how far in it.
+fn at(sorted: &[Variable], address: u64) -> Option<(&Variable, u64)> {
+    let behind = sorted.partition_point(|v| v.address <= address);
+    let found = sorted[..behind].last()?;
+    let offset = address - found.address;
+    (offset < found.size).then_some((found, offset))
 }
 
 impl File {
     fn read(path: &str) -> Option<File> {
         let bytes = fs::read(path).ok()?;
-        let variables = variables(&bytes)?;
-        Some(File { bytes, variables })
+        let variables = symbols(&bytes, OBJECT)?;
+        let functions = symbols(&bytes, FUNCTION)?;
+        Some(File {
+            bytes,
+            variables,
+            functions,
+        })
     }
 
     fn name(&self, address: u64) -> Option<String> {
-        let behind = self.variables.partition_point(|v| v.address <= address);
-        let found = self.variables[..behind].last()?;
-        let offset = address - found.address;
-        if offset >= found.size {
-            return None;
-        }
+        let (found, offset) = at(&self.variables, address)?;
         let name = demangled(&found.name);
         let member = member(&self.bytes, found.address, offset);
         Some(match member {
             Some(member) => name + &member,
-            None if offset == 0 => name,
+            // Without debug information: a variable of this size can be no more than the object itself.
+            None if offset == 0 || found.size <= LARGEST => name,
             None => format!("{name}+{offset:#x}"),
         })
     }
 }
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
-    let mut number = [0; 8];
-    number[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
-    Some(u64::from_le_bytes(number))
-}
-
-/// A section of a 64-bit little-endian ELF file.
-struct Section<'a> {
-    name: &'a [u8],
-    kind: u64,
-    flags: u64,
-    link: u64,
-    bytes: &'a [u8],
-}
-
-const SYMTAB: u64 = 2;
-const NOBITS: u64 = 8;
-const DYNSYM: u64 = 11;
-const COMPRESSED: u64 = 0x800;
-/// STT_OBJECT.
-const OBJECT: u8 = 1;
-const SYMBOL: usize = 24;
-
-fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
-    if !bytes.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let table = number::<8>(bytes, 0x28)? as usize;
-    let [size, count, names] = [0x3a, 0x3c, 0x3e].map(|at| number::<2>(bytes, at));
-    let header = |i: usize| table.checked_add(i.checked_mul(size? as usize)?);
-    let part = |at: usize| {
-        let (from, size) = (
-            number::<8>(bytes, at + 0x18)?,
-            number::<8>(bytes, at + 0x20)?,
-        );
-        match number::<4>(bytes, at + 4)? {
-            NOBITS => Some(&[][..]),
-            _ => bytes.get(from as usize..from.checked_add(size)? as usize),
-        }
-    };
-    let names = part(header(names? as usize)?)?;
-    let section = |i: usize| {
-        let at = header(i)?;
-        Some(Section {
-            name: until_zero(names.get(number::<4>(bytes, at)? as usize..)?),
-            kind: number::<4>(bytes, at + 4)?,
-            flags: number::<8>(bytes, at + 8)?,
-            link: number::<4>(bytes, at + 0x28)?,
-            bytes: part(at).unwrap_or_default(),
-        })
-    };
-    (0..count? as usize).map(section).collect()
-}
-
-fn until_zero(bytes: &[u8]) -> &[u8] {
-    bytes.split(|b| *b == 0).next().unwrap_or_default()
-}
-
-fn variables(bytes: &[u8]) -> Option<Vec<Variable>> {
+fn symbols(bytes: &[u8], kind: u8) -> Option<Vec<Variable>> {
     let sections = sections(bytes)?;
     let mut variables = Vec::new();
     for table in sections
@@ -142,7 +117,7 @@ fn variables(bytes: &[u8]) -> Option<Vec<Variable>> {
                 size: number::<8>(symbol, 16)?,
                 name: String::new(),
             };
-            if symbol[4] & 15 != OBJECT || variable.size == 0 {
+            if symbol[4] & 15 != kind || variable.size == 0 {
                 continue;
             }
             let name = names
@@ -152,7 +127,9 @@ fn variables(bytes: &[u8]) -> Option<Vec<Variable>> {
             variables.push(Variable { name, ..variable });
         }
     }
-    variables.sort_by_key(|v| v.address);
+    // Where one has several names, the last that is not the C library's own is taken.
+    let order = |v: &Variable| (v.address, !v.name.starts_with('_'));
+    variables.sort_by_key(order);
     Some(variables)
 }
 
@@ -226,8 +203,8 @@ fn path(
     for _ in 0..DEEPEST {
         let entry = unit.entry(of).ok()?;
         let name = name_of(dwarf, unit, &entry).unwrap_or_default();
-        if offset == 0 && is_lock(&name) {
-            return Some(path);
+        if is_lock(&name) {
+            return Some(path); // also of a word inside it
         }
         of = match entry.tag() {
             gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
@@ -255,6 +232,10 @@ fn path(
 /// The types in which nothing is named any more.
 fn is_lock(name: &str) -> bool {
     let standard = [
+        "pthread_mutex_t",
+        "pthread_cond_t",
+        "pthread_rwlock_t",
+        "pthread_barrier_t",
         "sem_t",
         "mutex",
         "recursive_mutex",
@@ -265,7 +246,7 @@ fn is_lock(name: &str) -> bool {
         "condition_variable",
         "condition_variable_any",
     ];
-    name.starts_with("pthread_") || standard.contains(&name)
+    standard.contains(&name)
 }
 
 /// The member, or the base, that holds the offset: its name, where it begins, its type.
@@ -323,11 +304,11 @@ mod tests {
         cc.args(["-g", "-shared", "-nostdlib", "-o"]);
         assert!(cc.arg(&object).arg(&source).status().unwrap().success());
         let bytes = fs::read(object).unwrap();
-        let pool = variables(&bytes).unwrap();
+        let pool = symbols(&bytes, OBJECT).unwrap();
         let pool = pool.iter().find(|v| v.name == "pool").unwrap().address;
         assert!(member(&bytes, pool, 48).is_some());
         flexguard_fuzz::fuzz("elf-and-dwarf", &[&bytes], |input| {
-            for variable in variables(input).unwrap_or_default().iter().take(16) {
+            for variable in symbols(input, OBJECT).unwrap_or_default().iter().take(16) {
                 let _ = member(input, variable.address, variable.size / 2);
             }
             let _ = member(input, pool, 48);

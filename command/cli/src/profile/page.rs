@@ -4,7 +4,7 @@
 use flexguard_bench::page_head;
 use maud::{DOCTYPE, Markup, html};
 
-use super::flame::Measure;
+use super::files::Graphs;
 use super::record::{Lock, Process, Profile, duration};
 use super::table::times;
 
@@ -22,7 +22,7 @@ const LOCKS: usize = 100;
 const SITES: usize = 10;
 
 /// `graphs` are the flame graphs that there are.
-pub fn page(profile: &Profile, graphs: &[(Measure, String)]) -> String {
+pub fn page(profile: &Profile, graphs: &Graphs) -> String {
     let command = profile.command.join(" ");
     let page = html! {
         (DOCTYPE)
@@ -37,7 +37,7 @@ pub fn page(profile: &Profile, graphs: &[(Measure, String)]) -> String {
                 }
                 main #main {
                     @if profile.processes.is_empty() { p.note { "No lock was used." } }
-                    @for (measure, svg) in graphs { (graph(*measure, svg)) }
+                    @for (column, svg) in graphs { (graph(column.title, svg)) }
                     @for process in &profile.processes { (of_process(process)) }
                     (method(profile))
                 }
@@ -49,11 +49,11 @@ pub fn page(profile: &Profile, graphs: &[(Measure, String)]) -> String {
 }
 
 /// In a frame of its own: the script of one graph does not see the other's elements.
-fn graph(measure: Measure, svg: &str) -> Markup {
+fn graph(title: &str, svg: &str) -> Markup {
     let height = between(svg, "height=\"", "\"").unwrap_or("600");
     html! {
-        h2 { (measure.title()) }
-        iframe title=(measure.title()) height=(height) srcdoc={ (FRAME) (svg) } {}
+        h2 { (title) }
+        iframe title=(title) height=(height) srcdoc={ (FRAME) (svg) } {}
     }
 }
 
@@ -138,6 +138,8 @@ fn method(profile: &Profile) -> Markup {
             li { "Times are estimates from those acquisitions that were timed; percentiles are right within 12 %. The "
                 "wait is that of contended acquisitions." }
             li { "Call stacks follow frame pointers: code without them shows its innermost function only." }
+            li { "profile.json holds all of it; " code { "flexguard profile --open" } " shows it again. wait.folded and "
+                "hold.folded are for flame graph tools, profile.pb.gz for pprof, perfetto.json for ui.perfetto.dev." }
             @if let Some(why) = &profile.preemptions_unknown {
                 li { "How often holders were preempted is unknown: " (why) "." }
             } @else {

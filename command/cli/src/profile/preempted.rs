@@ -115,6 +115,7 @@ mod tests {
             address,
             kind: crate::profile::record::Kind::Mutex,
             name: None,
+            first_use: None,
             acquisitions: 1,
             contended: 0,
             contended_share: 0.0,

@@ -14,9 +14,6 @@ use super::objects::Objects;
 use super::record::{Kind, Lock, Lost, Place, Process, Site, Times};
 use crate::symbols::Symbols;
 
-/// Of a lock, in the result. The flame graphs show them all.
-const SHOWN_STACKS: usize = 64;
-
 /// None: the process took no lock.
 pub fn read(path: &Path, symbols: &Symbols) -> Result<Option<Process>> {
     let doing = format!("cannot read the profile {}", path.display());
@@ -41,6 +38,7 @@ impl Process {
     fn of(raw: &abi::fg_profile, symbols: &Symbols) -> Process {
         let mut places = Places::of(raw, symbols);
         let mut sites = sites(raw, &mut places);
+        let first_uses = first_uses(raw);
         let objects = Objects::default();
         let mut counts: HashMap<u32, Counts> = HashMap::new();
         for (index, lock) in raw.locks.iter().enumerate().filter(|(_, l)| l.mutex != 0) {
@@ -63,7 +61,10 @@ impl Process {
                 let sites = sites.remove(&index).unwrap_or_default();
                 let raw = known(index)?;
                 let name = places.variable(raw.mutex, &objects);
-                Some(Lock::of(raw, name, counts, sites))
+                let lock = Lock::of(raw, name, counts, sites);
+                let first_use = first_uses.get(&index).filter(|_| lock.name.is_none());
+                let first_use = first_use.map(|stack| places.of_stack(stack));
+                Some(Lock { first_use, ..lock })
             })
             .filter(|lock| lock.acquisitions.max(lock.failed).max(lock.cond_waits) > 0)
             .collect();
@@ -120,6 +121,7 @@ impl Lock {
             address: raw.mutex,
             kind: Kind::of(raw.kind),
             name,
+            first_use: None,
             acquisitions,
             contended,
             contended_share: contended as f64 / (acquisitions.max(1)) as f64,
@@ -130,11 +132,6 @@ impl Lock {
             preempted: None,
             sites,
         }
-    }
-
-    /// Leaves out the call sites that matter least.
-    pub fn shorten(&mut self) {
-        self.sites.truncate(SHOWN_STACKS);
     }
 }
 
@@ -178,12 +175,26 @@ fn middle_ns(bucket: usize) -> f64 {
     (4.5 + (bucket % 4) as f64) * step
 }
 
+fn stack_of(site: &abi::fg_profile_site) -> &[u64] {
+    &site.stack[..(site.frames as usize).min(site.stack.len())]
+}
+
+/// The call stack in which each lock was used first, where it was stored.
+fn first_uses(raw: &abi::fg_profile) -> HashMap<u32, &[u64]> {
+    let site = |lock: &abi::fg_profile_lock| raw.sites.get(lock.first.checked_sub(1)? as usize);
+    let ready = |site: &&abi::fg_profile_site| site.state == abi::FG_PROFILE_READY;
+    let locks = raw.locks.iter().zip(0..).filter(|(l, _)| l.mutex != 0);
+    locks
+        .filter_map(|(lock, index)| Some((index, stack_of(site(lock).filter(ready)?))))
+        .collect()
+}
+
 /// The call sites of each lock. Two entries with the same stack are one: two threads have stored it at once.
 fn sites(raw: &abi::fg_profile, places: &mut Places<'_>) -> HashMap<u32, Vec<Site>> {
     let ready = |site: &&abi::fg_profile_site| site.state == abi::FG_PROFILE_READY;
     let mut sums: HashMap<(u32, &[u64]), [u64; 3]> = HashMap::new();
     for site in raw.sites.iter().filter(ready) {
-        let stack = &site.stack[..(site.frames as usize).min(site.stack.len())];
+        let stack = stack_of(site);
         let sum = sums.entry((site.lock, stack)).or_default();
         add(sum, [site.acquisitions, site.wait_ns, site.hold_ns]);
     }
@@ -193,10 +204,7 @@ fn sites(raw: &abi::fg_profile, places: &mut Places<'_>) -> HashMap<u32, Vec<Sit
             acquisitions,
             wait_seconds: wait_ns as f64 / 1e9,
             hold_seconds: hold_ns as f64 / 1e9,
-            stack: stack
-                .iter()
-                .flat_map(|&address| places.at(address))
-                .collect(),
+            stack: places.of_stack(stack),
         });
     }
     sites
@@ -232,6 +240,10 @@ impl<'a> Places<'a> {
     fn variable(&self, address: u64, objects: &Objects) -> Option<String> {
         let (path, in_module) = self.module(address)?;
         objects.name(path, in_module)
+    }
+
+    fn of_stack(&mut self, stack: &[u64]) -> Vec<Place> {
+        stack.iter().flat_map(|&address| self.at(address)).collect()
     }
 
     /// Several places, where calls were inlined.

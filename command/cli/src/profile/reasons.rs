@@ -131,6 +131,7 @@ mod tests {
             address: 16,
             kind,
             name: None,
+            first_use: None,
             acquisitions,
             contended,
             contended_share: 0.0,
@@ -149,8 +150,8 @@ mod tests {
             ..Process::default()
         };
         let profile = Profile {
-            schema: SCHEMA,
-            version: "",
+            schema: SCHEMA.into(),
+            version: String::new(),
             command: vec![],
             lock: "posix".into(),
             elapsed_seconds: 2.0,

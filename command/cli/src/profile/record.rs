@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
 //! A profile: the result of `flexguard profile`, as its JSON has it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::symbols::Frame;
 
 pub const SCHEMA: &str = "flexguard-profile/1";
 
+/// Of a lock, in the result. The flame graphs and exports of the run show them all.
+const SHOWN_STACKS: usize = 64;
+
 /// The result; docs/design/schemas/profile.json describes all of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Profile {
-    pub schema: &'static str,
-    pub version: &'static str,
+    pub schema: String,
+    pub version: String,
     pub command: Vec<String>,
     pub lock: String,
     pub elapsed_seconds: f64,
@@ -21,7 +24,7 @@ pub struct Profile {
     pub processes: Vec<Process>,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Process {
     pub pid: u32,
     pub name: String,
@@ -31,20 +34,23 @@ pub struct Process {
 }
 
 /// What had no place in the tables.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Lost {
     pub acquisitions: u64,
     pub call_sites: u64,
     pub holds: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Lock {
-    #[serde(serialize_with = "hexadecimal")]
+    #[serde(with = "hexadecimal")]
     pub address: u64,
     pub kind: Kind,
     /// The variable that it is, or is in; None: it is in allocated memory, or its file has no symbols.
     pub name: Option<String>,
+    /// Where a lock without a name was used first, innermost first.
+    #[serde(default)]
+    pub first_use: Option<Vec<Place>>,
     pub acquisitions: u64,
     pub contended: u64,
     pub contended_share: f64,
@@ -58,7 +64,7 @@ pub struct Lock {
     pub sites: Vec<Site>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     Mutex,
@@ -99,7 +105,7 @@ impl Kind {
 }
 
 /// Estimates: some acquisitions are timed, and each stands for several.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     pub total_seconds: f64,
     pub p50_us: f64,
@@ -110,13 +116,13 @@ pub struct Times {
 }
 
 /// The holder lost its CPU.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Preempted {
     pub count: u64,
     pub seconds: f64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Site {
     pub acquisitions: u64,
     pub wait_seconds: f64,
@@ -124,18 +130,35 @@ pub struct Site {
     pub stack: Vec<Place>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Place {
     #[serde(flatten)]
     pub frame: Frame,
     /// The file that the code is in.
     pub module: Option<String>,
     /// The address as the file has it.
-    #[serde(skip)]
+    #[serde(with = "hexadecimal", rename = "module_address", default)]
     pub in_module: u64,
 }
 
+impl From<Frame> for Place {
+    fn from(frame: Frame) -> Place {
+        Place {
+            frame,
+            module: None,
+            in_module: 0,
+        }
+    }
+}
+
 impl Place {
+    fn is_library(&self) -> bool {
+        let symbol = self.frame.symbol.as_deref().unwrap_or_default();
+        ["std::", "__gthread", "void std::"]
+            .iter()
+            .any(|begin| symbol.starts_with(begin))
+    }
+
     /// The function, or the file and the place in it, or the address.
     pub fn name(&self) -> String {
         match (&self.frame.symbol, &self.module) {
@@ -162,11 +185,28 @@ impl Place {
     }
 }
 
+impl Profile {
+    /// Leaves out the call sites that matter least.
+    pub fn shorten(&mut self) {
+        let locks = self.processes.iter_mut().flat_map(|p| &mut p.locks);
+        locks.for_each(|lock| lock.sites.truncate(SHOWN_STACKS));
+    }
+}
+
 impl Lock {
-    /// The variable, or the address.
+    /// The variable, or the address and where the lock was used first.
     pub fn label(&self) -> String {
-        let address = || format!("{:#x}", self.address);
-        self.name.clone().unwrap_or_else(address)
+        self.name.clone().unwrap_or_else(|| match self.used_at() {
+            Some(place) => format!("{:#x}, first used in {place}", self.address),
+            None => format!("{:#x}", self.address),
+        })
+    }
+
+    /// The place of the first use that is the program's own: behind the functions of the C++ library that lock for it.
+    pub fn used_at(&self) -> Option<String> {
+        let places = self.first_use.as_deref()?;
+        let own = places.iter().find(|place| !place.is_library());
+        own.or(places.first()).map(Place::text)
     }
 
     pub fn waited(&self) -> f64 {
@@ -197,8 +237,23 @@ impl Site {
     }
 }
 
-fn hexadecimal<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{address:#x}"))
+/// An address in JSON, whose numbers are no integers of 64 bits: `0x1f`.
+mod hexadecimal {
+    use serde::de::{Deserialize, Deserializer, Error};
+
+    pub fn serialize<S: serde::Serializer>(
+        address: &u64,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{address:#x}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.strip_prefix("0x").unwrap_or_default();
+        u64::from_str_radix(digits, 16)
+            .map_err(|_| D::Error::custom(format!("{text} is no address")))
+    }
 }
 
 /// A time in the unit that suits it.

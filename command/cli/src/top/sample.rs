@@ -2,17 +2,17 @@
 //! What the monitor has counted between two looks at it.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flexguard_monitor::{Error, Listing, SocketName, Stats};
 
-use crate::programs::{Preempted, Program};
+use crate::programs::{Preempted, Program, unwatched};
 
 /// A program, and what happened to it by the second.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub program: Program,
-    /// Preempted critical sections a second.
+    /// Preempted critical sections a second; NaN: nothing was counted yet. So are all rates.
     pub preempted: f64,
     /// Their time off CPU, in milliseconds a second.
     pub off_cpu: f64,
@@ -28,8 +28,13 @@ pub struct Sample {
     /// The part of the time in which the locks blocked, of 1.
     pub blocking: f64,
     pub rows: Vec<Row>,
+    /// Programs that run without the monitor, as far as this user may see them.
+    pub unwatched: usize,
     pub preempted_now: Vec<Preempted>,
 }
+
+/// Between searches for programs that run without the monitor: each reads what /proc has of every process.
+const SEARCH: Duration = Duration::from_secs(5);
 
 /// By the process, its preempted critical sections and their time.
 type Counts = HashMap<u32, (u64, u64)>;
@@ -38,6 +43,7 @@ type Counts = HashMap<u32, (u64, u64)>;
 #[derive(Debug, Default)]
 pub struct Sampler {
     before: Option<(Instant, Stats, Counts)>,
+    unwatched: Option<(Instant, usize)>,
 }
 
 impl Sampler {
@@ -48,9 +54,15 @@ impl Sampler {
             self.before = None; // what comes next may be another monitor's
         }
         let (stats, listing) = answer?;
-        let programs = listing.processes.iter().map(Program::of).collect();
+        let programs: Vec<Program> = listing.processes.iter().map(Program::of).collect();
         let preempted_now = listing.counted.iter().map(Preempted::of).collect();
-        Ok(self.compare(now, stats, programs, preempted_now))
+        let searched = self.unwatched.filter(|(at, _)| now < *at + SEARCH);
+        let (at, unwatched) = searched.unwrap_or_else(|| (now, unwatched(&programs).len()));
+        self.unwatched = Some((at, unwatched));
+        Ok(Sample {
+            unwatched,
+            ..self.compare(now, stats, programs, preempted_now)
+        })
     }
 
     /// The first look has no rates yet.
@@ -66,11 +78,15 @@ impl Sampler {
             .map(|p| (p.pid, (p.preempted(), p.preempted_ns)))
             .collect();
         let before = self.before.replace((now, stats, counts));
-        let first = before.is_none();
-        let (then, known, programs_before) = before.unwrap_or((now, stats, HashMap::new()));
+        let counted = before.as_ref().and_then(|(_, known, _)| stats.since(known));
+        let (then, _, programs_before) = before.unwrap_or((now, stats, HashMap::new()));
         let seconds = now.duration_since(then).as_secs_f64().max(1e-3);
-        let counted = stats.since(&known).unwrap_or_default();
-        let rate = |count: u64| if first { 0.0 } else { count as f64 / seconds };
+        let is_known = counted.is_some();
+        let counted = counted.unwrap_or_default();
+        let rate = |count: u64| match is_known {
+            true => count as f64 / seconds,
+            false => f64::NAN,
+        };
         let row = |program: Program| {
             let (preempted, ns) = programs_before
                 .get(&program.pid)
@@ -88,17 +104,21 @@ impl Sampler {
             holders: rate(counted.preempted_holders),
             next_waiters: rate(counted.preempted_next_waiters),
             transitions: rate(counted.mode_transitions),
-            blocking: (rate(counted.blocking_ns) / 1e9).min(1.0),
+            blocking: share(rate(counted.blocking_ns) / 1e9),
             rows: programs.into_iter().map(row).collect(),
+            unwatched: 0,
             preempted_now,
         }
     }
 }
 
+/// At most all of the time; what is not known stays so, which `min` alone would make 1.
+fn share(of: f64) -> f64 {
+    if of > 1.0 { 1.0 } else { of }
+}
+
 #[cfg(test)]
 pub mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     pub fn program(pid: u32, command: &str, preempted: u64) -> Program {
@@ -128,8 +148,11 @@ pub mod tests {
             ..Stats::default()
         };
         let first = sampler.compare(begin, stats(1000, 7), vec![program(1, "a", 1000)], vec![]);
-        assert_eq!((first.holders, first.blocking), (0.0, 0.0));
-        assert_eq!((first.rows[0].preempted, first.rows[0].off_cpu), (0.0, 0.0));
+        assert!(
+            first.holders.is_nan() && first.blocking.is_nan(),
+            "{first:?}"
+        );
+        assert!(first.rows[0].preempted.is_nan() && first.rows[0].off_cpu.is_nan());
         let later = begin + Duration::from_secs(2);
         let programs = vec![program(1, "a", 1040), program(2, "b", 10)];
         let second = sampler.compare(later, stats(1050, 500_000_007), programs, vec![]);
@@ -139,13 +162,13 @@ pub mod tests {
             (20.0, 20.0)
         );
         assert_eq!(second.rows[1].preempted, 5.0); // it has registered in between
-        // Another monitor has counted less: no rates, and nothing below zero.
+        // Another monitor has counted less: there are no rates.
         let third = sampler.compare(
             later + Duration::from_secs(1),
             stats(3, 0),
             vec![program(1, "a", 3)],
             vec![],
         );
-        assert_eq!((third.holders, third.rows[0].preempted), (0.0, 0.0));
+        assert!(third.holders.is_nan() && third.rows[0].preempted.is_nan());
     }
 }

@@ -109,6 +109,9 @@ impl State {
             (&mut self.preempted, sample.holders + sample.next_waiters),
             (&mut self.blocking, sample.blocking * 1000.0),
         ] {
+            if number.is_nan() {
+                continue; // it is not known
+            }
             history.push_back(number.round() as u64);
             if history.len() > HISTORY {
                 history.pop_front();

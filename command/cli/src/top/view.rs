@@ -24,6 +24,8 @@ q       quit
 
 preempted/s   critical sections that lost their CPU
 off CPU ms/s  how long they waited for it, all threads together
+not watched   programs with a lock of FlexGuard's that run without
+              this monitor, of other users' for root alone
 blocking      part of the time in which a critical section was
               preempted anywhere on the machine
 domains       the counters that programs go by, and their numbers now:
@@ -64,27 +66,36 @@ fn title_line<'a>(state: &State, socket: &str) -> Line<'a> {
     Line::from(text).bold().reversed()
 }
 
+/// With so many digits behind the point; `-`: it is not known.
+fn number(number: f64, digits: usize) -> String {
+    match number.is_nan() {
+        true => "-".into(),
+        false => format!("{number:.digits$}"),
+    }
+}
+
 fn numbers_of<'a>(state: &State) -> Paragraph<'a> {
     let sample = &state.sample;
     if state.trouble.is_some() {
         let unknown = [
             "preempted now -   blocking -   mode transitions/s -",
-            "preempted/s -   programs -   refused -",
+            "preempted/s -   programs -   not watched -   refused -",
         ];
         return Paragraph::new(unknown.map(Line::from).to_vec());
     }
     let mut lines = vec![
         Line::from(format!(
-            "preempted now {}   blocking {:.1} % of the time   mode transitions/s {:.0}",
+            "preempted now {}   blocking {} % of the time   mode transitions/s {}",
             sample.stats.num_preempted_cs,
-            sample.blocking * 100.0,
-            sample.transitions
+            number(sample.blocking * 100.0, 1),
+            number(sample.transitions, 0)
         )),
         Line::from(format!(
-            "preempted/s {:.0} holders, {:.0} next waiters   programs {}   refused {}",
-            sample.holders,
-            sample.next_waiters,
+            "preempted/s {} holders, {} next waiters   programs {}   not watched {}   refused {}",
+            number(sample.holders, 0),
+            number(sample.next_waiters, 0),
             sample.rows.len(),
+            sample.unwatched,
             sample.stats.rejected_registrations
         )),
     ];
@@ -178,10 +189,10 @@ const COLUMNS: [Column; 10] = {
             Some(Order::Preempted),
             Length(12),
             0,
-            |row| format!("{:.1}", row.preempted),
+            |row| number(row.preempted, 1),
         ),
         column("off CPU ms/s", Some(Order::OffCpu), Length(13), 0, |row| {
-            format!("{:.2}", row.off_cpu)
+            number(row.off_cpu, 2)
         }),
         column("total", Some(Order::Total), Length(8), 0, |row| {
             row.program.preempted().to_string()
@@ -297,6 +308,29 @@ mod tests {
             assert_eq!(lines[first].contains("/system.slice"), group);
             assert!(lines.last().unwrap().contains("? help"), "{lines:#?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_no_zero() {
+        let mut state = state(&[(1, "a", 3.0)]);
+        let sample = &mut state.sample;
+        (sample.holders, sample.next_waiters, sample.unwatched) = (f64::NAN, f64::NAN, 2);
+        (sample.blocking, sample.transitions) = (f64::NAN, f64::NAN);
+        (sample.rows[0].preempted, sample.rows[0].off_cpu) = (f64::NAN, f64::NAN);
+        let lines = screen(&state, 80, 24);
+        assert!(lines[1].contains("blocking - % of the time   mode transitions/s -"));
+        let numbers =
+            "preempted/s - holders, - next waiters   programs 1   not watched 2   refused 0";
+        assert!(lines[2].starts_with(numbers), "{lines:#?}");
+        let row = lines.iter().find(|line| line.starts_with("1 ")).unwrap();
+        assert_eq!(row.split_whitespace().nth(1), Some("-"), "{row}");
+        let known = state.preempted.len();
+        state.take(Ok(state.sample.clone()));
+        assert_eq!(
+            state.preempted.len(),
+            known,
+            "the history has what is known alone"
+        );
     }
 
     #[test]

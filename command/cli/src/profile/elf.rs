@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+//! 64-bit little-endian ELF files: sections, and where a loaded byte lies.
+
+pub fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let mut number = [0; 8];
+    number[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
+    Some(u64::from_le_bytes(number))
+}
+
+/// A section of a 64-bit little-endian ELF file.
+pub struct Section<'a> {
+    pub name: &'a [u8],
+    pub kind: u64,
+    pub flags: u64,
+    pub address: u64,
+    pub link: u64,
+    pub bytes: &'a [u8],
+}
+
+/// The begin of such a file.
+const MAGIC: &[u8] = b"\x7fELF\x02\x01";
+/// Of a segment that is loaded.
+const LOAD: u64 = 1;
+const NOBITS: u64 = 8;
+
+pub fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
+    if !bytes.starts_with(MAGIC) {
+        return None;
+    }
+    let table = number::<8>(bytes, 0x28)? as usize;
+    let [size, count, names] = [0x3a, 0x3c, 0x3e].map(|at| number::<2>(bytes, at));
+    let header = |i: usize| table.checked_add(i.checked_mul(size? as usize)?);
+    let part = |at: usize| {
+        let (from, size) = (
+            number::<8>(bytes, at + 0x18)?,
+            number::<8>(bytes, at + 0x20)?,
+        );
+        match number::<4>(bytes, at + 4)? {
+            NOBITS => Some(&[][..]),
+            _ => bytes.get(from as usize..from.checked_add(size)? as usize),
+        }
+    };
+    let names = part(header(names? as usize)?)?;
+    let section = |i: usize| {
+        let at = header(i)?;
+        Some(Section {
+            name: until_zero(names.get(number::<4>(bytes, at)? as usize..)?),
+            kind: number::<4>(bytes, at + 4)?,
+            flags: number::<8>(bytes, at + 8)?,
+            address: number::<8>(bytes, at + 0x10)?,
+            link: number::<4>(bytes, at + 0x28)?,
+            bytes: part(at).unwrap_or_default(),
+        })
+    };
+    (0..count? as usize).map(section).collect()
+}
+
+pub fn until_zero(bytes: &[u8]) -> &[u8] {
+    bytes.split(|b| *b == 0).next().unwrap_or_default()
+}
+
+/// What is at `offset` of the file has this address, as the file counts, by its program headers.
+pub fn file_address(bytes: &[u8], offset: u64) -> Option<u64> {
+    if !bytes.starts_with(MAGIC) {
+        return None;
+    }
+    let table = number::<8>(bytes, 0x20)? as usize;
+    let [size, count] = [0x36, 0x38].map(|at| number::<2>(bytes, at));
+    (0..count? as usize).find_map(|i| {
+        let at = table.checked_add(i.checked_mul(size? as usize)?)?;
+        if number::<4>(bytes, at)? != LOAD {
+            return None;
+        }
+        let [from, address, length] =
+            [0x08, 0x10, 0x20].map(|field| number::<8>(bytes, at + field));
+        // A mapping begins with the page.
+        let page = from? & !0xfff;
+        let inside = offset.checked_sub(page)?;
+        let length = length?.checked_add(from? - page)?;
+        (inside < length).then(|| address?.checked_sub(from? - page)?.checked_add(inside))?
+    })
+}
