@@ -2,7 +2,7 @@
 /* The mutex for shared memory, between threads and between processes: exclusion, time, wrong use, and processes that
  * are killed while they hold it, wait for it, or sleep at it.
  *
- *   mutex_shared [clockless [SECONDS]]   clockless: no process is killed that waits, so no sleep needs a look of its own */
+ *   mutex_shared [clockless [SECONDS]]   clockless: no process that waits is killed, so no sleep needs a look */
 #include <errno.h>
 #include <flexguard/mutex_shared.h>
 #include <sched.h>
