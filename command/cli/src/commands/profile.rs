@@ -21,9 +21,7 @@ use crate::manual::{
     FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, SOCKET_ITEM, Section, examples,
 };
 use crate::monitor_choice::MonitorChoice;
-use crate::profile::{
-    self, Comparison, Process, Report, Samples, Spins, Watch, attached, saved,
-};
+use crate::profile::{self, Comparison, Process, Report, Samples, Spins, Watch, attached, saved};
 use crate::symbols::Symbols;
 
 /// The directory that the profiled processes write to.
@@ -66,7 +64,12 @@ pub struct Profile {
     spins: bool,
 
     /// With --spins: functions that wait, besides those that are known; a * at the end of a name stands for any end
-    #[arg(long, value_name = "NAME,...", requires = "spins", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        requires = "spins",
+        value_delimiter = ','
+    )]
     spin_symbols: Vec<String>,
 
     /// With --pid: end after so many seconds
