@@ -62,8 +62,7 @@ static __always_inline long read_tagged_word(__u32 *word, __u64 address)
 /* The word of a lock that the program has put anywhere. */
 static __always_inline long read_lock_word(__u32 *word, __u64 address)
 {
-	const struct task_struct *task = 0;
-	__u64 tag = bpf_core_field_exists(task->thread.uw.tp_value) ? address & FG_ADDRESS_TAG : 0;
+	__u64 tag = bpf_core_field_exists(struct task_struct, thread.uw.tp_value) ? address & FG_ADDRESS_TAG : 0;
 	long failed = bpf_probe_read_user(word, sizeof(*word), (void *)(address - tag));
 
 	return failed && tag ? read_tagged_word(word, address) : failed;
