@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Runs of the simulator, for the scripts beside this file."""
+
+import csv
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "docs/results/data"
+PROGRAMS = ROOT / "build/.cmake/lab/simulator"
+
+
+def simulate(lock, workload, threads, machine, seconds, warmup=0.006, seed=1, costs=(), host_limit=300):
+    """The worker's object; None: it failed, or took more CPU time than `host_limit` seconds."""
+    command = [PROGRAMS / f"fg-sim-{lock}", *workload.split(), "--lock", lock, "--threads", str(threads)]
+    command += ["--seconds", str(seconds), "--warmup", str(warmup), "--machine", machine, "--seed", str(seed)]
+    command += [part for cost in costs for part in ("--cost", cost)]
+    done = subprocess.run([*command, "--host-limit", str(host_limit)], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def throughput(run):
+    return run["throughput_ops_per_ms"] if run else 0
+
+
+def in_parallel(function, jobs):
+    """The answers, in the order of the jobs."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(function, jobs)
+
+
+def write(name, header, rows):
+    with (DATA / name).open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
