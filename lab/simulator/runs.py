@@ -27,9 +27,12 @@ def throughput(run):
 
 
 def in_parallel(function, jobs):
-    """The answers, in the order of the jobs."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    """The answers, in the order of the jobs. Interrupted, it begins no other."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
         yield from pool.map(function, jobs)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def write(name, header, rows):
