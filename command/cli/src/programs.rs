@@ -146,7 +146,8 @@ pub fn duration(seconds: f64) -> String {
 }
 
 fn read(pid: u32, file: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/{file}")).ok()
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned()) // names are bytes
 }
 
 fn command(pid: u32) -> Option<String> {
