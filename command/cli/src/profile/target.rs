@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use flexguard_launch::failure::{Failure, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -18,14 +19,18 @@ impl Target {
             // SAFETY: the call has just opened it.
             return Ok(Target(unsafe { OwnedFd::from_raw_fd(fd as i32) }));
         }
-        let advice = "`ps` and `flexguard status` list processes";
-        Err(match io::Error::last_os_error().raw_os_error() {
-            Some(libc::ESRCH) => Failure::new(format_args!("there is no process {pid}")),
-            _ => Failure::new(format_args!(
+        let error = io::Error::last_os_error();
+        let is_thread = Path::new(&format!("/proc/{pid}")).exists();
+        Err(match error.raw_os_error() {
+            Some(libc::EINVAL | libc::ENOENT) if is_thread => Failure::new(format_args!(
                 "{pid} is the number of a thread, and of no process"
             )),
+            Some(libc::ESRCH | libc::EINVAL | libc::ENOENT) => {
+                Failure::new(format_args!("there is no process {pid}"))
+            }
+            _ => Failure::new(format_args!("cannot watch process {pid}: {error}")),
         }
-        .advice(advice))
+        .advice("`ps` and `flexguard status` list processes"))
     }
 
     /// Nobody need have waited for it.
@@ -53,10 +58,12 @@ mod tests {
             assert!(begin.elapsed() < Duration::from_secs(60), "it is there");
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(std::path::Path::new(&format!("/proc/{}", child.id())).exists());
+        assert!(Path::new(&format!("/proc/{}", child.id())).exists());
         child.wait().unwrap();
         let gone = Target::find(child.id()).err().unwrap();
-        assert!(format!("{gone:#}").contains("no process"));
+        for gone in [gone, Target::find(u32::MAX).err().unwrap()] {
+            assert!(format!("{gone:#}").contains("there is no process"));
+        }
     }
 
     #[test]
