@@ -91,7 +91,7 @@ pub struct LostWaits {
 /// A watch that is attached. Dropping it detaches it.
 pub struct WaitWatch {
     // Before `object`: fields are dropped in this order.
-    _links: Vec<Link>,
+    links: Vec<Link>,
     ring: RingBuffer<'static>,
     waits: Arc<Mutex<Vec<Wait>>>,
     control: MapHandle,
@@ -121,7 +121,7 @@ impl WaitWatch {
         let programs = object.progs_mut();
         let links: Result<Vec<Link>, _> = programs.map(|program| program.attach_trace()).collect();
         let watch = WaitWatch {
-            _links: links.map_err(bpf("attaching the watch over waits"))?,
+            links: links.map_err(bpf("attaching the watch over waits"))?,
             ring,
             waits,
             control,
@@ -138,16 +138,28 @@ impl WaitWatch {
         let tasks = fs::read_dir(format!("/proc/{pid}/task"));
         let since_ns = now()?;
         for tid in tasks.into_iter().flatten().flatten() {
-            let call = fs::read_to_string(tid.path().join("syscall")).unwrap_or_default();
+            let path = tid.path().join("syscall");
+            let word = || waits_for(&fs::read_to_string(&path).unwrap_or_default());
             let tid = tid.file_name().to_string_lossy().parse::<u32>();
-            let (Ok(tid), Some(word)) = (tid, waits_for(&call)) else {
+            let (Ok(tid), Some(word_then)) = (tid, word()) else {
                 continue;
             };
-            let begun = fg_futex_begun { since_ns, word };
+            let begun = fg_futex_begun {
+                since_ns,
+                word: word_then,
+            };
             // The thread may have come back, and wait anew: that is right already.
+            let key = tid.to_ne_bytes();
             let _ = self
                 .begun
-                .update(&tid.to_ne_bytes(), begun.as_bytes(), MapFlags::NO_EXIST);
+                .update(&key, begun.as_bytes(), MapFlags::NO_EXIST);
+            // Or it had come back before, and this is no wait: its next call that wakes would end it.
+            if word() != Some(word_then) {
+                let stored = self.begun.lookup(&key, MapFlags::ANY).ok().flatten();
+                if stored.is_some_and(|stored| stored == begun.as_bytes()) {
+                    let _ = self.begun.delete(&key);
+                }
+            }
         }
         Ok(())
     }
@@ -162,8 +174,10 @@ impl WaitWatch {
         ))
     }
 
-    /// All words on which a thread has waited, or waits still.
-    pub fn words(&self) -> Result<Vec<Word>, Error> {
+    /// All words on which a thread has waited, or waits still. Ends the watch: who goes through a table from which entries are
+    /// taken meanwhile begins anew, and meets a thread twice.
+    pub fn words(&mut self) -> Result<Vec<Word>, Error> {
+        self.links.clear();
         let now = now()?;
         let mut words: Vec<Word> = Vec::new();
         for key in self.words.keys() {

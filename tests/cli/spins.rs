@@ -330,6 +330,8 @@ fn spins_of_no_process_are_refused() {
         "{}",
         stderr(&output)
     );
-    let output = run(["profile", "--spins", "--lock", "flexguard", "--", "true"]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    for others in ["--lock flexguard -- true", "--open a", "--compare a b"] {
+        let output = run([&["profile", "--spins"][..], &words(others)].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    }
 }

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+#[cfg(feature = "full")]
+use std::time::Instant;
 
 use flexguard_launch::filters::{self, FILTERS_ENV};
 use flexguard_launch::{output, unwatchable};
@@ -110,6 +112,37 @@ pub fn unwatched(watched: &[Program]) -> Vec<Unwatched> {
     found
 }
 
+/// How many they are, by a search that is not older than SEARCH.
+#[derive(Debug, Default)]
+#[cfg(feature = "full")]
+pub struct UnwatchedNumber(Option<(Instant, usize)>);
+
+/// Each search reads what /proc has of every process.
+#[cfg(feature = "full")]
+const SEARCH: Duration = Duration::from_secs(5);
+
+#[cfg(feature = "full")]
+impl UnwatchedNumber {
+    pub const fn new() -> UnwatchedNumber {
+        UnwatchedNumber(None)
+    }
+
+    pub fn of(&mut self, watched: &[Program]) -> usize {
+        self.by(|| unwatched(watched).len())
+    }
+
+    fn by(&mut self, search: impl FnOnce() -> usize) -> usize {
+        match self.0.filter(|(at, _)| at.elapsed() < SEARCH) {
+            Some((_, number)) => number,
+            None => {
+                let number = search();
+                self.0 = Some((Instant::now(), number));
+                number
+            }
+        }
+    }
+}
+
 /// A thread that is preempted in a critical section.
 #[derive(Debug, Clone, Serialize)]
 pub struct Preempted {
@@ -146,7 +179,8 @@ pub fn duration(seconds: f64) -> String {
 }
 
 fn read(pid: u32, file: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/{file}")).ok()
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned()) // names are bytes
 }
 
 fn command(pid: u32) -> Option<String> {
@@ -317,6 +351,16 @@ mod tests {
         assert_eq!(cgroup("4:memory:/a/b/c\n0::/x\n").as_deref(), Some("/x"));
         assert_eq!(cgroup("4:memory:/a/b\n3:cpu:/a\n").as_deref(), Some("/a/b"));
         assert_eq!(cgroup(""), None);
+    }
+
+    #[test]
+    #[cfg(feature = "full")]
+    fn who_asks_again_and_again_has_nothing_searched() {
+        let mut number = UnwatchedNumber::new();
+        assert_eq!(number.by(|| 3), 3);
+        assert_eq!(number.by(|| panic!("it is known")), 3);
+        number.0 = Instant::now().checked_sub(SEARCH).map(|at| (at, 3));
+        assert_eq!(number.by(|| 4), 4);
     }
 
     #[test]

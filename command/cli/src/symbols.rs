@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! What the addresses of another process mean.
 
+use std::fmt;
+
 use blazesym::Pid;
 use blazesym::symbolize::source::{Elf, Process, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
+use cpp_demangle::DemangleOptions;
 use flexguard_launch::output;
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +116,23 @@ impl Frame {
     }
 }
 
+/// No longer name is made of a mangled one: in 300 bytes each part can stand for the one before it twice, which takes many
+/// seconds and much memory.
+const LONGEST: usize = 1 << 16;
+
+#[derive(Default)]
+struct Name(String);
+
+impl fmt::Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > LONGEST {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
 /// What a compiler has mangled, as the source has it. C does not mangle: its names stay.
 pub fn demangled(name: &str) -> String {
     if !["_Z", "__Z", "_R"]
@@ -124,9 +144,12 @@ pub fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
-    let cpp = cpp_demangle::Symbol::new(name).ok();
-    cpp.and_then(|symbol| symbol.demangle().ok())
-        .unwrap_or_else(|| name.to_owned())
+    let cpp = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| {
+        let mut name = Name::default();
+        let written = symbol.structured_demangle(&mut name, &DemangleOptions::new());
+        written.ok().map(|()| name.0)
+    });
+    cpp.unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -147,6 +170,19 @@ mod tests {
         ] {
             assert_eq!(demangled(name), source);
         }
+    }
+
+    #[test]
+    fn a_name_that_would_become_very_long_stays_mangled() {
+        // f(pair<int, int>, pair<pair<int, int>, pair<int, int>>, ...)
+        let doubled = |levels: u32| {
+            let number = |n: u32| char::from_digit(n, 36).unwrap().to_ascii_uppercase();
+            let pair = |n| format!("S_IS{0}_S{0}_E", number(n));
+            let pairs: String = (0..levels).map(pair).collect();
+            demangled(&format!("_Z1fSt4pairIiiE{pairs}"))
+        };
+        assert!(doubled(2).starts_with("f(std::pair<int, int>, std::pair<std::pair<int, int>"));
+        assert!(doubled(14).starts_with("_Z1fSt4pairIiiE"));
     }
 
     #[inline(never)]

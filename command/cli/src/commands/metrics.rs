@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
@@ -23,7 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::{Subcommand, monitor};
 use crate::manual::{OWN_EXIT, SOCKET_ENVIRONMENT, SOCKET_FILES, Section, examples};
 use crate::openmetrics;
-use crate::programs::{Program, unwatched};
+use crate::programs::{Program, UnwatchedNumber};
 
 /// What one request may take, and what taking the answer may: a slow client has a connection for twice as long at most.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
@@ -226,11 +226,16 @@ fn take_in(client: &mut dyn Stream, head: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
+/// Any user of the machine may ask, as often as they like.
+static UNWATCHED: Mutex<UnwatchedNumber> = Mutex::new(UnwatchedNumber::new());
+
 fn metrics(socket: &SocketName) -> Result<String> {
     let answer = Listing::query(socket).ok();
     let listed = answer.iter().flat_map(|(_, listing)| &listing.processes);
     let watched: Vec<Program> = listed.map(Program::of).collect();
-    let unwatched = unwatched(&watched).len();
+    let mut number = UNWATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let unwatched = number.of(&watched);
+    drop(number);
     openmetrics::text(answer, unwatched).context("cannot write the metrics")
 }
 

@@ -60,7 +60,7 @@ pub struct Profile {
     ///
     /// For programs with locks, barriers and yields of their own. It needs root, and neither a monitor nor a lock of
     /// FlexGuard's: with --pid any process will do. The processes that come of the program belong to it.
-    #[arg(long, conflicts_with_all = ["lock", "monitor", "output"])]
+    #[arg(long, conflicts_with_all = ["lock", "monitor", "output", "open", "compare"])]
     spins: bool,
 
     /// With --spins: functions that wait, besides those that are known; a * at the end of a name stands for any end

@@ -16,6 +16,7 @@ use super::files::Report;
 use super::preempted::refuse_other_namespaces;
 use super::record::{Place, duration};
 use super::samples::{PREEMPTED, PREEMPTIONS, SAMPLES, Samples, Stack, WAIT, nanoseconds};
+use super::target::Target;
 use super::waits::{self, Sleepers, Waited};
 use crate::symbols::{Frame, Symbols};
 
@@ -142,18 +143,14 @@ fn tracer(socket: &SocketName, pid: u32) -> Result<Tracer> {
 
 fn watch(socket: &SocketName, pid: u32, time: Option<Duration>) -> Result<Attached> {
     refuse_other_namespaces()?;
-    let proc = format!("/proc/{pid}");
-    if !Path::new(&proc).exists() {
-        return Err(Failure::new(format_args!("there is no process {pid}"))
-            .advice("`ps` and `flexguard status` list processes"));
-    }
+    let target = Target::find(pid)?;
     signals::hold()?;
-    let watches = Watches::attach(socket, pid)?;
+    let mut watches = Watches::attach(socket, pid)?;
     let begin = Instant::now();
     let (mut seen, symbols) = (Seen::default(), Symbols::new());
     let mut sleepers = Sleepers::new(pid);
     output::note(&format!("flexguard: watching process {pid}; Ctrl-C ends\n"));
-    while time.is_none_or(|time| begin.elapsed() < time) && Path::new(&proc).exists() {
+    while time.is_none_or(|time| begin.elapsed() < time) && !target.has_ended() {
         let signal = signals::wait(Some(LOOK)).map(|signal| signal.number);
         watches.take(&mut seen, &mut sleepers, &symbols)?;
         if let Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) = signal {
@@ -162,7 +159,7 @@ fn watch(socket: &SocketName, pid: u32, time: Option<Duration>) -> Result<Attach
     }
     let elapsed_seconds = begin.elapsed().as_secs_f64();
     let doing = "cannot read what was lost";
-    let (waits, lost_waits) = match &watches.waits {
+    let (waits, lost_waits) = match &mut watches.waits {
         Ok(watch) => {
             let words = watch
                 .words()

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! 64-bit little-endian ELF files: sections, and where a loaded byte lies.
 
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
 pub fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let mut number = [0; 8];
     number[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
@@ -18,24 +22,48 @@ pub struct Section<'a> {
 }
 
 /// The begin of such a file.
-const MAGIC: &[u8] = b"\x7fELF\x02\x01";
+const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
 /// Of a segment that is loaded.
 const LOAD: u64 = 1;
 const NOBITS: u64 = 8;
+/// No larger file is read.
+const MOST_BYTES: u64 = 2 << 30;
+
+/// The bytes of such a file; None: it is none. A process may have mapped anything: /dev/zero, which has no end, a file that
+/// has become a FIFO, the memory that it shares with its children.
+pub fn read(path: &str) -> Option<Vec<u8>> {
+    // To open a device can have an effect.
+    if !fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = file.ok()?;
+    let about = file.metadata().ok()?;
+    let mut begin = [0; MAGIC.len()];
+    file.read_exact_at(&mut begin, 0).ok()?;
+    if !about.is_file() || about.len() > MOST_BYTES || begin != MAGIC {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(about.len() as usize);
+    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
 
 pub fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
-    if !bytes.starts_with(MAGIC) {
+    if !bytes.starts_with(&MAGIC) {
         return None;
     }
     let table = number::<8>(bytes, 0x28)? as usize;
     let [size, count, names] = [0x3a, 0x3c, 0x3e].map(|at| number::<2>(bytes, at));
     let header = |i: usize| table.checked_add(i.checked_mul(size? as usize)?);
     let part = |at: usize| {
+        let field = |offset| at.checked_add(offset);
         let (from, size) = (
-            number::<8>(bytes, at + 0x18)?,
-            number::<8>(bytes, at + 0x20)?,
+            number::<8>(bytes, field(0x18)?)?,
+            number::<8>(bytes, field(0x20)?)?,
         );
-        match number::<4>(bytes, at + 4)? {
+        match number::<4>(bytes, field(4)?)? {
             NOBITS => Some(&[][..]),
             _ => bytes.get(from as usize..from.checked_add(size)? as usize),
         }
@@ -61,7 +89,7 @@ pub fn until_zero(bytes: &[u8]) -> &[u8] {
 
 /// What is at `offset` of the file has this address, as the file counts, by its program headers.
 pub fn file_address(bytes: &[u8], offset: u64) -> Option<u64> {
-    if !bytes.starts_with(MAGIC) {
+    if !bytes.starts_with(&MAGIC) {
         return None;
     }
     let table = number::<8>(bytes, 0x20)? as usize;

@@ -41,6 +41,8 @@ impl Report {
     ) -> Result<()> {
         let doing = format!("cannot write the profile to {}", self.directory.display());
         let path = |name: &str| self.directory.join(name);
+        // First: it may have been read from here (--open), and the others can be made of it.
+        self.json.write_all(json.as_bytes()).context(&doing)?;
         // Those of an earlier run must not remain.
         for column in &COLUMNS {
             for kind in ["svg", "folded"] {
@@ -62,8 +64,8 @@ impl Report {
         fs::write(path("profile.pb.gz"), pprof(samples)?).context(&doing)?;
         fs::write(path("perfetto.json"), perfetto(samples)).context(&doing)?;
         if let Some(page) = page(&graphs) {
-            fs::write(path(PAGE), page).context(&doing)?;
+            fs::write(path(PAGE), page).context(doing)?;
         }
-        self.json.write_all(json.as_bytes()).context(doing)
+        Ok(())
     }
 }

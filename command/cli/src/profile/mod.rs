@@ -18,6 +18,7 @@ mod samples;
 pub mod saved;
 mod spins;
 mod table;
+mod target;
 mod unwind;
 mod waits;
 

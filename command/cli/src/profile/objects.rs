@@ -4,14 +4,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs;
 
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, Operation, Unit,
     UnitOffset,
 };
 
-use super::elf::{number, sections, until_zero};
+use super::elf::{self, number, sections, until_zero};
 use crate::symbols::demangled;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -80,7 +79,7 @@ fn at(sorted: &[Variable], address: u64) -> Option<(&Variable, u64)> {
 
 impl File {
     fn read(path: &str) -> Option<File> {
-        let bytes = fs::read(path).ok()?;
+        let bytes = elf::read(path)?;
         let variables = symbols(&bytes, OBJECT)?;
         let functions = symbols(&bytes, FUNCTION)?;
         Some(File {
@@ -177,13 +176,13 @@ fn place(dwarf: &Dwarf<Slice>, unit: &Unit<Slice>, entry: &Entry) -> Option<u64>
 
 /// Also of a definition whose declaration says it.
 fn type_of(unit: &Unit<Slice>, entry: &Entry) -> Option<UnitOffset> {
-    let reference = |name| match entry.attr_value(name) {
+    let reference = |entry: &Entry, name| match entry.attr_value(name) {
         Some(AttributeValue::UnitRef(offset)) => Some(offset),
         _ => None,
     };
-    reference(gimli::DW_AT_type).or_else(|| {
-        let declaration = reference(gimli::DW_AT_specification)?;
-        type_of(unit, &unit.entry(declaration).ok()?)
+    reference(entry, gimli::DW_AT_type).or_else(|| {
+        let declaration = reference(entry, gimli::DW_AT_specification)?;
+        reference(&unit.entry(declaration).ok()?, gimli::DW_AT_type)
     })
 }
 
@@ -278,34 +277,95 @@ fn member_at(
     found
 }
 
-fn size_of(unit: &Unit<Slice>, of: UnitOffset) -> Option<u64> {
-    let entry = unit.entry(of).ok()?;
-    let size = entry.attr_value(gimli::DW_AT_byte_size);
-    match size.and_then(|size| size.udata_value()) {
-        Some(size) => Some(size),
-        None => size_of(unit, type_of(unit, &entry)?),
+/// Of what has no size the type of the type says it. A damaged file may name one for itself.
+fn size_of(unit: &Unit<Slice>, mut of: UnitOffset) -> Option<u64> {
+    for _ in 0..DEEPEST {
+        let entry = unit.entry(of).ok()?;
+        let size = entry.attr_value(gimli::DW_AT_byte_size);
+        if let Some(size) = size.and_then(|size| size.udata_value()) {
+            return Some(size);
+        }
+        of = type_of(unit, &entry)?;
     }
+    None
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::Command;
 
     use super::*;
 
-    #[test]
-    fn fuzz_elf_and_dwarf() {
+    /// A library of this source.
+    fn library(name: &str, text: &str) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
-        let (source, object) = (dir.path().join("o.c"), dir.path().join("o.so"));
-        let text = "typedef struct { long words[5]; } pthread_mutex_t;\n\
-                    struct part { int a; pthread_mutex_t in[3]; } pool; int one[4] = {1};\n";
+        let (source, object) = (dir.path().join(name), dir.path().join("o.so"));
         fs::write(&source, text).unwrap();
         let mut cc = Command::new("cc");
         cc.args(["-g", "-shared", "-nostdlib", "-o"]);
         assert!(cc.arg(&object).arg(&source).status().unwrap().success());
-        let bytes = fs::read(object).unwrap();
-        let pool = symbols(&bytes, OBJECT).unwrap();
-        let pool = pool.iter().find(|v| v.name == "pool").unwrap().address;
+        fs::read(object).unwrap()
+    }
+
+    fn address_of(name: &str, bytes: &[u8]) -> u64 {
+        let variables = symbols(bytes, OBJECT).unwrap();
+        variables.iter().find(|v| v.name == name).unwrap().address
+    }
+
+    /// Two variables: an array of a type that is named for itself, and a definition that is its own declaration.
+    const CIRCLES: &str = "
+        .data
+        .globl array, own
+        .type array, @object
+        .size array, 64
+        array: .zero 64
+        .type own, @object
+        .size own, 64
+        own: .zero 64
+        .section .debug_abbrev,\"\",@progbits
+        .byte 1, 0x11, 1, 0, 0 # compile unit with children
+        .byte 2, 0x34, 0, 0x49, 0x13, 0x02, 0x18, 0, 0 # variable: type, location
+        .byte 3, 0x01, 0, 0x49, 0x13, 0, 0 # array: type
+        .byte 4, 0x16, 0, 0x49, 0x13, 0, 0 # name of a type: type
+        .byte 5, 0x34, 0, 0x47, 0x13, 0x02, 0x18, 0, 0 # variable: declaration, location
+        .byte 0
+        .section .debug_info,\"\",@progbits
+        unit: .long end - begin
+        begin: .2byte 4
+        .long 0
+        .byte 8, 1
+        first: .byte 2
+        .long typed - unit
+        .byte 9, 3
+        .8byte array
+        typed: .byte 3
+        .long name - unit
+        name: .byte 4
+        .long name - unit
+        second: .byte 5
+        .long second - unit
+        .byte 9, 3
+        .8byte own
+        .byte 0
+        end:
+        .section .note.GNU-stack,\"\",@progbits
+    ";
+
+    #[test]
+    fn what_is_named_for_itself_has_no_member() {
+        let bytes = library("o.s", CIRCLES);
+        for name in ["array", "own"] {
+            assert_eq!(member(&bytes, address_of(name, &bytes), 8), None);
+        }
+    }
+
+    #[test]
+    fn fuzz_elf_and_dwarf() {
+        let text = "typedef struct { long words[5]; } pthread_mutex_t;\n\
+                    struct part { int a; pthread_mutex_t in[3]; } pool; int one[4] = {1};\n";
+        let bytes = library("o.c", text);
+        let pool = address_of("pool", &bytes);
         assert!(member(&bytes, pool, 48).is_some());
         flexguard_fuzz::fuzz("elf-and-dwarf", &[&bytes], |input| {
             for variable in symbols(input, OBJECT).unwrap_or_default().iter().take(16) {

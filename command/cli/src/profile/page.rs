@@ -68,7 +68,7 @@ fn of_process(process: &Process) -> Markup {
     let lost = &process.lost;
     html! {
         h2 { (process.name) " [" (process.pid) "]: " (super::table::kinds(process)) }
-        @if lost.acquisitions + lost.call_sites + lost.holds > 0 {
+        @if lost.any() {
             p.note {
                 "Lost, because tables were full: " (lost.acquisitions) " acquisitions, " (lost.call_sites)
                 " call sites, " (lost.holds) " timed holds."

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use super::samples::{Column, Samples, Stack};
 
+/// More functions than these are left out, the innermost first: a file that was saved may hold any number.
+const DEEPEST: usize = 256;
+
 pub fn perfetto(samples: &Samples) -> String {
     let mut events = Vec::new();
     let mut processes: BTreeMap<u32, Vec<&Stack>> = BTreeMap::new();
@@ -47,7 +50,10 @@ fn by_lock<'a>(stacks: &[&'a Stack], index: usize) -> Vec<(&'a str, Vec<&'a Stac
     for stack in stacks.iter().filter(|stack| stack.numbers[index] > 0) {
         locks.entry(&stack.lock).or_default().push(stack);
     }
-    let sum = |stacks: &[&Stack]| stacks.iter().map(|s| s.numbers[index]).sum::<u64>();
+    let sum = |stacks: &[&Stack]| {
+        let numbers = stacks.iter().map(|s| s.numbers[index]);
+        numbers.fold(0, u64::saturating_add)
+    };
     let mut locks: Vec<_> = locks.into_iter().collect();
     locks.sort_by_key(|(_, stacks)| std::cmp::Reverse(sum(stacks)));
     locks
@@ -67,7 +73,7 @@ impl Node {
             let number = stack.numbers[index];
             let mut node = &mut root;
             node.sum = node.sum.saturating_add(number);
-            for place in stack.places.iter().rev() {
+            for place in stack.places.iter().rev().take(DEEPEST) {
                 node = node.called.entry(place.text()).or_default();
                 node.sum = node.sum.saturating_add(number);
             }

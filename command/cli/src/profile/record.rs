@@ -185,6 +185,12 @@ impl Place {
     }
 }
 
+impl Lost {
+    pub fn any(&self) -> bool {
+        [self.acquisitions, self.call_sites, self.holds] != [0; 3]
+    }
+}
+
 impl Profile {
     /// Leaves out the call sites that matter least.
     pub fn shorten(&mut self) {

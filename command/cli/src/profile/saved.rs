@@ -62,6 +62,32 @@ mod tests {
         "stack": [{"address": "0x1234", "symbol": "f", "offset": 4, "file": "/a.c", "line": 3, "module": "/a",
         "module_address": "0x234"}]}]}]}]}"#;
 
+    #[test]
+    fn a_stack_of_any_depth_and_any_numbers_are_shown() {
+        let mut profile = parse(SEED).unwrap();
+        let process = &mut profile.processes[0];
+        process.lost.acquisitions = u64::MAX;
+        process.lost.holds = u64::MAX;
+        let sites = &mut process.locks[0].sites;
+        let place = sites[0].stack[0].clone();
+        sites[0].stack = vec![place; 200_000];
+        sites[0].wait_seconds = 1e300;
+        sites.extend(
+            parse(SEED)
+                .unwrap()
+                .processes
+                .remove(0)
+                .locks
+                .remove(0)
+                .sites,
+        );
+        let samples = Samples::of(&profile);
+        assert!(perfetto(&samples).len() < 100_000);
+        assert!(pprof(&samples).is_ok());
+        assert!(profile::table(&profile, 9).contains("lost, because"));
+        assert!(profile::page(&profile, &vec![]).contains("Lost, because"));
+    }
+
     /// Whatever a file holds: it is refused with a reason, or shown, exported and compared.
     #[test]
     fn fuzz_saved_profiles() {
@@ -73,6 +99,7 @@ mod tests {
             let samples = Samples::of(&profile);
             let _ = (samples.folded(1), perfetto(&samples));
             let _ = (pprof(&samples), profile::table(&profile, 9));
+            let _ = profile::page(&profile, &vec![]);
             let _ = Comparison::of(&profile, &profile).text(9);
         });
     }

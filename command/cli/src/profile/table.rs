@@ -70,7 +70,7 @@ fn of_process(process: &Process, most: usize, text: &mut String) {
         let _ = writeln!(text, "{} locks more (--top)", all - most);
     }
     let lost = &process.lost;
-    if lost.acquisitions + lost.call_sites + lost.holds > 0 {
+    if lost.any() {
         let _ = writeln!(
             text,
             "lost, because tables were full: {} acquisitions, {} call sites, {} timed holds",

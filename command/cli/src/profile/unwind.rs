@@ -12,7 +12,7 @@ use gimli::{
     UnwindContext, UnwindSection,
 };
 
-use super::elf::{Section, file_address, sections};
+use super::elf::{self, Section, file_address, sections};
 
 /// As DWARF numbers them.
 const BP: Register = Register(6);
@@ -21,12 +21,17 @@ const RETURN: Register = Register(16);
 /// Deeper is no stack that a reader wants.
 const MOST: usize = 64;
 
+/// What the kernel puts behind the path of a file that has no name now. At the path may be another one: after an update the
+/// new library, and for memory that processes share /dev/zero.
+const DELETED: &str = " (deleted)";
+
 /// A part of the process's memory.
 struct Mapped {
     start: u64,
     end: u64,
     offset: u64,
-    /// Of the file, as the process's own mount namespace has it; empty: it is of no file.
+    /// Of the file, as the process's own mount namespace has it, with DELETED behind it if it is not there any more; empty:
+    /// it is of no file.
     path: String,
 }
 
@@ -40,7 +45,8 @@ pub struct Maps {
 
 impl Maps {
     pub fn of(pid: u32) -> Maps {
-        let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text); // one name that is no UTF-8 does not hide the others
         let mapped = text.lines().filter_map(Mapped::parse).collect();
         Maps {
             pid,
@@ -63,7 +69,8 @@ impl Maps {
     /// As the process's own mount namespace names it.
     pub fn path(&self, address: u64) -> Option<String> {
         let mapped = self.at(address).filter(|m| !m.path.is_empty())?;
-        Some(mapped.path.clone())
+        let path = mapped.path.strip_suffix(DELETED);
+        Some(path.unwrap_or(&mapped.path).to_owned())
     }
 
     /// The file that the address belongs to, and what the loader has added to the file's own addresses.
@@ -82,16 +89,24 @@ impl Maps {
         let first = mapped
             .filter(|m| m.path == of.path && m.offset == 0 && m.start <= address)
             .max_by_key(|m| m.start)?;
-        let path = format!("/proc/{}/root{}", self.pid, of.path);
+        let path = first.to_open(self.pid);
         let mut begins = self.begins.borrow_mut();
         let begin = *begins
             .entry(path.clone())
-            .or_insert_with(|| file_address(&fs::read(&path).ok()?, 0));
+            .or_insert_with(|| file_address(&elf::read(&path)?, 0));
         Some((path, first.start.checked_sub(begin?)?))
     }
 }
 
 impl Mapped {
+    /// A file without a name is opened by what is mapped, which needs more privilege.
+    fn to_open(&self, pid: u32) -> String {
+        match self.path.ends_with(DELETED) {
+            true => format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end),
+            false => format!("/proc/{pid}/root{}", self.path),
+        }
+    }
+
     /// `START-END PERMISSIONS OFFSET DEVICE INODE PATH`
     fn parse(line: &str) -> Option<Mapped> {
         let mut words = line.split_ascii_whitespace();
@@ -107,7 +122,7 @@ impl Mapped {
             start: number(start)?,
             end: number(end)?,
             offset: number(offset)?,
-            path: path.trim_end_matches(" (deleted)").to_owned(),
+            path: path.to_owned(),
         })
     }
 }
@@ -190,7 +205,7 @@ impl Unwinder {
         let maps = &self.maps;
         let file = self.files.entry(path).or_insert_with(|| {
             let (path, base) = maps.base(place)?;
-            let bytes = fs::read(path).ok()?;
+            let bytes = elf::read(&path)?;
             Some(File { bytes, base })
         });
         let file = file.as_ref()?;
@@ -264,5 +279,75 @@ impl Step {
                 None => at.bp,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+    use std::process::id;
+
+    use super::*;
+
+    /// A page that is shared: of the file, or of none. It stays mapped.
+    fn page(file: Option<&File>) -> u64 {
+        let (kind, fd) = match file {
+            Some(file) => (libc::MAP_PRIVATE, file.as_raw_fd()),
+            None => (libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1),
+        };
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: the kernel finds a place where nothing is.
+        let page = unsafe { libc::mmap(nowhere, 4096, libc::PROT_READ, kind, fd, 0) };
+        assert_ne!(page, libc::MAP_FAILED);
+        page as u64
+    }
+
+    /// The kernel calls such memory `/dev/zero (deleted)`, and that file has no end.
+    #[test]
+    fn memory_that_processes_share_is_in_no_file() {
+        let place = page(None);
+        let maps = Maps::of(id());
+        assert_eq!(maps.path(place).as_deref(), Some("/dev/zero"));
+        assert_eq!(maps.in_file(place), None);
+        // The same by its own name.
+        let zero = File::open("/dev/zero").unwrap();
+        assert_eq!(Maps::of(id()).in_file(page(Some(&zero))), None);
+    }
+
+    #[test]
+    fn a_file_that_has_been_replaced_is_the_one_that_is_mapped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("library.so");
+        fs::copy("/proc/self/exe", &path).unwrap();
+        let place = page(Some(&File::open(&path).unwrap()));
+        let named = Maps::of(id()).in_file(place).unwrap().0;
+        assert!(named.ends_with("/library.so"), "{named}");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "another").unwrap();
+        let maps = Maps::of(id());
+        assert_eq!(maps.path(place).as_deref(), path.to_str());
+        match maps.in_file(place) {
+            Some((file, _)) => {
+                let own = fs::read("/proc/self/exe").unwrap();
+                assert!(elf::read(&file).unwrap() == own, "{file}");
+            }
+            None => assert!(!nix::unistd::geteuid().is_root()),
+        }
+    }
+
+    #[test]
+    fn a_fifo_or_a_text_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let made = std::process::Command::new("mkfifo")
+            .arg(path("fifo"))
+            .status();
+        assert!(made.unwrap().success());
+        fs::write(path("text"), "no library").unwrap();
+        for name in ["fifo", "text", "none"] {
+            assert_eq!(elf::read(&path(name)), None);
+        }
+        assert_eq!(elf::read("/dev/zero"), None);
     }
 }

@@ -185,7 +185,7 @@ impl Waited {
 
     fn row(&self) -> Vec<String> {
         vec![
-            self.name().to_owned(),
+            output::foreign(self.name()).into_owned(),
             self.kind.map_or("-", Kind::text).to_owned(),
             self.waits.to_string(),
             self.waiting.to_string(),
@@ -204,12 +204,14 @@ pub fn text(waits: &[Waited], most: usize) -> String {
     let rows = shown.iter().map(Waited::row).collect();
     let mut text = output::table(&titles, rows, 2..titles.len());
     for waited in shown.iter().filter(|waited| !waited.sites.is_empty()) {
-        text += &format!("{}: threads slept for it in\n", waited.name());
+        let name = output::foreign(waited.name());
+        text += &format!("{name}: threads slept for it in\n");
         let all: f64 = waited.sites.iter().map(|site| site.seconds).sum();
         for site in waited.sites.iter().take(SITES) {
             let stack: Vec<String> = site.stack.iter().map(Place::text).collect();
+            let stack = stack.join(" < ");
             let share = site.seconds / all.max(f64::MIN_POSITIVE) * 100.0;
-            text += &format!("  {share:3.0} % of the time: {}\n", stack.join(" < "));
+            text += &format!("  {share:3.0} % of the time: {}\n", output::foreign(&stack));
         }
     }
     if waits.len() > most {

@@ -2,11 +2,11 @@
 //! What the monitor has counted between two looks at it.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flexguard_monitor::{Error, Listing, SocketName, Stats};
 
-use crate::programs::{Preempted, Program, unwatched};
+use crate::programs::{Preempted, Program, UnwatchedNumber};
 
 /// A program, and what happened to it by the second.
 #[derive(Debug, Clone)]
@@ -33,9 +33,6 @@ pub struct Sample {
     pub preempted_now: Vec<Preempted>,
 }
 
-/// Between searches for programs that run without the monitor: each reads what /proc has of every process.
-const SEARCH: Duration = Duration::from_secs(5);
-
 /// By the process, its preempted critical sections and their time.
 type Counts = HashMap<u32, (u64, u64)>;
 
@@ -43,7 +40,7 @@ type Counts = HashMap<u32, (u64, u64)>;
 #[derive(Debug, Default)]
 pub struct Sampler {
     before: Option<(Instant, Stats, Counts)>,
-    unwatched: Option<(Instant, usize)>,
+    unwatched: UnwatchedNumber,
 }
 
 impl Sampler {
@@ -56,11 +53,8 @@ impl Sampler {
         let (stats, listing) = answer?;
         let programs: Vec<Program> = listing.processes.iter().map(Program::of).collect();
         let preempted_now = listing.counted.iter().map(Preempted::of).collect();
-        let searched = self.unwatched.filter(|(at, _)| now < *at + SEARCH);
-        let (at, unwatched) = searched.unwrap_or_else(|| (now, unwatched(&programs).len()));
-        self.unwatched = Some((at, unwatched));
         Ok(Sample {
-            unwatched,
+            unwatched: self.unwatched.of(&programs),
             ..self.compare(now, stats, programs, preempted_now)
         })
     }
@@ -119,6 +113,8 @@ fn share(of: f64) -> f64 {
 
 #[cfg(test)]
 pub mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     pub fn program(pid: u32, command: &str, preempted: u64) -> Program {

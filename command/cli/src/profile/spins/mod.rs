@@ -6,7 +6,6 @@ mod places;
 mod report;
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use flexguard_launch::{output, signals};
 use flexguard_monitor::{SpinProgram, SpinSampler};
 
 use super::preempted::refuse_other_namespaces;
+use super::target::Target;
 use places::Places;
 use report::Report;
 
@@ -36,14 +36,11 @@ impl Spins<'_> {
     /// A process that runs, and those that come of it: until it ends, a signal comes, or the time is over.
     pub fn watch(&self, pid: u32, time: Option<Duration>) -> Result<Status> {
         refuse_other_namespaces()?;
-        let proc = format!("/proc/{pid}");
-        if !Path::new(&proc).exists() {
-            return Err(Failure::new(format_args!("there is no process {pid}")));
-        }
+        let target = Target::find(pid)?;
         signals::hold()?;
         let mut seen = self.begin(SpinProgram::From(pid))?;
         output::note(&format!("flexguard: sampling process {pid}; Ctrl-C ends\n"));
-        while time.is_none_or(|time| seen.begin.elapsed() < time) && Path::new(&proc).exists() {
+        while time.is_none_or(|time| seen.begin.elapsed() < time) && !target.has_ended() {
             let signal = signals::wait(Some(LOOK)).map(|signal| signal.number);
             seen.take()?;
             if let Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) = signal {

@@ -135,7 +135,8 @@ fn matches(pattern: &str, function: &str) -> bool {
 
 /// The name of the file that is mapped there.
 fn file_at(pid: u32, address: u64) -> Option<String> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let maps = String::from_utf8_lossy(&maps);
     maps.lines().find_map(|line| file_of(line, address))
 }
 
