@@ -25,7 +25,7 @@
  *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
  *                                                                    is over it becomes the head waiter
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
- *   the lock is not hot, the process may use many CPUs, and fewer    it watches: it pauses and yields as above, and
+ *   the lock is not hot, the process uses many CPUs, and fewer       it watches: it pauses and yields as above, and
  *   than WATCHERS watch                                              gives a parked waiter its turn
  *   the same, and WATCHERS watch                                     it looks for a moment, then parks
  *   another process waits for its CPU, or has taken a yield for a    it stops yielding for 4 or 100 ms: it spins, then
@@ -153,7 +153,7 @@ static inline bool is_hot(const struct fg_lock *l)
 /* Are its awake waiters watchers, few of them, who look after the parked ones? */
 static inline bool is_watched(bool hot)
 {
-	return hot || (!fgi_few_cpus() && is_monitored());
+	return hot || (is_monitored() && !fgi_few_cpus());
 }
 
 /* Need the next release not wake one that is parked with a clock? */
