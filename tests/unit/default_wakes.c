@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The default lock's releases wake one waiter at a time. */
+#include <string.h>
+
 #include "tests/unit/counted_lock.h"
+#include "tests/unit/forbid.h"
 
 /* This thread owns the lock, and releases it again and again: one waiter is woken, and `flag` is out of the word. */
 static void release_often(uint32_t flag)
@@ -111,6 +114,13 @@ static void test_watched_lock_drops_its_flag(void)
 	}
 }
 
+/* On which CPUs waiters have run, 8 by 8. Their number is not known. */
+static void know_cpus(uint8_t each)
+{
+	memset(fgi_cpu_set, each, sizeof(fgi_cpu_set));
+	fgi_cpus = 0;
+}
+
 /* On many CPUs a waiter looks for a moment, then watches, or parks beside enough watchers. */
 static void test_few_stay_awake(void)
 {
@@ -118,6 +128,7 @@ static void test_few_stay_awake(void)
 	struct wait comes = {.now = now, .awake = now}, stays = {.now = now, .awake = now - 1}, parks = stays;
 
 	begin(&quiet);
+	know_cpus(0xff);
 	fgi_cpus = FGI_FEW_CPUS;
 	CHECK(!is_watched(false), "CPUs are few");
 	fgi_cpus = FGI_FEW_CPUS + 1;
@@ -133,7 +144,43 @@ static void test_few_stay_awake(void)
 	stays.woken = true;
 	CHECK(watch(&lock, &stays), "it was woken itself");
 	lock.waiters = 0;
-	fgi_cpus = 0;
+	finish();
+	know_cpus(0);
+}
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
+}
+
+/* As threads that are bound to a CPU each, one after the other: the process uses all of these. No system call says so:
+ * it may be in a sandbox by now, which kills for it. */
+static void *use_cpus(void *allowed)
+{
+	uint32_t n = 0;
+
+	filter_call(SYS_sched_getaffinity, SECCOMP_RET_KILL_PROCESS, 0); /* of this thread */
+	for (int cpu = 0; cpu < CPU_SETSIZE && n <= FGI_FEW_CPUS; cpu++) {
+		if (!CPU_ISSET(cpu, (cpu_set_t *)allowed))
+			continue;
+		run_on(cpu);
+		CHECK(is_watched(false) == (++n > FGI_FEW_CPUS) && fgi_cpus == n, "on %u CPUs: %u", n, fgi_cpus);
+	}
+	return NULL;
+}
+
+static void test_bound_threads(void)
+{
+	cpu_set_t allowed;
+
+	CHECK(sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
+	begin(&quiet);
+	know_cpus(0);
+	check_join(check_thread(use_cpus, &allowed));
 	finish();
 }
 
@@ -275,5 +322,6 @@ int main(void)
 	test_rises();
 	test_last_watcher_sets_the_flag();
 	test_makes_way();
+	test_bound_threads();
 	return 0;
 }

@@ -25,7 +25,7 @@
  *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
  *                                                                    is over it becomes the head waiter
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
- *   the lock is not hot, the process may use many CPUs, and fewer    it watches: it pauses and yields as above, and
+ *   the lock is not hot, the process uses many CPUs, and fewer       it watches: it pauses and yields as above, and
  *   than WATCHERS watch                                              gives a parked waiter its turn
  *   the same, and WATCHERS watch                                     it looks for a moment, then parks
  *   another process waits for its CPU, or has taken a yield for a    it stops yielding for 4 or 100 ms: it spins, then
@@ -153,7 +153,7 @@ static inline bool is_hot(const struct fg_lock *l)
 /* Are its awake waiters watchers, few of them, who look after the parked ones? */
 static inline bool is_watched(bool hot)
 {
-	return hot || (!fgi_few_cpus() && is_monitored());
+	return hot || (is_monitored() && !fgi_few_cpus());
 }
 
 /* Need the next release not wake one that is parked with a clock? */
@@ -165,8 +165,9 @@ static inline bool is_looked_after(const struct fg_lock *l, uint32_t waiters)
 }
 
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
- * waiter counts itself before it sets its flag in the word (release), so it is seen here. Beside a watcher one taker in
- * SHARE sets it. At that of a quick lock one release looks (release_to_parked). */
+ * waiter counts itself before it sets its flag in the word (release), so it is seen here. Beside a watcher, if the lock
+ * is not hot, one taker in SHARE sets PARKED. Of a quick lock none does: one release looks at the flag of a waiter that
+ * parks (release_to_parked). */
 static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
@@ -240,8 +241,8 @@ static void hand_to_release(struct fg_lock *l, struct wait *w)
 }
 
 /* Sleeps until a wake-up or its clock (I2). When its clock ends its sleep, a waiter loses its place in the futex queue,
- * so one with a real-time policy sleeps without a clock. The watcher of a hot lock wakes parked waiters: beside one
- * PARKED is not needed. There the word changes all the time, and may be free: it takes some tries to sleep on it. */
+ * so one with a real-time policy sleeps without a clock. A watcher wakes parked waiters: beside one PARKED is not
+ * needed. There the word may be free, and of a hot lock changes all the time: it takes some tries to sleep on it. */
 static void park(struct fg_lock *l, const struct wait *w, bool needy)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);

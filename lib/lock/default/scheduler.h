@@ -18,7 +18,7 @@
 #define FGI_QUEUED_NS 4000000u    /* for so long they do not where another process is said to wait for the CPU */
 #define FGI_SWITCH_NS 2000u       /* longer than a yield that finds nobody, shorter than two switches */
 
-/* Of a process that may use no more CPUs all waiters may stay awake: no more than three look at the same time. */
+/* Of a process that uses no more CPUs all waiters may stay awake: no more than three look at the same time. */
 #ifndef FGI_FEW_CPUS
 #define FGI_FEW_CPUS 4u
 #endif
@@ -43,26 +43,25 @@ static inline bool fgi_idle_cpu(void)
 	return any;
 }
 
-/* How many CPUs this process may use; read once. 0: not yet. */
+/* The CPUs on which waiters of this process have run, and their number. The kernel is not asked: what it says of one
+ * thread need not hold for the others, and a program that has put itself into a sandbox may be killed for asking. */
+static uint64_t fgi_cpu_set[16]; /* 1,024 CPUs; one of a higher number shares a place */
 static uint32_t fgi_cpus;
 
-static __attribute__((noinline, cold)) uint32_t fgi_count_cpus(void)
+static __attribute__((noinline, cold)) void fgi_count_cpu(uint64_t *set, uint64_t here)
 {
-	uint64_t set[16] = {0}; /* of 1,024 CPUs */
-	long bytes = fgi_optional_call(SYS_sched_getaffinity, 0, sizeof(set), (long)set);
-	uint32_t n = 0;
-
-	for (long i = 0; i < bytes / 8; i++)
-		n += (uint32_t)__builtin_popcountll(set[i]);
-	fg_store_relaxed(&fgi_cpus, n ? n : 1);
-	return n ? n : 1;
+	if (!(fg_fetch_or_relaxed(set, here) & here))
+		fg_fetch_add_relaxed(&fgi_cpus, 1);
 }
 
 static inline uint32_t fgi_usable_cpus(void)
 {
-	uint32_t n = fg_load_relaxed(&fgi_cpus);
+	uint32_t cpu = fgi_cpu() % (64 * sizeof(fgi_cpu_set) / sizeof(*fgi_cpu_set));
+	uint64_t *set = &fgi_cpu_set[cpu / 64], here = (uint64_t)1 << cpu % 64;
 
-	return fg_likely(n) ? n : fgi_count_cpus();
+	if (fg_unlikely(!(fg_load_relaxed(set) & here)))
+		fgi_count_cpu(set, here);
+	return fg_load_relaxed(&fgi_cpus);
 }
 
 static inline bool fgi_few_cpus(void)

@@ -4,7 +4,7 @@
  *   bits 25 to 31   for which process this holds: the number of forks behind it, modulo 128. A child begins with 0:
  *                   its parent's threads are not in it
  *   bit 24          the lock is hot (lock/default/pace.h)
- *   bits 21 to 23   how many waiters watch the hot lock
+ *   bits 21 to 23   how many waiters watch the lock
  *   bits 11 to 20   how many are parked and needy: the next release has to wake one
  *   bits 0 to 10    how many others are parked, which have clocks
  *

@@ -65,6 +65,14 @@ static uint32_t *fgo_cpus()
 	return &fgo_says.cpus;
 }
 
+/* Whatever CPU a thread is on, it is one of these. */
+static uint64_t (*fgo_cpu_set())[16]
+{
+	static __thread uint64_t set[16] = {[0 ... 15] = UINT64_MAX};
+
+	return &set;
+}
+
 bool fgi_monitor_alive(uint64_t now_ns)
 {
 	(void)now_ns;

@@ -61,6 +61,7 @@ static inline long fgi_optional_call(long number, long a, long b, long c)
 #define fgi_off_cpu (*fgo_off_cpu())
 #define fgi_others_compete_until (*fgo_others_compete_until())
 #define fgi_cpus (*fgo_cpus())
+#define fgi_cpu_set (*fgo_cpu_set())
 
 #define FGI_ARCH_H
 #include "runtime/arch/generic/asymmetric.h"
