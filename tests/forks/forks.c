@@ -90,5 +90,6 @@ int main(int argc, char **argv)
 		end(children, alive);
 		alive = 0;
 	}
+	free(children);
 	return 0;
 }

@@ -280,7 +280,7 @@ static void ahead(void)
 	}
 	assert(pthread_join(thread, NULL) == 0);
 	for (int i = 0; i < 2; i++)
-		printf("a section takes %.0f ns\n", (double)cycles[i] / 2.596 / (ROUNDS / 2));
+		printf("a section takes %.0f ns\n", (double)cycles[i] / 2.596 / (ROUNDS / 2.0));
 	assert(cycles[0] < 190 * 2.596 * ROUNDS / 2 && cycles[1] > 250 * 2.596 * ROUNDS / 2);
 }
 

@@ -122,6 +122,9 @@ impl<T: Eq + Hash> Numbers<T> {
     }
 }
 
+/// Its mapping, its address, and the functions that are there, the innermost first, with their lines.
+type Address = (u64, u64, Vec<(u64, i64)>);
+
 /// A profile that is being put together.
 #[derive(Default)]
 struct Writer {
@@ -129,7 +132,7 @@ struct Writer {
     texts: Numbers<String>,
     mappings: Numbers<String>,
     functions: Numbers<(String, String)>,
-    locations: Numbers<(u64, u64, Vec<(u64, i64)>)>,
+    locations: Numbers<Address>,
 }
 
 /// The file, gzipped.
