@@ -79,7 +79,7 @@ fn doctor_checks_everything_and_its_exit_code_says_the_verdict() {
     let checks = report["checks"].as_array().unwrap();
     let names: Vec<&str> = checks.iter().map(|c| c["name"].as_str().unwrap()).collect();
     let expected = words(
-        "kernel btf capabilities lockdown monitor-program bpf-jit unprivileged-bpf seccomp-filters
+        "machine kernel btf capabilities lockdown monitor-program bpf-jit unprivileged-bpf seccomp-filters
          monitor-daemon locks glibc rseq slice-extension",
     );
     assert_eq!(names, expected);
