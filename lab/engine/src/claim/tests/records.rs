@@ -444,7 +444,7 @@ const WRONG_CLAIMS: [[&str; 5]; 10] = [
 ];
 
 #[test]
-fn a_claim_that_its_statement_does_not_bear_is_refused() {
+fn a_claim_that_its_statement_does_not_say_is_refused() {
     let claim = |statement: &str, measure: &str, bound: &str, of: &str| {
         let text = format!(
             "locks = [\"shuffle\"]\nsays = \"s\"\nscene = \"s\"\nmeasure = \"{measure}\"\nstatement = \"{statement}\"\n\
