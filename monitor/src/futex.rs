@@ -2,9 +2,8 @@
 //! The watch over the waits of a process: what its threads sleep for in futex(2), whatever its locks are.
 
 use std::fs;
-use std::sync::{Arc, Mutex};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
 use nix::time::{ClockId, clock_gettime};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -15,9 +14,9 @@ use crate::kernel::{bpf, btf_path, map, open};
 use crate::records::{
     FG_FUTEX_SAMPLE_NS, fg_futex_begun, fg_futex_control, fg_futex_sample, fg_futex_word,
 };
+use crate::ring::{Control, Ring};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/futex.bpf.o"));
-const KEY_ZERO: [u8; 4] = [0; 4];
 /// The system call's number.
 const FUTEX: &str = if cfg!(target_arch = "x86_64") {
     "202"
@@ -92,9 +91,8 @@ pub struct LostWaits {
 pub struct WaitWatch {
     // Before `object`: fields are dropped in this order.
     links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    waits: Arc<Mutex<Vec<Wait>>>,
-    control: MapHandle,
+    ring: Ring<Wait>,
+    control: Control<fg_futex_control>,
     begun: MapHandle,
     words: MapHandle,
     _object: Object,
@@ -108,22 +106,17 @@ impl WaitWatch {
         }
         let object = open(OBJECT, &btf_path())?;
         let object = object.load().map_err(bpf("loading the watch over waits"))?;
-        let control = map(&object, "control")?;
         let settings = fg_futex_control {
             pid,
             ..FromZeros::new_zeroed()
         };
-        control
-            .update(&KEY_ZERO, settings.as_bytes(), MapFlags::ANY)
-            .map_err(bpf("setting the watch over waits up"))?;
-        let waits = Arc::new(Mutex::new(Vec::new()));
-        let ring = ring(&object, waits.clone())?;
+        let control = Control::set(&object, "setting the watch over waits up", &settings)?;
+        let ring = Ring::of(&object, "reading the samples of waits", Wait::of)?;
         let programs = object.progs_mut();
         let links: Result<Vec<Link>, _> = programs.map(|program| program.attach_trace()).collect();
         let watch = WaitWatch {
             links: links.map_err(bpf("attaching the watch over waits"))?,
             ring,
-            waits,
             control,
             begun: map(&object, "begun")?,
             words: map(&object, "words")?,
@@ -166,12 +159,7 @@ impl WaitWatch {
 
     /// The samples that were taken since the last call. Does not wait.
     pub fn take(&self) -> Result<Vec<Wait>, Error> {
-        self.ring
-            .consume()
-            .map_err(bpf("reading the samples of waits"))?;
-        Ok(std::mem::take(
-            &mut self.waits.lock().expect("nobody panics with it"),
-        ))
+        self.ring.take()
     }
 
     /// All words on which a thread has waited, or waits still. Ends the watch: who goes through a table from which entries are
@@ -222,17 +210,13 @@ impl WaitWatch {
     }
 
     pub fn lost(&self) -> Result<LostWaits, Error> {
-        let value = self.control.lookup(&KEY_ZERO, MapFlags::ANY);
-        let value = value
-            .map_err(bpf("reading the counts of the watch over waits"))?
-            .unwrap_or_default();
-        let control = fg_futex_control::read_from_prefix(&value);
-        Ok(
-            control.map_or(LostWaits::default(), |(control, _)| LostWaits {
-                waits: control.lost_waits,
-                samples: control.lost_samples,
-            }),
-        )
+        let control = self
+            .control
+            .get("reading the counts of the watch over waits")?;
+        Ok(LostWaits {
+            waits: control.lost_waits,
+            samples: control.lost_samples,
+        })
     }
 }
 
@@ -248,19 +232,6 @@ fn waits_for(call: &str) -> Option<u64> {
 fn now() -> Result<u64, Error> {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(os("reading the clock"))?;
     Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
-}
-
-fn ring(object: &Object, waits: Arc<Mutex<Vec<Wait>>>) -> Result<RingBuffer<'static>, Error> {
-    let doing = "reading the samples of waits";
-    let map = map(object, "ring")?;
-    let mut builder = RingBufferBuilder::new();
-    let add = move |bytes: &[u8]| {
-        let mut waits = waits.lock().expect("nobody panics with it");
-        waits.extend(Wait::of(bytes));
-        0
-    };
-    builder.add(&map, add).map_err(bpf(doing))?;
-    builder.build().map_err(bpf(doing))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ const BTF_ENV: &str = "FLEXGUARD_BTF";
 const HOOKS: [&str; 4] = ["fg_fork", "fg_exec", "fg_free", "fg_sched_switch"];
 /// The maps with the state that outlives a monitor.
 const MAPS: [&str; 5] = ["shared", "processes", "tables", "threads", "counts"];
-const KEY_ZERO: [u8; 4] = [0; 4];
+pub const KEY_ZERO: [u8; 4] = [0; 4];
 /// A thread's first storage may be given to it by another monitor, or any BPF program, at the same moment: EAGAIN.
 const WRITE_TRIES: u32 = 8;
 

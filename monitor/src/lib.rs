@@ -30,6 +30,7 @@ mod peer;
 mod probe;
 mod records;
 mod refused;
+mod ring;
 mod server;
 mod socket;
 mod spins;

@@ -6,24 +6,20 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ProgramAttachType, ProgramMut, RingBuffer,
-    RingBufferBuilder, num_possible_cpus,
-};
+use libbpf_rs::{Link, Object, ProgramAttachType, ProgramMut, num_possible_cpus};
 use libbpf_sys::perf_event_attr;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros};
 
 use crate::Error;
-use crate::kernel::{bpf, btf_path, map, open, owned};
+use crate::kernel::{bpf, btf_path, open, owned};
 use crate::records::{FG_SPIN_UNKNOWN, FG_SPIN_USER, fg_spin_control, fg_spin_sample};
+use crate::ring::{Control, Ring};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spins.bpf.o"));
 /// Of perf_event_open(2).
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-const KEY_ZERO: [u8; 4] = [0; 4];
 /// CPU time between two samples of a CPU. Not a divisor of what programs and schedulers count in.
 const PERIOD: Duration = Duration::from_nanos(1_003_009);
 /// Maps of judge.h, which this object does not use.
@@ -72,9 +68,8 @@ pub enum SpinProgram {
 pub struct SpinSampler {
     // Before `object`: fields are dropped in this order.
     _links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    samples: Arc<Mutex<Vec<SpinSample>>>,
-    control: MapHandle,
+    ring: Ring<SpinSample>,
+    control: Control<fg_spin_control>,
     object: Object,
 }
 
@@ -89,7 +84,6 @@ impl SpinSampler {
             }
         }
         let object = object.load().map_err(bpf("loading the sampler"))?;
-        let control = map(&object, "control")?;
         let settings = fg_spin_control {
             root: match program {
                 SpinProgram::From(pid) => pid,
@@ -98,14 +92,12 @@ impl SpinSampler {
             without: (program == SpinProgram::Children).into(),
             ..FromZeros::new_zeroed()
         };
-        set(&control, &settings)?;
-        let samples = Arc::new(Mutex::new(Vec::new()));
-        let ring = ring(&object, samples.clone())?;
+        let control = Control::set(&object, "setting the sampler up", &settings)?;
+        let ring = Ring::of(&object, "reading the sampler's samples", SpinSample::of)?;
         let links = attach(&object)?;
         let sampler = SpinSampler {
             _links: links,
             ring,
-            samples,
             control,
             object,
         };
@@ -134,22 +126,12 @@ impl SpinSampler {
 
     /// The samples since the last call. Does not wait.
     pub fn take(&self) -> Result<Vec<SpinSample>, Error> {
-        self.ring
-            .consume()
-            .map_err(bpf("reading the sampler's samples"))?;
-        Ok(std::mem::take(
-            &mut self.samples.lock().expect("nobody panics with it"),
-        ))
+        self.ring.take()
     }
 
     /// Samples for which there was no memory.
     pub fn lost(&self) -> Result<u64, Error> {
-        let value = self.control.lookup(&KEY_ZERO, MapFlags::ANY);
-        let value = value
-            .map_err(bpf("reading the sampler's counts"))?
-            .unwrap_or_default();
-        let control = fg_spin_control::read_from_prefix(&value);
-        Ok(control.map_or(0, |(control, _)| control.lost))
+        Ok(self.control.get("reading the sampler's counts")?.lost)
     }
 }
 
@@ -157,12 +139,6 @@ fn system(errno: nix::errno::Errno) -> Error {
     Error::Trace {
         source: errno.into(),
     }
-}
-
-fn set(control: &MapHandle, settings: &fg_spin_control) -> Result<(), Error> {
-    control
-        .update(&KEY_ZERO, settings.as_bytes(), MapFlags::ANY)
-        .map_err(bpf("setting the sampler up"))
 }
 
 fn program<'a>(object: &'a Object, name: &str) -> ProgramMut<'a> {
@@ -222,24 +198,10 @@ fn cpu_clock(cpu: usize) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-fn ring(
-    object: &Object,
-    samples: Arc<Mutex<Vec<SpinSample>>>,
-) -> Result<RingBuffer<'static>, Error> {
-    let doing = "reading the sampler's samples";
-    let map = map(object, "ring")?;
-    let mut builder = RingBufferBuilder::new();
-    let add = move |bytes: &[u8]| {
-        let mut samples = samples.lock().expect("nobody panics with it");
-        samples.extend(SpinSample::of(bytes));
-        0
-    };
-    builder.add(&map, add).map_err(bpf(doing))?;
-    builder.build().map_err(bpf(doing))
-}
-
 #[cfg(test)]
 mod tests {
+    use zerocopy::IntoBytes;
+
     use super::*;
 
     #[test]

@@ -4,19 +4,18 @@
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use libbpf_rs::{Link, Object};
+use zerocopy::{FromBytes, FromZeros};
 
-use crate::kernel::{bpf, btf_path, map, open, owned};
+use crate::kernel::{bpf, btf_path, open, owned};
 use crate::records::{FG_KIND_HOLDER, FG_TRACE_UNKNOWN, fg_trace_control, fg_trace_event};
+use crate::ring::{Control, Ring};
 use crate::{Error, SocketName, Stats};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o"));
 /// No code is below (mmap_min_addr).
 const LOWEST_PLACE: u64 = 4096;
-const KEY_ZERO: [u8; 4] = [0; 4];
 
 /// A thread that was preempted in a critical section, and runs again. Numbers are those of the initial PID namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +81,8 @@ fn text(name: &[std::ffi::c_char]) -> String {
 pub struct Tracer {
     // Before `object`: fields are dropped in this order.
     _link: Link,
-    ring: RingBuffer<'static>,
-    events: Arc<Mutex<Vec<Event>>>,
-    control: MapHandle,
+    ring: Ring<Event>,
+    control: Control<fg_trace_control>,
     processes_map: u64,
     _object: Object,
 }
@@ -109,16 +107,12 @@ impl Tracer {
                 .map_err(bpf("sharing the monitor's maps"))?;
         }
         let object = object.load().map_err(bpf("loading the tracer"))?;
-        let control = map(&object, "control")?;
         let settings = fg_trace_control {
             only_pid: only.unwrap_or(0),
             ..FromZeros::new_zeroed()
         };
-        control
-            .update(&KEY_ZERO, settings.as_bytes(), MapFlags::ANY)
-            .map_err(bpf("setting the tracer up"))?;
-        let events = Arc::new(Mutex::new(Vec::new()));
-        let ring = ring(&object, events.clone())?;
+        let control = Control::set(&object, "setting the tracer up", &settings)?;
+        let ring = Ring::of(&object, "reading the tracer's events", Event::of)?;
         let program = object.progs_mut().next();
         let link = program
             .expect("the object defines a program")
@@ -126,7 +120,6 @@ impl Tracer {
         Ok(Tracer {
             _link: link.map_err(bpf("attaching the tracer"))?,
             ring,
-            events,
             control,
             processes_map,
             _object: object,
@@ -135,22 +128,12 @@ impl Tracer {
 
     /// The events that have ended since the last call. Does not wait.
     pub fn take(&self) -> Result<Vec<Event>, Error> {
-        self.ring
-            .consume()
-            .map_err(bpf("reading the tracer's events"))?;
-        Ok(std::mem::take(
-            &mut self.events.lock().expect("nobody panics with it"),
-        ))
+        self.ring.take()
     }
 
     /// Events for which there was no memory, or whose end went unseen.
     pub fn lost(&self) -> Result<u64, Error> {
-        let value = self.control.lookup(&KEY_ZERO, MapFlags::ANY);
-        let value = value
-            .map_err(bpf("reading the tracer's counts"))?
-            .unwrap_or_default();
-        let control = fg_trace_control::read_from_prefix(&value);
-        Ok(control.map_or(0, |(control, _)| control.lost))
+        Ok(self.control.get("reading the tracer's counts")?.lost)
     }
 
     /// Whether the monitor that is there goes by other records than those that are traced: it was started anew.
@@ -159,23 +142,10 @@ impl Tracer {
     }
 }
 
-fn ring(object: &Object, events: Arc<Mutex<Vec<Event>>>) -> Result<RingBuffer<'static>, Error> {
-    let doing = "reading the tracer's events";
-    let map = map(object, "ring")?;
-    let mut builder = RingBufferBuilder::new();
-    let add = move |bytes: &[u8]| {
-        events
-            .lock()
-            .expect("nobody panics with it")
-            .extend(Event::of(bytes));
-        0
-    };
-    builder.add(&map, add).map_err(bpf(doing))?;
-    builder.build().map_err(bpf(doing))
-}
-
 #[cfg(test)]
 mod tests {
+    use zerocopy::IntoBytes;
+
     use super::*;
 
     #[test]
