@@ -4,7 +4,7 @@
 
 use std::cell::UnsafeCell;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 use std::ptr::null_mut;
@@ -693,15 +693,7 @@ fn a_running_process_is_watched_from_outside() {
         totals().filter(|&n| n > before + 50)
     });
     process.signal(libc::SIGINT);
-    let mut text = String::new();
-    process
-        .0
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    assert_eq!(process.0.wait().unwrap().code(), Some(0));
+    let text = process.said();
     let seen = json(&text);
     check_schema("profile-attached", std::slice::from_ref(&seen));
     let kept = fs::read_to_string(report.path().join("profile.json")).unwrap();

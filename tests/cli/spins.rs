@@ -2,7 +2,7 @@
 //! `flexguard profile --spins`. The program is this test itself: it measures the CPU time that it burns.
 
 use std::hint;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -300,15 +300,7 @@ fn a_process_that_runs_is_sampled_with_its_children() {
         .read_line(&mut note)
         .unwrap();
     assert!(note.contains("sampling process"), "{note}");
-    let mut text = String::new();
-    sampler
-        .0
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    assert_eq!(sampler.0.wait().unwrap().code(), Some(0));
+    let text = sampler.said();
     let report = json(&text);
     check_schema("profile-spins", std::slice::from_ref(&report));
     assert_eq!(report["pid"], shell.pid());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! A monitor of a test's own, a program that is preempted in critical sections, and the schemas of what is said about them.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -38,6 +38,15 @@ impl Process {
 
     pub fn signal(&self, signal: i32) {
         kill(self.pid(), signal);
+    }
+
+    /// What it prints until it ends by itself, without error. Its standard output is a pipe.
+    pub fn said(&mut self) -> String {
+        let mut text = String::new();
+        let mut out = self.0.stdout.take().unwrap();
+        out.read_to_string(&mut text).unwrap();
+        assert_eq!(self.0.wait().unwrap().code(), Some(0));
+        text
     }
 
     /// Ends it by that signal, and says its exit code.
