@@ -27,7 +27,7 @@ uint32_t fgi_glibc_find_cond_flags(__typeof__(pthread_cond_init) *init)
 	return at;
 }
 
-/* Of a lock that `init` makes with these attributes: is it zero but for the two words, and are they as they should
+/* Of a lock that `init` makes with these attributes: is it zero except the two words, and are they as they should
  * be? */
 static bool rwlock_is(__typeof__(pthread_rwlock_init) *init, int shared, int kind)
 {

@@ -70,7 +70,7 @@
  *                            handlers (_Fork). What a handler of the lock's would do there, as far as it is safe where
  *                            a signal handler may have forked: no thread is started, no memory allocated.
  *   FGI_LOCK_HAS_REFUSAL     const char *fgi_lock_refusal(void): why this machine cannot run the lock, or NULL. Only
- *                            the bench worker asks, before its threads start. The functions must work all the same.
+ *                            the bench worker asks, before its threads start. The functions must work anyway.
  *
  * The declarations below check the signatures: a lock with other ones, or without one of them, does not compile without
  * a warning. interpose/mutex.c, which is compiled with every lock, checks the size. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Asynchronous cancellation. No function of a lock is safe from it by POSIX, but under glibc a thread that is cancelled
- * while it waits harms no other. Ours keep nodes and locks that others need. So they suspend it, but for the sleep
- * itself, in frames with cleanup handlers. */
+ * while it waits harms no other. Ours keep nodes and locks that others need. So they suspend it. Only the sleep
+ * itself can be cancelled, in frames with cleanup handlers. */
 #ifndef FGI_CANCEL_H
 #define FGI_CANCEL_H
 

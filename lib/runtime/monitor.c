@@ -120,7 +120,7 @@ static void attach_to(struct view v)
 	look_at(v.page ? v : nowhere);
 }
 
-/* The page alone will do for domain 0, but for the notes. */
+/* For domain 0 the page alone will do. Notes need the whole. */
 static struct view view_of(const struct fg_shared *page, uint32_t domain, bool whole)
 {
 	const struct fg_published *all = (const struct fg_published *)page;

@@ -30,7 +30,7 @@ struct wait {
 	bool exempt; /* a reader that RESERVED does not keep out */
 	bool began, slept;
 	bool parked;      /* in the list, or just taken out of it */
-	bool suspended;   /* the caller's asynchronous cancellation, but for the sleep */
+	bool suspended;   /* the caller's asynchronous cancellation, except in the sleep */
 	bool woken;       /* WOKEN stands for this thread */
 	uint64_t act_ns;  /* when a parked thread is to do something about it; 0: never */
 	uint64_t pass_ns; /* how long its next reservation lasts */

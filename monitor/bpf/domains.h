@@ -192,7 +192,7 @@ __noinline __u32 domain_with(__u64 key, __u32 first, __u32 number)
  * one, the later. */
 enum fg_class {
 	CLASS_SYSTEM,    /* services */
-	CLASS_PERSON,    /* whoever has an id of this machine's own */
+	CLASS_PERSON,    /* a user who has an id of this machine's own */
 	CLASS_DIRECTORY, /* an id above, as directories and ranges of subordinate ids have them */
 	CLASS_CONTAINER, /* an id of a user namespace that root has made: its root has all of them */
 };

@@ -21,7 +21,7 @@
  * A vfork child (posix_spawn) runs on its parent's thread block while the parent sleeps. If the parent holds a lock,
  * the lock waits for the child, so the child is rightly judged by that block until it execs.
  *
- * How the counter stays right (I5: equal to the number of runnable critical threads that are off CPU, but for those
+ * How the counter stays right (I5: equal to the number of runnable critical threads that are off CPU, except those
  * that fg_age took out of it; never negative, 0 when all is quiet). Whether a thread is counted stands in its own
  * storage, where no user can reach it; it is set when the thread is switched out and cleared when it is switched in,
  * both on the CPU that does it, under its run-queue lock. kill -9 needs no special case: a runnable thread is switched

@@ -144,7 +144,7 @@ enum fg_budget {
 #define FG_DURATIONS 16u
 #define FG_SHORTEST_NS 16384u
 
-/* One a CPU, only ever written by it, and, but for `process` and what is said of it, only incremented. */
+/* One a CPU, only ever written by it, and only incremented, except `process` and what is said of it. */
 struct fg_cpu_counts {
 	fg_u64 switches;
 	fg_u64 process;                /* tgid of the process that has the CPU */

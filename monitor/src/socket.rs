@@ -242,7 +242,7 @@ fn refuse_descriptors(socket: &UnixListener) {
 /// they do, one for each of its processes.
 const BACKLOG: i32 = 512;
 
-/// Not for a socket that another user listens on: whoever does so last is whom clients see at the other end.
+/// Not for a socket that another user listens on: clients see at the other end the user who listened last.
 pub fn bound_backlog(socket: &UnixListener) {
     let backlog = Backlog::new(BACKLOG);
     if let Err(errno) = backlog.and_then(|backlog| socket::listen(socket, backlog)) {

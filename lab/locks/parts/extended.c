@@ -14,7 +14,7 @@
  *   objects [ready .. end)   reserved address space
  *
  * `stack` is a Treiber stack of those given back: index + 1 of the top in the low half, a tag that each change advances
- * in the high half. An object on the stack is zero but for its first word, the index + 1 of the one below. */
+ * in the high half. An object on the stack is zero except its first word, the index + 1 of the one below. */
 static struct {
 	uint32_t used, ready;
 	uint64_t stack;

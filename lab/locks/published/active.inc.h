@@ -17,7 +17,7 @@
  * I2  A thread counts itself in `set` and sleeps while `set` stays the same. Places are left by releases only, and
  *     each of these wakes a sleeper. One that finds the place taken again sleeps on: the release of a thread that has
  *     a place is still to come.
- * I3  Waiters do not leave the queue, but for its head.
+ * I3  No waiter but the head leaves the queue.
  * I4  After LEASE_NS the head demands the lock: then all but trylock queue. Sleepers are woken first come, first
  *     served, and the last place is theirs.
  * I5  Exact: windows, and the head's node.

@@ -88,7 +88,7 @@ struct fg_lock {
 #define FLAGS (NEEDY | DEMAND | PARKED)
 _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
-/* All ours. docs/results/default-lock.md has what each changes at other values, but for IN_VAIN and LONGEST_SLEEP_NS.
+/* All ours. docs/results/default-lock.md has what each changes at other values, except IN_VAIN and LONGEST_SLEEP_NS.
  * LONG_WAIT, 1 ms: the unit of fairness. A waiter that others have passed for so long becomes the head waiter; if the
  * lock has not moved for so long, it is worth a sleep without a clock. */
 #ifndef FGI_LONG_WAIT_NS
@@ -346,7 +346,7 @@ static void waited_in_vain(void)
 
 /* Without a monitor: has it spun for about what a sleep costs? Or does the lock stand still for longer than its owners
  * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. A thread that
- * has spun in vain lately parks at a lock that does not move, but for one try in 16. */
+ * has spun in vain lately parks at a lock that does not move; in one try of 16 it spins. */
 static bool has_spun(const struct fg_lock *l, const struct wait *w)
 {
 	uint32_t period = fgi_pace(l, w->hot);

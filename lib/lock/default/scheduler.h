@@ -76,7 +76,7 @@ static inline void fgi_expect_others(uint64_t until)
 }
 
 /* Offers the CPU, unless another process is said to wait for it: that would keep it for a slice. If one has taken it
- * for a slice all the same, the waiters of this process yield no more for a while. */
+ * for a slice nevertheless, the waiters of this process yield no more for a while. */
 static inline void fgi_yield(uint64_t now)
 {
 	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);

@@ -26,7 +26,7 @@ pub use mutex::{Mutex, MutexGuard, RawMutex};
 pub use rwlock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Is a thread preempted inside a critical section, anywhere on this machine? For wait loops of a program's own. Always
-/// false without a monitor: bound your busy-waiting all the same.
+/// false without a monitor: bound your busy-waiting nevertheless.
 ///
 /// ```
 /// # let mut tries = 0;
