@@ -108,3 +108,23 @@ pub fn file_address(bytes: &[u8], offset: u64) -> Option<u64> {
         (inside < length).then(|| address?.checked_sub(from? - page)?.checked_add(inside))?
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fifo_or_a_text_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let made = std::process::Command::new("mkfifo")
+            .arg(path("fifo"))
+            .status();
+        assert!(made.unwrap().success());
+        fs::write(path("text"), "no library").unwrap();
+        for name in ["fifo", "text", "none"] {
+            assert_eq!(read(&path(name)), None);
+        }
+        assert_eq!(read("/dev/zero"), None);
+    }
+}

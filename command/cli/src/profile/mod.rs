@@ -6,6 +6,7 @@ mod compare;
 mod elf;
 mod files;
 mod flame;
+mod maps;
 mod objects;
 mod page;
 mod perfetto;

@@ -7,9 +7,10 @@ use flexguard_launch::output;
 use flexguard_monitor::{Wait, Word};
 use serde::Serialize;
 
+use super::maps::Maps;
 use super::objects::Objects;
 use super::record::{Kind, Place, duration};
-use super::unwind::{Maps, Unwinder};
+use super::unwind::Unwinder;
 use crate::symbols::Symbols;
 
 /// Call sites of an object that are shown as text, and that are kept.

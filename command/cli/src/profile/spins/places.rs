@@ -2,12 +2,13 @@
 //! Is the place at which a thread was sampled in a loop that waits, and in which function?
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use flexguard_monitor::SpinSample;
 use serde::Serialize;
 
+use crate::profile::maps::Maps;
 use crate::symbols::{Frame, Symbols};
 
 /// Functions that do nothing but wait, where no spin hint or yield betrays them. A `*` at the end stands for any end.
@@ -135,19 +136,8 @@ fn matches(pattern: &str, function: &str) -> bool {
 
 /// The name of the file that is mapped there.
 fn file_at(pid: u32, address: u64) -> Option<String> {
-    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
-    let maps = String::from_utf8_lossy(&maps);
-    maps.lines().find_map(|line| file_of(line, address))
-}
-
-/// Of a line of /proc/PID/maps, if it is about that address.
-fn file_of(line: &str, address: u64) -> Option<String> {
-    let (range, rest) = line.split_once(' ')?;
-    let (begin, end) = range.split_once('-')?;
-    let [begin, end] = [begin, end].map(|n| u64::from_str_radix(n, 16).unwrap_or_default());
-    let path = rest.split_whitespace().nth(4)?;
-    let name = path.rsplit('/').next()?;
-    (begin..end).contains(&address).then(|| name.to_owned())
+    let path = Maps::of(pid).path(address)?;
+    path.rsplit('/').next().map(str::to_owned)
 }
 
 /// The bytes around an address.
@@ -183,18 +173,6 @@ mod tests {
         assert!(matches("s_lock", "s_lock") && !matches("s_lock", "s_lock_stuck"));
         assert!(matches("gomp_team_*", "gomp_team_barrier_wait_end"));
         assert!(matches("*", "anything") && !matches("b*", "ab"));
-    }
-
-    #[test]
-    fn a_line_of_maps_names_the_file_of_its_addresses() {
-        let line =
-            "7f0000001000-7f0000003000 r-xp 00001000 fe:01 123      /usr/lib/libgomp.so.1.0.0";
-        let file = Some("libgomp.so.1.0.0".to_owned());
-        assert_eq!(file_of(line, 0x7f00_0000_1000), file);
-        assert_eq!(file_of(line, 0x7f00_0000_2fff), file);
-        assert_eq!(file_of(line, 0x7f00_0000_3000), None);
-        assert_eq!(file_of("1000-2000 rw-p 00000000 00:00 0", 0x1000), None);
-        assert_eq!(file_of("", 0), None);
     }
 
     #[inline(never)]
