@@ -50,6 +50,7 @@ static uint64_t last_nap;                      /* protected by `lock` */
 static struct worker workers[WORKERS];
 static pthread_barrier_t introduced, between_bursts;
 static atomic_bool burst_over, stop;
+static atomic_uint turns; /* of bursts: odd while one is under way */
 static int cpu, other;
 
 static void pin(pid_t tid)
@@ -86,6 +87,10 @@ static bool is_registered(void)
 static const void *first_node(void)
 {
 	return NULL;
+}
+
+static void say_what_locks_know(void)
+{
 }
 #else
 static const void *block_of_this_thread(void)
@@ -125,6 +130,23 @@ static const void *first_node(void)
 	CHECK(node != NULL);
 	fgi_node_put(node);
 	return node;
+}
+
+static void say_what_locks_know(void)
+{
+	const struct fg_queue_node *node = first_node();
+
+	for (int i = 0; i < WORKERS; i++) {
+		const struct fg_thread_block *block = workers[i].block;
+
+		fprintf(stderr, "block %p: held=%d node=%#lx pending=%#lx parks=%u spins=%lu\n", workers[i].block,
+			block->held, (unsigned long)block->node, (unsigned long)block->pending, block->parks,
+			(unsigned long)block->spins);
+	}
+	for (uint32_t i = 0; i < fgi_nodes_used() && i < FGI_NODES_CHUNK; i++)
+		fprintf(stderr, "node %p: state=%u next=%#lx tail=%#lx owner=%#lx\n", (const void *)(node + i),
+			node[i].state, (unsigned long)node[i].next, (unsigned long)node[i].tail,
+			(unsigned long)node[i].owner);
 }
 #endif
 
@@ -287,11 +309,13 @@ static void *preempt(void *unused)
 	pthread_barrier_wait(&between_bursts);
 	while (read(0, &byte, 1) == 1) {
 		choose_page(burst++);
+		atomic_fetch_add(&turns, 1);
 		atomic_store(&burst_over, false);
 		pthread_barrier_wait(&between_bursts);
 		disturb(&seed);
 		atomic_store(&burst_over, true);
 		pthread_barrier_wait(&between_bursts);
+		atomic_fetch_add(&turns, 1);
 		CHECK(write(1, "burst\n", 6) == 6);
 	}
 	atomic_store(&stop, true);
@@ -309,6 +333,71 @@ static void introduce(void)
 	fflush(stdout);
 }
 
+/* ---- a burst that does not end: who waits for what ---- */
+
+/* What the kernel says of the worker: its state (R runs or waits for a CPU, S sleeps), where it is in the kernel. */
+static void say_file_of(const struct worker *w, const char *name)
+{
+	char path[64], text[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", (int)w->tid, name);
+	file = fopen(path, "r");
+	while (file && fgets(text, sizeof(text), file))
+		fprintf(stderr, "%d %s: %s", (int)w->tid, name, text);
+	if (file)
+		fclose(file);
+}
+
+static void say_words(const char *name, const struct fg_lock *l)
+{
+	fprintf(stderr, "%s %p:", name, (const void *)l);
+	for (const char *byte = (const char *)l; byte + sizeof(uint32_t) <= (const char *)(l + 1);
+	     byte += sizeof(uint32_t)) {
+		uint32_t word;
+
+		memcpy(&word, byte, sizeof(word));
+		fprintf(stderr, " %#x", word);
+	}
+	fputc('\n', stderr);
+}
+
+static void say_hang(void)
+{
+	fprintf(stderr, "hang: burst %u has not ended in %d s\n", atomic_load(&turns) / 2 + 1, WATCHDOG_S);
+	say_words("lock", &lock);
+	say_words("outer", &outer);
+	for (int i = 0; i < WORKERS; i++) {
+		fprintf(stderr, "worker %d: block %p, was inside %lu and %lu times\n", (int)workers[i].tid,
+			workers[i].block, (unsigned long)workers[i].locked, (unsigned long)workers[i].locked_outer);
+		say_file_of(&workers[i], "stat");
+		say_file_of(&workers[i], "schedstat");
+		say_file_of(&workers[i], "stack");
+	}
+	say_what_locks_know();
+}
+
+/* Waits for the preemptor's end. A burst may take WATCHDOG_S. */
+static void await_end(pthread_t preemptor)
+{
+	for (;;) {
+		unsigned int turn = atomic_load(&turns);
+		struct timespec until;
+		int error;
+
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += WATCHDOG_S;
+		error = pthread_clockjoin_np(preemptor, NULL, CLOCK_MONOTONIC, &until);
+		if (error == 0)
+			return;
+		CHECK(error == ETIMEDOUT, "pthread_clockjoin_np: %s", strerror(error));
+		if (turn % 2 && turn == atomic_load(&turns)) {
+			say_hang();
+			_exit(2);
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t locked = 0, locked_outer = 0;
@@ -324,7 +413,8 @@ int main(int argc, char **argv)
 		workers[i].thread = check_thread(work, &workers[i]);
 	pthread_barrier_wait(&introduced);
 	introduce();
-	check_join(preemptor);
+	alarm(0); /* await_end watches */
+	await_end(preemptor);
 	for (int i = 0; i < WORKERS; i++) {
 		check_join(workers[i].thread);
 		locked += workers[i].locked;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Compiles C for the model, the default lock's and that of lib/sync/: with the compiler's instrumentation for data
+//! Compiles C for the model, the default lock's, that of lib/sync/ and the MCS lock's: with the compiler's instrumentation for data
 //! races, but without its runtime. So every access to memory becomes a call, which src/hooks.rs answers. Constants that
 //! say how often a waiter looks are smaller: each look multiplies the executions. The table of paces is each test's
 //! own.
@@ -70,10 +70,11 @@ fn main() -> Result<()> {
         build.flags(flags.lines());
     }
     build
-        .files(["order.c", "rwlock.c", "barrier.c", "cond.c"].map(|f| format!("src/{f}")))
+        .files(["order.c", "rwlock.c", "barrier.c", "cond.c", "mcs.c"].map(|f| format!("src/{f}")))
         .include(&out)
         .include(&root)
         .include(root.join("lib"))
+        .include(root.join("lab"))
         .include(&here)
         .opt_level(1)
         .flag("-includesrc/order.h")
@@ -83,7 +84,7 @@ fn main() -> Result<()> {
         .warnings(false)
         .flag("-Wno-unused-function")
         .try_compile("order")?;
-    for path in ["abi", "lib"].iter().chain(&FLAGS) {
+    for path in ["abi", "lib", "lab/locks"].iter().chain(&FLAGS) {
         println!("cargo::rerun-if-changed={}", root.join(path).display());
     }
     println!("cargo::rerun-if-changed=src");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! Checks the memory order of the default lock, and of what `lib/sync/` and condition variables are made of: their own
-//! C, with arm64's release, every execution that C11's memory model allows a few threads, by loom. What that covers and
-//! what not: docs/design/default-lock.md, "Why it is correct"; of `lib/sync/`: tests/sync.rs.
+//! Checks the memory order of the default lock, of what `lib/sync/` and condition variables are made of, and of the MCS
+//! lock's hand-over: their own C, with arm64's release, every execution that C11's memory model allows a few threads,
+//! by loom. What that covers and what not: docs/design/default-lock.md, "Why it is correct"; of `lib/sync/` and of the
+//! MCS lock: tests/sync.rs and tests/mcs.rs.
 //!
 //! The C code is compiled with the instrumentation of a race detector (build.rs), so no access escapes: `hooks` answers
 //! the calls, `machine` is the memory, the futexes and the clock. A `Check` explores one scenario (tests/), perhaps
@@ -20,7 +21,7 @@ use loom::thread::{Builder, JoinHandle};
 
 pub use loom::sync::atomic::Ordering;
 use machine::{Counts, Machine};
-pub use sync::{Barrier, Cond, RwLock};
+pub use sync::{Barrier, Cond, Mcs, RwLock};
 
 /// The stack of a thread of the model: enough for a panic.
 const STACK_BYTES: usize = 256 << 10;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Barriers, read-write locks and the waiters of condition variables: barrier.c, rwlock.c and cond.c beside this file.
+//! Barriers, read-write locks, the waiters of condition variables, and the MCS lock: barrier.c, rwlock.c, cond.c and
+//! mcs.c beside this file.
 
 use crate::machine::Machine;
 use crate::{Object, PLACES, Setup};
@@ -30,6 +31,14 @@ unsafe extern "C-unwind" {
     fn fgo_rw_unlock(o: *mut Opaque);
     fn fgo_rw_touch(o: *mut Opaque);
     fn fgo_rw_data(o: *mut Opaque) -> u32;
+
+    fn fgo_mcs_new(n: u32, setup: *const Setup) -> *mut Opaque;
+    fn fgo_mcs_places(o: *mut Opaque, places: Places) -> usize;
+    fn fgo_mcs_lock(o: *mut Opaque);
+    fn fgo_mcs_trylock(o: *mut Opaque) -> bool;
+    fn fgo_mcs_unlock(o: *mut Opaque);
+    fn fgo_mcs_touch(o: *mut Opaque);
+    fn fgo_mcs_data(o: *mut Opaque) -> u32;
 
     fn fgo_cond_new(n: u32, setup: *const Setup) -> *mut Opaque;
     fn fgo_cond_places(o: *mut Opaque, places: Places) -> usize;
@@ -121,4 +130,15 @@ object! {
     unlock(sleepers: bool) = fgo_cond_unlock;
     touch() = fgo_cond_touch;
     data() -> u32 = fgo_cond_data;
+}
+
+object! {
+    /// Of three threads.
+    Mcs: fgo_mcs_new, fgo_mcs_places;
+    lock() = fgo_mcs_lock;
+    try_lock() -> bool = fgo_mcs_trylock;
+    unlock() = fgo_mcs_unlock;
+    /// Adds 1 to what the lock protects, by plain accesses.
+    touch() = fgo_mcs_touch;
+    data() -> u32 = fgo_mcs_data;
 }
