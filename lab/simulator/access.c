@@ -47,7 +47,7 @@ void fgs_arbitrate(struct fgs_line *l, struct fgs_cpu **winner)
 	struct fgs_cpu *c = &fgs_cpus[l->first - 1], *before = NULL, *best = c, *before_best = NULL;
 
 	if (c->next_waiter && l->owner && c->bypassed < fgs_machine.key[FGS_bypasses] &&
-	    (double)(fgs_random() >> 11) * 0x1p-53 < fgs_machine.key[FGS_nearest_first]) {
+	    fgs_chance(fgs_machine.key[FGS_nearest_first])) {
 		fgs_ps least = fgs_distance(l->owner - 1u, c->id);
 
 		for (c->bypassed++; c->next_waiter;) {

@@ -85,7 +85,7 @@ void fgs_sleep_until(fgs_ps when)
 		return;
 	t->timed_out = false;
 	t->generation++;
-	fgs_timer(t, when + t->slack);
+	fgs_timer_set(when);
 	fgs_sleep();
 	fgs_here->now += fgs_cost(FGS_syscall);
 }
@@ -569,8 +569,9 @@ static int join(pthread_t thread, void **result, const struct timespec *until)
 		self->timed_out = false;
 		self->generation++;
 		if (until)
-			fgs_timer(self, fgs_time_of(until));
+			fgs_timer_set(fgs_time_of(until));
 		fgs_sleep();
+		fgs_timer_cancel();
 		t->joiner = NULL;
 		if (self->timed_out)
 			return ETIMEDOUT;

@@ -59,94 +59,55 @@ fgs_ps fgs_about(fgs_ps time, double part)
 	return (fgs_ps)((double)time * (1 + part * fgs_plus_minus()));
 }
 
-/* ---- when each CPU goes on: a tree of which each node is the earlier of its two --------------------------------- */
+/* ---- what comes first: a tree of which each node is the earlier of its two -------------------------------------- */
 
-static fgs_ps when_of[FGS_CPUS];
-static uint16_t earliest[2 * FGS_CPUS];
-static uint32_t leaves; /* a power of 2 */
+struct order {
+	fgs_ps when[FGS_CPUS];
+	uint16_t earliest[2 * FGS_CPUS];
+};
 
-static void place(uint32_t cpu, fgs_ps when)
+static struct order cpus, interrupts; /* when each CPU goes on; when its timer interrupts it */
+static uint32_t leaves;               /* a power of 2 */
+
+static void put(struct order *o, uint32_t cpu, fgs_ps when)
 {
-	when_of[cpu] = when;
+	o->when[cpu] = when;
 	for (uint32_t i = (leaves + cpu) / 2; i; i /= 2) {
-		uint16_t left = earliest[2 * i], right = earliest[2 * i + 1];
+		uint16_t left = o->earliest[2 * i], right = o->earliest[2 * i + 1];
 
-		earliest[i] = when_of[right] < when_of[left] ? right : left;
+		o->earliest[i] = o->when[right] < o->when[left] ? right : left;
 	}
 }
 
-static void plant(void)
+static void place(uint32_t cpu, fgs_ps when)
+{
+	put(&cpus, cpu, when);
+}
+
+static void plant(struct order *o)
 {
 	for (leaves = 1; leaves < fgs_cpu_count;)
 		leaves *= 2;
 	for (uint32_t i = 0; i < FGS_CPUS; i++)
-		when_of[i] = FGS_NEVER;
+		o->when[i] = FGS_NEVER;
 	for (uint32_t i = 0; i < leaves; i++)
-		earliest[leaves + i] = (uint16_t)i;
+		o->earliest[leaves + i] = (uint16_t)i;
 	for (uint32_t i = 0; i < leaves; i++)
-		place(i, FGS_NEVER);
+		put(o, i, FGS_NEVER);
 }
 
-static uint16_t first_cpu(void)
+static uint16_t first_of(const struct order *o)
 {
-	return leaves == 1 ? 0 : earliest[1];
+	return leaves == 1 ? 0 : o->earliest[1];
 }
 
-/* ---- timers ----------------------------------------------------------------------------------------------------- */
-
-struct timer {
-	fgs_ps when;
-	uint64_t number; /* of two at one time the older goes first */
-	struct fgs_thread *thread;
-	uint32_t generation;
-};
-
-static struct timer *timers;
-static size_t timer_count, timer_space;
-static uint64_t timer_number;
-
-static bool sooner(const struct timer *a, const struct timer *b)
+void fgs_interrupt_at(const struct fgs_cpu *c, fgs_ps when)
 {
-	return a->when != b->when ? a->when < b->when : a->number < b->number;
-}
-
-void fgs_timer(struct fgs_thread *t, fgs_ps when)
-{
-	struct timer timer = {when, timer_number++, t, t->generation};
-	size_t i = timer_count++;
-
-	fgs_here->now += fgs_cost(FGS_timer_set);
-
-	if (timer_count > timer_space) {
-		timer_space = timer_space ? 2 * timer_space : 1024;
-		timers = realloc(timers, timer_space * sizeof(*timers));
-		if (!timers)
-			fgs_fail("not enough memory");
-	}
-	for (; i && sooner(&timer, &timers[(i - 1) / 2]); i = (i - 1) / 2)
-		timers[i] = timers[(i - 1) / 2];
-	timers[i] = timer;
+	put(&interrupts, c->id, when);
 	if (when < fgs_exact) {
 		fgs_exact = when;
 		fgs_limit = when + FGS_TOLERANCE;
 	}
-}
-
-static struct timer next_timer(void)
-{
-	struct timer first = timers[0], last = timers[--timer_count];
-	size_t i = 0, child;
-
-	while ((child = 2 * i + 1) < timer_count) {
-		if (child + 1 < timer_count && sooner(&timers[child + 1], &timers[child]))
-			child++;
-		if (!sooner(&timers[child], &last))
-			break;
-		timers[i] = timers[child];
-		i = child;
-	}
-	timers[i] = last;
-	return first;
 }
 
 /* ---- lagging ---------------------------------------------------------------------------------------------------- */
@@ -340,10 +301,10 @@ static void catch_up(const struct fgs_line *l, fgs_ps to)
 
 static fgs_ps horizon(void)
 {
-	fgs_ps next = when_of[first_cpu()];
+	fgs_ps next = cpus.when[first_of(&cpus)], interrupt = interrupts.when[first_of(&interrupts)];
 
-	if (timer_count && timers[0].when < next)
-		next = timers[0].when;
+	if (interrupt < next)
+		next = interrupt;
 	if (fgs_period_ends < next)
 		next = fgs_period_ends;
 	return next < FGS_NEVER / 2 ? next : FGS_NEVER / 2;
@@ -409,7 +370,8 @@ void fgs_engine_start(uint64_t seed)
 		random_state = 1;
 	fgs_cpu_count = fgs_machine_cpus(&fgs_machine);
 	fgs_lines_start(&fgs_machine);
-	plant();
+	plant(&cpus);
+	plant(&interrupts);
 }
 
 /* Each thread that a futex keeps, by what the futex is, and its value. */
@@ -432,10 +394,9 @@ void fgs_engine_run(const struct fgs_thread *last)
 	fgs_ps last_moment = (fgs_ps)(fgs_limits.virtual_seconds * 1e12);
 
 	while (last->state != FGS_ENDED) {
-		struct fgs_cpu *c = &fgs_cpus[first_cpu()];
-		fgs_ps when = when_of[c->id];
-		bool timer_first = timer_count && timers[0].when <= when;
-		fgs_ps next = timer_first ? timers[0].when : when; /* FGS_NEVER: all CPUs idle, and there is no timer */
+		struct fgs_cpu *c = &fgs_cpus[first_of(&cpus)], *interrupted = &fgs_cpus[first_of(&interrupts)];
+		fgs_ps when = cpus.when[c->id], interrupt = interrupts.when[interrupted->id];
+		fgs_ps next = interrupt < when ? interrupt : when; /* FGS_NEVER: all CPUs idle, and there is no timer */
 
 		if (fgs_period_ends <= next && (next != FGS_NEVER || fgs_throttled)) {
 			check_limits(fgs_period_ends, began);
@@ -444,13 +405,8 @@ void fgs_engine_run(const struct fgs_thread *last)
 		}
 		if (next != FGS_NEVER && (++fgs_statistics.events % 256 == 0 || next > last_moment))
 			check_limits(next, began);
-		if (timer_first) {
-			struct timer timer = next_timer();
-
-			if (timer.thread->state == FGS_SLEEPING && timer.thread->generation == timer.generation) {
-				timer.thread->timed_out = true;
-				fgs_timer_fires(timer.thread, timer.when);
-			}
+		if (interrupt <= when && interrupt != FGS_NEVER) {
+			fgs_timer_interrupts(interrupted, interrupt);
 			continue;
 		}
 		if (when == FGS_NEVER) {

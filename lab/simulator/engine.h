@@ -45,6 +45,13 @@ struct fgs_set {
 	uint64_t word[FGS_WORDS];
 };
 
+struct fgs_timer {
+	struct fgs_cpu *cpu;   /* whose timer it is; null: it is not set */
+	fgs_ps earliest, last; /* with its slack */
+	uint32_t generation;
+	struct fgs_thread *next; /* the owner of the CPU's next one, in the order of `last` */
+};
+
 struct fgs_thread {
 	uint32_t id;
 	uint32_t process; /* 0: the worker's; each hog is a process of its own */
@@ -66,8 +73,9 @@ struct fgs_thread {
 	uint64_t voluntary, involuntary;
 
 	/* of a sleep */
-	uint32_t generation; /* of its timer: an older one means nothing */
+	uint32_t generation; /* a timer of an older one wakes nobody */
 	bool timed_out;
+	struct fgs_timer timer;
 	struct fgs_futex_bucket *bucket;
 	struct fgs_thread *next; /* in the futex's bucket */
 	const uint32_t *word;
@@ -112,8 +120,11 @@ struct fgs_cpu {
 	uint32_t queued;
 	int64_t last_virtual;
 	fgs_ps began, next_tick, idle_since, idle_sum, queue_free_at, debt;
+	fgs_ps woken_at; /* a wake-up makes it switch: Linux charges the time from then on to the next thread */
 	bool resched;
 	struct fgs_line queue_line;
+
+	struct fgs_thread *timers; /* timer.c: who has the first */
 };
 
 extern struct fgs_machine fgs_machine;
@@ -151,6 +162,10 @@ uint64_t fgs_random(void);
 /* From 1 - part to 1 + part of the time. */
 fgs_ps fgs_about(fgs_ps time, double part);
 double fgs_plus_minus(void); /* from -1 to 1 */
+static inline bool fgs_chance(double part)
+{
+	return part >= 1 || (double)(fgs_random() >> 11) * 0x1p-53 < part;
+}
 
 /* What the kernel needs for that on this CPU; 0.7 to 1.3 times as long. */
 static inline fgs_ps fgs_takes(const struct fgs_cpu *c, enum fgs_key key)
@@ -168,8 +183,8 @@ void fgs_engine_run(const struct fgs_thread *last);
 /* When the CPU is to go on; FGS_NEVER: not by itself. */
 void fgs_cpu_at(struct fgs_cpu *c, fgs_ps when);
 
-/* The thread's timer goes off then, unless it has woken up. */
-void fgs_timer(struct fgs_thread *t, fgs_ps when);
+/* The CPU's timer interrupts it then. */
+void fgs_interrupt_at(const struct fgs_cpu *c, fgs_ps when);
 
 /* Called by a simulated thread. `fgs_turn`: lets the CPUs that are behind go first. */
 void fgs_turn(void);
@@ -212,8 +227,8 @@ void fgs_compute(fgs_ps time);
 void fgs_sched_start(void);
 void fgs_set_nice(struct fgs_thread *t, int nice);
 void fgs_wake(struct fgs_thread *t, fgs_ps now, struct fgs_cpu *waker);
-/* Its timer wakes it, by an interrupt of the CPU that it ran on. */
-void fgs_timer_fires(struct fgs_thread *t, fgs_ps now);
+/* Its timer wakes it: an interrupt, which has been on its way for so long, of the CPU that it ran on. */
+void fgs_timer_wakes(struct fgs_thread *t, fgs_ps now, fgs_ps under_way);
 void fgs_wake_new(struct fgs_thread *t, fgs_ps now);
 enum fgs_leaves { FGS_GOES_ON, FGS_PREEMPTED, FGS_YIELDS, FGS_SLEEPS };
 void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why);
@@ -223,6 +238,14 @@ void fgs_restrict(struct fgs_thread *t); /* to the machine's cpuset */
 extern fgs_ps fgs_period_ends;           /* of the CPU quota; FGS_NEVER: there is none */
 extern bool fgs_throttled;               /* the quota is used: the program waits for the next period */
 void fgs_new_period(void);
+
+/* ---- timer.c ---------------------------------------------------------------------------------------------------- */
+
+/* The calling thread wakes up between then and its slack later, unless another wakes it. */
+void fgs_timer_set(fgs_ps earliest);
+/* It has woken up otherwise. */
+void fgs_timer_cancel(void);
+void fgs_timer_interrupts(struct fgs_cpu *c, fgs_ps now);
 
 /* ---- main.c ----- */
 

@@ -119,8 +119,9 @@ int fgs_futex_wait(const uint32_t *word, uint32_t expected, const fgs_ps *until,
 	t->timed_out = false;
 	t->generation++;
 	if (until)
-		fgs_timer(t, *until + t->slack);
+		fgs_timer_set(*until);
 	fgs_sleep();
+	fgs_timer_cancel();
 	if (t->timed_out)
 		fgs_futex_forget(t);
 	return_to_user();

@@ -49,6 +49,7 @@
 	X(bucket, 1, 10000, 70)   /* for so long it holds its bucket's lock */                                         \
 	X(queue, 1, 10000, 100)   /* for so long a wake-up holds the lock of the run queue */                          \
 	X(wake, 1, 20000, 600)    /* to wake a thread: what the waker spends besides */                                \
+	X(scans, 0, 1, 1)         /* how often a wake-up looks for an idle CPU if the sleeper's own one is busy */     \
 	X(kick, 0, 100000, 0)     /* to interrupt another CPU: a virtual one makes the waker leave the guest */        \
 	X(switch, 1, 20000, 1300) /* from one thread to another */                                                     \
 	X(yield, 1, 20000, 300)   /* sched_yield, without the switch */                                                \
@@ -58,8 +59,9 @@
 	X(tick_work, 0, 20000, 1500)                                                                                   \
 	X(slice, 100000, 100000000, 2800000)                                                                           \
 	X(slack, 0, 10000000, 50000)   /* of timers */                                                                 \
-	X(timer_set, 0, 100000, 300)   /* to set a timer for a sleep */                                                \
-	X(timer_fires, 0, 100000, 800) /* its interrupt */                                                             \
+	X(timer_set, 0, 100000, 300)   /* to make the timer interrupt at another time */                               \
+	X(timer_late, 0, 100000, 0)    /* its interrupt comes so late */                                               \
+	X(timer_fires, 0, 100000, 800) /* what that spends on each sleeper */                                          \
 	X(migrate, 0, 100000, 1500)    /* to take a thread from another CPU's queue */                                 \
 	X(clone, 100, 1000000, 12000)  /* to make a thread */                                                          \
 	X(membarrier, 100, 100000, 1500)                                                                               \

@@ -77,16 +77,21 @@ static int64_t average(const struct fgs_cpu *c)
 	return weight ? base + (int64_t)floor(sum / (double)weight) : base;
 }
 
-void fgs_account(struct fgs_cpu *c)
+static void account(struct fgs_cpu *c, fgs_ps until)
 {
 	struct fgs_thread *t = c->thread;
-	fgs_ps ran = c->now > c->began ? c->now - c->began : 0;
+	fgs_ps ran = until > c->began ? until - c->began : 0;
 
 	t->vruntime += virtual(t, ran);
 	t->ran += ran;
-	c->began = c->now;
+	c->began = until;
 	if (quota && t->process == 0)
 		used += ran;
+}
+
+void fgs_account(struct fgs_cpu *c)
+{
+	account(c, c->now);
 }
 
 static bool may_run(const struct fgs_thread *t)
@@ -247,7 +252,7 @@ static uint32_t wake_place(const struct fgs_thread *t, const struct fgs_cpu *wak
 	uint32_t before = is_in(&t->allowed, t->cpu) ? t->cpu : allowed_cpu(t);
 	int found;
 
-	if (is_in(&idle, before))
+	if (is_in(&idle, before) || !fgs_chance(fgs_machine.key[FGS_scans]))
 		return before;
 	found = idle_in(fgs_places[before].in_complex, t, before);
 	if (found < 0 && waker && fgs_places[waker->id].complex != fgs_places[before].complex)
@@ -324,6 +329,7 @@ static void set_core_costs(const struct fgs_cpu *c)
 static void interrupt(struct fgs_cpu *c, fgs_ps now)
 {
 	c->resched = true;
+	c->woken_at = c->now < now ? now : c->now;
 	if (c == fgs_here) {
 		fgs_stop = fgs_limit = fgs_exact = 0;
 		return;
@@ -366,15 +372,19 @@ static fgs_ps kick(const struct fgs_cpu *c, struct fgs_cpu *by, fgs_ps now)
 	return now + fgs_cost(FGS_kick);
 }
 
-static void start_on(struct fgs_cpu *c, struct fgs_thread *t, fgs_ps now, struct fgs_cpu *by)
+/* `under_way`: for so long an interrupt has made the CPU leave its idle state. */
+static void start_on(struct fgs_cpu *c, struct fgs_thread *t, fgs_ps now, struct fgs_cpu *by, fgs_ps under_way)
 {
 	bool idles = is_idle(c);
 
 	place(c, t);
 	enqueue(c, t, now);
 	if (idles) {
+		fgs_ps leaves = exit_latency(c, now - under_way);
+
 		now = kick(c, by, now);
-		c->now = now + exit_latency(c, now);
+		c->now = now + (leaves > under_way ? leaves - under_way : 0);
+		c->woken_at = c->now;
 		fgs_cpu_at(c, c->now);
 	} else if (c->thread && preempts(c, t)) {
 		interrupt(c, kick(c, by, now));
@@ -396,16 +406,16 @@ void fgs_wake(struct fgs_thread *t, fgs_ps now, struct fgs_cpu *waker)
 		waker->now += fgs_takes(waker, FGS_wake);
 		now = waker->now;
 	}
-	start_on(c, t, now, waker);
+	start_on(c, t, now, waker, 0);
 }
 
-void fgs_timer_fires(struct fgs_thread *t, fgs_ps now)
+void fgs_timer_wakes(struct fgs_thread *t, fgs_ps now, fgs_ps under_way)
 {
-	struct fgs_cpu *c = &fgs_cpus[t->cpu];
+	uint32_t cpu = wake_place(t, NULL);
 
-	if (c->thread)
-		c->debt += fgs_cost(FGS_timer_fires);
-	fgs_wake(t, now + fgs_cost(FGS_timer_fires), NULL);
+	t->generation++;
+	fgs_statistics.wakes++;
+	start_on(&fgs_cpus[cpu], t, now, NULL, cpu == t->cpu ? under_way : 0);
 }
 
 void fgs_wake_new(struct fgs_thread *t, fgs_ps now)
@@ -413,7 +423,7 @@ void fgs_wake_new(struct fgs_thread *t, fgs_ps now)
 	t->cpu = new_place(t);
 	t->generation++;
 	t->lag = 0;
-	start_on(&fgs_cpus[t->cpu], t, now, fgs_here);
+	start_on(&fgs_cpus[t->cpu], t, now, fgs_here, 0);
 }
 
 /* ---- moving threads that wait ----------------------------------------------------------------------------------- */
@@ -480,28 +490,29 @@ static void balance(struct fgs_cpu *c)
 	if (!t)
 		return;
 	c->now += fgs_cost(FGS_migrate);
-	start_on(&fgs_cpus[best], t, c->now, c);
+	start_on(&fgs_cpus[best], t, c->now, c, 0);
 }
 
 /* ---- switching -------------------------------------------------------------------------------------------------- */
 
-static void run_from(struct fgs_cpu *c)
+/* `began`: from then on it is charged. */
+static void run_from(struct fgs_cpu *c, fgs_ps began)
 {
 	struct fgs_thread *t = c->thread;
 
 	t->state = FGS_RUNNING;
-	c->began = c->now;
+	c->began = began;
 	c->resched = false;
 	t->protected_until = t->deadline;
 	fgs_cpu_at(c, c->now);
 }
 
-/* The thread that runs here leaves the CPU, or stays in the queue. */
-static void put_down(struct fgs_cpu *c, enum fgs_leaves why)
+/* The thread that runs here leaves the CPU, or stays in the queue. It is charged until `until`. */
+static void put_down(struct fgs_cpu *c, enum fgs_leaves why, fgs_ps until)
 {
 	struct fgs_thread *t = c->thread;
 
-	fgs_account(c);
+	account(c, until);
 	fgs_trace_ran(c, t, t->queued_at, c->now);
 	fgs_trace_held(t, c->now, fgs_watch_holds(t));
 	if (why == FGS_YIELDS && fgs_machine.key[FGS_forfeit] == 0) {
@@ -534,10 +545,12 @@ static void begins(struct fgs_cpu *c, struct fgs_thread *t)
 void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why)
 {
 	struct fgs_thread *before = c->thread, *next;
+	fgs_ps began = c->woken_at && c->woken_at < c->now ? c->woken_at : c->now;
 	uint32_t best;
 
+	c->woken_at = 0;
 	if (before) {
-		put_down(c, why);
+		put_down(c, why, began);
 	} else {
 		fgs_ps until = c->now < c->idle_since ? c->idle_since : c->now;
 
@@ -568,7 +581,7 @@ void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why)
 	}
 	if (next != before)
 		begins(c, next);
-	run_from(c);
+	run_from(c, began);
 }
 
 void fgs_tick(struct fgs_cpu *c)

@@ -4,6 +4,7 @@
  *   fairness   shares of one CPU by weight; a thread that sleeps comes back at once
  *   quota      two threads get half a CPU where that is the control group's quota, on the first CPU of its set
  *   futex      what a wait and a wake return, whom a wake wakes, when a timeout ends
+ *   naps       the sleepers of one CPU wake up together; each is charged from the interrupt that wakes it
  *   order      store buffers hide no store from the thread itself, and release stores come in order
  *   ahead      loads behind a locked access begin with it, those behind an ordered reading of the counter do not
  *   deadlock, endless, clock, threads    what must end with a message */
@@ -183,6 +184,58 @@ static void futex(void)
 	assert(fgi_futex_wake(&waits.word, 1) == 0);
 }
 
+/* ---- naps ------------------------------------------------------------------------------------------------------- */
+
+static struct {
+	uint64_t began, woke[2];
+	uint64_t cpu_ns;
+} naps;
+
+static void *nap_once(void *argument)
+{
+	uint64_t i = (uint64_t)(uintptr_t)argument;
+	struct timespec until = fgi_timespec(naps.began + 1000000 + 20000 * i);
+
+	pin(0);
+	assert(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == 0);
+	naps.woke[i] = now_ns() - naps.began - 1000000;
+	return NULL;
+}
+
+static void *nap_often(void *unused)
+{
+	struct timespec nap = {0, 100000};
+
+	pin(0);
+	for (int i = 0; i < 100; i++)
+		nanosleep(&nap, NULL);
+	naps.cpu_ns = fgi_now_ns(CLOCK_THREAD_CPUTIME_ID) / 100;
+	fg_store_relaxed(&shares.stop, 1);
+	return unused;
+}
+
+/* With `far`: slack 50 us, an interrupt 6.5 us late, 5 us to set a timer. Measured beside a busy thread: 12.5 us of CPU
+ * time for a sleep. */
+static void sleep_together(void)
+{
+	pthread_t threads[2];
+
+	naps.began = now_ns();
+	for (uint64_t i = 0; i < 2; i++)
+		assert(pthread_create(&threads[i], NULL, nap_once, (void *)(uintptr_t)i) == 0);
+	for (int i = 0; i < 2; i++)
+		assert(pthread_join(threads[i], NULL) == 0);
+	printf("two sleepers, 20 us apart, wake after %lu and %lu ns\n", naps.woke[0], naps.woke[1]);
+	assert(naps.woke[0] > 55000 && naps.woke[1] > 20000);
+	assert(naps.woke[0] < 80000 && naps.woke[1] < 80000); /* not 20 us apart: one interrupt wakes both */
+	assert(pthread_create(&threads[0], NULL, burn, NULL) == 0);
+	assert(pthread_create(&threads[1], NULL, nap_often, NULL) == 0);
+	for (int i = 0; i < 2; i++)
+		assert(pthread_join(threads[i], NULL) == 0);
+	printf("a sleep takes %lu ns of CPU time\n", naps.cpu_ns);
+	assert(naps.cpu_ns > 10000 && naps.cpu_ns < 20000);
+}
+
 /* ---- order ------------------------------------------------------------------------------------------------------ */
 
 static struct {
@@ -320,9 +373,9 @@ static void too_many(void)
 static const struct {
 	const char *name;
 	void (*run)(void);
-} cases[] = {{"fairness", fairness}, {"quota", quota},         {"futex", futex},
-	     {"order", order},       {"ahead", ahead},         {"deadlock", deadlock},
-	     {"endless", endless},   {"clock", look_at_clock}, {"threads", too_many}};
+} cases[] = {{"fairness", fairness},   {"quota", quota},     {"futex", futex},       {"naps", sleep_together},
+	     {"order", order},         {"ahead", ahead},     {"deadlock", deadlock}, {"endless", endless},
+	     {"clock", look_at_clock}, {"threads", too_many}};
 
 int fgb_main(int argc, char **argv)
 {

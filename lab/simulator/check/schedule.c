@@ -211,9 +211,16 @@ static void pass_time(bool waits)
 	fire();
 }
 
-void fgs_timer(struct fgs_thread *t, fgs_ps when)
+void fgs_timer_set(fgs_ps earliest)
 {
-	timers[t->id] = (struct timer){when, t->generation};
+	const struct fgs_thread *t = fgs_self();
+
+	timers[t->id] = (struct timer){earliest + t->slack, t->generation};
+}
+
+void fgs_timer_cancel(void)
+{
+	timers[fgs_self()->id].when = 0;
 }
 
 /* It sleeps by the clock alone: not in a futex, or in one of its own stack that is 0 (fgi_nap). */
