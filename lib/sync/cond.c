@@ -261,12 +261,13 @@ static uint32_t idle_cpus(void)
 	return sum;
 }
 
-/* Are as many on their way as may be? What is learned counts as far as they take no CPU from others. */
+/* Are as many on their way as may be? What is learned counts as far as they take no CPU from others: up to half of
+ * those that idle. So on two CPUs two are the most. */
 static bool are_too_many(const struct fgi_due *due)
 {
 	if (due->in_flight < LEAST_IN_FLIGHT)
 		return false;
-	return due->in_flight >= LEAST_IN_FLIGHT + due->ahead || due->in_flight >= LEAST_IN_FLIGHT + idle_cpus();
+	return due->in_flight >= LEAST_IN_FLIGHT + due->ahead || due->in_flight >= LEAST_IN_FLIGHT + idle_cpus() / 2;
 }
 
 /* May one more sleeper be woken? */
