@@ -376,7 +376,9 @@ void fgi_mutex_after_bare_fork(void)
 }
 
 /* Calls from inside, and glibc's second names, which it exports as well: an object must not meet both. */
-#define ALIAS(type, name, of) extern __typeof__(of) name __attribute__((alias(#of), visibility(type), nothrow, leaf))
+#define NAME_OF(function) #function /* also where a macro renames it */
+#define ALIAS(type, name, of)                                                                                          \
+	extern __typeof__(of) name __attribute__((alias(NAME_OF(of)), visibility(type), nothrow, leaf))
 ALIAS("hidden", fgi_mutex_lock, pthread_mutex_lock);
 ALIAS("hidden", fgi_mutex_unlock, pthread_mutex_unlock);
 ALIAS("default", __pthread_mutex_init, pthread_mutex_init);

@@ -166,7 +166,9 @@ EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *rwlock)
 }
 
 /* glibc's second names, which it exports as well: an object must not meet both. */
-#define ALIAS(name, of) extern __typeof__(of) name __attribute__((alias(#of), visibility("default"), nothrow, leaf))
+#define NAME_OF(function) #function /* also where a macro renames it */
+#define ALIAS(name, of)                                                                                                \
+	extern __typeof__(of) name __attribute__((alias(NAME_OF(of)), visibility("default"), nothrow, leaf))
 ALIAS(__pthread_rwlock_init, pthread_rwlock_init);
 ALIAS(__pthread_rwlock_destroy, pthread_rwlock_destroy);
 ALIAS(__pthread_rwlock_rdlock, pthread_rwlock_rdlock);

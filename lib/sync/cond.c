@@ -9,14 +9,16 @@
 #include "runtime/cleanup.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"
+#include "runtime/monitor.h"
 #include "runtime/policy.h"
 #include "runtime/thread.h"
 #include "sync/awake.h"
 
 /* docs/results/condition-variables.md has what others cost. */
-#define MOST_IN_FLIGHT 2u /* one runs, one wakes meanwhile */
-#define LATE_NS 4200000u  /* about a time slice */
-#define WOKEN_SHIFT 14    /* 16 us; the difference of two times is good for a second */
+#define LEAST_IN_FLIGHT 2u /* one runs, one wakes meanwhile */
+#define MOST_AHEAD 62u     /* a bound for what is learned */
+#define LATE_NS 4200000u   /* about a time slice */
+#define WOKEN_SHIFT 14     /* 16 us; the difference of two times is good for a second */
 #define LATE (LATE_NS >> WOKEN_SHIFT)
 
 #define MOST_NUMBERS (UINT32_MAX / FGI_BUCKETS - 1) /* of a bucket: `waited` is a number and the bucket (C5) */
@@ -248,12 +250,32 @@ bool fgi_cond_busy(const struct fgi_cond *c)
 
 /* ---- the mutex's unlock ------------------------------------------------------------------------------------------ */
 
+/* So many CPUs of this machine idle, as the monitor knows. */
+static uint32_t idle_cpus(void)
+{
+	const uint64_t *idle = (const uint64_t *)(const void *)fg_load_relaxed(&fgi_monitor_page)->cpu_idle;
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < FG_CPUS / sizeof(*idle); i++)
+		sum += (uint32_t)__builtin_popcountll(fg_load_relaxed(&idle[i]));
+	return sum;
+}
+
+/* Are as many on their way as may be? What is learned counts as far as they take no CPU from others: up to half of
+ * those that idle. So on two CPUs two are the most. */
+static bool are_too_many(const struct fgi_due *due)
+{
+	if (due->in_flight < LEAST_IN_FLIGHT)
+		return false;
+	return due->in_flight >= LEAST_IN_FLIGHT + due->ahead || due->in_flight >= LEAST_IN_FLIGHT + idle_cpus() / 2;
+}
+
 /* May one more sleeper be woken? */
 static bool wakes_another(struct fgi_due *due)
 {
 	uint16_t now = (uint16_t)(fgi_now_ns(CLOCK_MONOTONIC) >> WOKEN_SHIFT);
 
-	if (due->in_flight >= MOST_IN_FLIGHT) {
+	if (are_too_many(due)) {
 		if ((uint16_t)(now - due->woken_at) < LATE)
 			return false;
 		due->in_flight = 0;
@@ -396,16 +418,28 @@ static void leave_and_pass_on(struct waiter *w)
 		tell_next(w, w->cond, w->queue, false);
 }
 
+/* One that was on its way has the mutex: how many are to be, from now on? More if it found the mutex free, half as many
+ * if it waited there for a good part of the time that it took to wake. */
+static void learn(struct fgi_due *due, uint64_t wake_ns, uint64_t wait_ns)
+{
+	if (due->in_flight)
+		due->in_flight--;
+	if (wait_ns > wake_ns / 4 && due->ahead)
+		due->ahead /= 2;
+	else if (wait_ns < wake_ns / 16 && due->ahead < MOST_AHEAD)
+		due->ahead++;
+}
+
 static int take_mutex(struct waiter *w)
 {
+	bool arrives = w->in_flight && w->node.forks == fgi_forks;
+	uint64_t awake_ns = arrives && w->due ? fgi_now_ns(CLOCK_MONOTONIC) : 0;
 	int error = w->mutexes->lock(w->mutex);
 
-	if (!w->in_flight || w->node.forks != fgi_forks)
-		return error;
-	if (!w->due)
+	if (arrives && w->due)
+		learn(w->due, awake_ns - w->node.told_ns, fgi_now_ns(CLOCK_MONOTONIC) - awake_ns);
+	else if (arrives)
 		tell_next(w, w->mutex, 0, true);
-	else if (w->due->in_flight)
-		w->due->in_flight--;
 	return error;
 }
 

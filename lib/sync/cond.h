@@ -23,12 +23,13 @@
  *     broadcast is for all that wait at the address. Where threads wait with several mutexes at a time, which POSIX
  *     leaves undefined, a waiter in the bucket of another mutex is told at once.
  * C6  A thread that is woken while another holds the mutex cannot go on. So waiters of a mutex whose holder signals are
- *     moved, and unlocks tell those that are awake at once, and at most two sleepers that are on their way at a time:
- *     `in_flight` counts those that were told and have not had the mutex since. Each unlocks it in turn, and that wakes
- *     the next. They may not come, since they get no CPU, or are in a signal handler that waits. So the last of those
- *     that an unlock leaves behind watches: if it is still there after 4 ms it leaves, and takes the mutex. A mutex
- *     that keeps no such record (the C API's): a broadcast moves the sleepers but one, and each of them tells the next
- *     when it has the mutex.
+ *     moved, and unlocks tell those that are awake at once, and of the sleepers as many as can wake while the mutex is
+ *     passed on, two at least: `in_flight` counts those that were told and have not had the mutex since, and `ahead`
+ *     says how many more than two that may be. A sleeper that then finds the mutex free adds one, and one that waits
+ *     there halves it. Each unlocks the mutex in turn, and that wakes the next. They may not come, since they get no
+ *     CPU, or are in a signal handler that waits. So the last of those that an unlock leaves behind watches: if it is
+ *     still there after 4 ms it leaves, and takes the mutex. A mutex that keeps no such record (the C API's): a
+ *     broadcast moves the sleepers but one, and each of them tells the next when it has the mutex.
  * C7  A handler of the waiting thread may signal while the thread unlocks, and so move waiters, itself included, to a
  *     mutex whose unlock has looked already. So a thread that finds after its unlock that it has moved any meanwhile
  *     tells all that are at the mutex. */
@@ -49,7 +50,8 @@ struct fgi_cond {
 
 /* What a mutex keeps of the waiters that were moved to it. Its holder's. */
 struct fgi_due {
-	uint32_t any; /* 0: none; otherwise unlocks have to look */
+	uint16_t any;   /* 0: none; otherwise unlocks have to look */
+	uint16_t ahead; /* so many more than two may be on their way */
 	uint16_t in_flight;
 	uint16_t woken_at; /* when the last of them was woken, in units of 2^14 ns */
 };

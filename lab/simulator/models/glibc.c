@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Models of what glibc's pthread functions do, on the same objects, written from how they are documented to work; of
- * the objects' words only those below are used. Instrumented, so that their accesses cost what others' do. */
+ * the objects' words only those below are used. Instrumented, so that their accesses cost what others' do.
+ *
+ * A program has them under the names that it calls, unless it is linked with the interposer's functions
+ * (interposed.c). */
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -14,8 +17,9 @@
 #include "runtime/futex.h"
 
 #define MODEL(type, name, ...)                                                                                         \
-	type __wrap_##name(__VA_ARGS__);                                                                               \
-	type __wrap_##name(__VA_ARGS__)
+	type fgs_model_##name(__VA_ARGS__);                                                                            \
+	type __wrap_##name(__VA_ARGS__) __attribute__((weak, alias("fgs_model_" #name)));                              \
+	type fgs_model_##name(__VA_ARGS__)
 
 /* ---- the mutex: 0 free, 1 held, 2 held and perhaps waited for --------------------------------------------------- */
 
@@ -116,12 +120,12 @@ MODEL(int, sem_clockwait, sem_t *sem, clockid_t clock, const struct timespec *un
 
 MODEL(int, sem_timedwait, sem_t *sem, const struct timespec *until)
 {
-	return __wrap_sem_clockwait(sem, CLOCK_REALTIME, until);
+	return fgs_model_sem_clockwait(sem, CLOCK_REALTIME, until);
 }
 
 MODEL(int, sem_wait, sem_t *sem)
 {
-	return __wrap_sem_clockwait(sem, CLOCK_MONOTONIC, NULL);
+	return fgs_model_sem_clockwait(sem, CLOCK_MONOTONIC, NULL);
 }
 
 MODEL(int, sem_trywait, sem_t *sem)
@@ -198,7 +202,7 @@ MODEL(int, pthread_mutex_clocklock, pthread_mutex_t *mutex, clockid_t clock, con
 
 MODEL(int, pthread_mutex_timedlock, pthread_mutex_t *mutex, const struct timespec *until)
 {
-	return __wrap_pthread_mutex_clocklock(mutex, CLOCK_REALTIME, until);
+	return fgs_model_pthread_mutex_clocklock(mutex, CLOCK_REALTIME, until);
 }
 
 /* The condition variable: how many signals there were. glibc's groups, by which a signal reaches no later waiter,
@@ -222,21 +226,21 @@ MODEL(int, pthread_cond_clockwait, pthread_cond_t *cond, pthread_mutex_t *mutex,
 
 	fg_fetch_add_relaxed(&c->waiters, 1);
 	signals = fg_load_acquire(&c->signals);
-	__wrap_pthread_mutex_unlock(mutex);
+	fgs_model_pthread_mutex_unlock(mutex);
 	error = fgi_futex_wait(&c->signals, signals, clock, until);
 	fg_fetch_add_relaxed(&c->waiters, -1u);
-	__wrap_pthread_mutex_lock(mutex);
+	fgs_model_pthread_mutex_lock(mutex);
 	return error == ETIMEDOUT ? ETIMEDOUT : 0;
 }
 
 MODEL(int, pthread_cond_wait, pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
-	return __wrap_pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, NULL);
+	return fgs_model_pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, NULL);
 }
 
 MODEL(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
 {
-	return __wrap_pthread_cond_clockwait(cond, mutex, CLOCK_REALTIME, until);
+	return fgs_model_pthread_cond_clockwait(cond, mutex, CLOCK_REALTIME, until);
 }
 
 static int notify(pthread_cond_t *cond, int most)
@@ -336,12 +340,12 @@ static int await(pthread_rwlock_t *lock, int (*try)(pthread_rwlock_t *))
 
 MODEL(int, pthread_rwlock_rdlock, pthread_rwlock_t *lock)
 {
-	return await(lock, __wrap_pthread_rwlock_tryrdlock);
+	return await(lock, fgs_model_pthread_rwlock_tryrdlock);
 }
 
 MODEL(int, pthread_rwlock_wrlock, pthread_rwlock_t *lock)
 {
-	return await(lock, __wrap_pthread_rwlock_trywrlock);
+	return await(lock, fgs_model_pthread_rwlock_trywrlock);
 }
 
 MODEL(int, pthread_rwlock_unlock, pthread_rwlock_t *lock)

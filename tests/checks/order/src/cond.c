@@ -129,7 +129,7 @@ void fgo_cond_move(struct fgo_cond *o)
 /* And an unlock. What the waiter would find with the mutex it finds without. `sleepers` of those it wakes. */
 void fgo_cond_unlock(struct fgo_cond *o, bool sleepers)
 {
-	o->due.in_flight = sleepers ? 0 : MOST_IN_FLIGHT;
+	o->due.in_flight = sleepers ? 0 : LEAST_IN_FLIGHT;
 	o->due.woken_at = (uint16_t)(fgi_now_ns(CLOCK_MONOTONIC) >> WOKEN_SHIFT);
 	fgi_due_tell(fgi_due_take(&o->due, o->mutex));
 }

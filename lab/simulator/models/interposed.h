@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Before each source of the interposer (-include): its functions get the names under which a simulated program calls
+ * them (CMakeLists.txt), and glibc's second names lead nowhere. */
+#ifndef FGS_INTERPOSED_H
+#define FGS_INTERPOSED_H
+
+#define pthread_mutex_init __wrap_pthread_mutex_init
+#define pthread_mutex_destroy __wrap_pthread_mutex_destroy
+#define pthread_mutex_lock __wrap_pthread_mutex_lock
+#define pthread_mutex_trylock __wrap_pthread_mutex_trylock
+#define pthread_mutex_timedlock __wrap_pthread_mutex_timedlock
+#define pthread_mutex_clocklock __wrap_pthread_mutex_clocklock
+#define pthread_mutex_unlock __wrap_pthread_mutex_unlock
+#define pthread_cond_init __wrap_pthread_cond_init
+#define pthread_cond_destroy __wrap_pthread_cond_destroy
+#define pthread_cond_wait __wrap_pthread_cond_wait
+#define pthread_cond_timedwait __wrap_pthread_cond_timedwait
+#define pthread_cond_clockwait __wrap_pthread_cond_clockwait
+#define pthread_cond_signal __wrap_pthread_cond_signal
+#define pthread_cond_broadcast __wrap_pthread_cond_broadcast
+#define pthread_rwlock_init __wrap_pthread_rwlock_init
+#define pthread_rwlock_destroy __wrap_pthread_rwlock_destroy
+#define pthread_rwlock_rdlock __wrap_pthread_rwlock_rdlock
+#define pthread_rwlock_tryrdlock __wrap_pthread_rwlock_tryrdlock
+#define pthread_rwlock_wrlock __wrap_pthread_rwlock_wrlock
+#define pthread_rwlock_trywrlock __wrap_pthread_rwlock_trywrlock
+#define pthread_rwlock_unlock __wrap_pthread_rwlock_unlock
+#define pthread_barrier_init __wrap_pthread_barrier_init
+#define pthread_barrier_destroy __wrap_pthread_barrier_destroy
+#define pthread_barrier_wait __wrap_pthread_barrier_wait
+#define sem_wait __wrap_sem_wait
+#define sem_timedwait __wrap_sem_timedwait
+#define sem_clockwait __wrap_sem_clockwait
+
+#define __pthread_mutex_init fgs_second_mutex_init
+#define __pthread_mutex_destroy fgs_second_mutex_destroy
+#define __pthread_mutex_lock fgs_second_mutex_lock
+#define __pthread_mutex_trylock fgs_second_mutex_trylock
+#define __pthread_mutex_unlock fgs_second_mutex_unlock
+#define __pthread_rwlock_init fgs_second_rwlock_init
+#define __pthread_rwlock_destroy fgs_second_rwlock_destroy
+#define __pthread_rwlock_rdlock fgs_second_rwlock_rdlock
+#define __pthread_rwlock_tryrdlock fgs_second_rwlock_tryrdlock
+#define __pthread_rwlock_wrlock fgs_second_rwlock_wrlock
+#define __pthread_rwlock_trywrlock fgs_second_rwlock_trywrlock
+#define __pthread_rwlock_unlock fgs_second_rwlock_unlock
+
+#endif
