@@ -83,8 +83,7 @@ static void test_keeps_its_cpu_from_others(void)
 	CHECK(fgi_others_compete_until <= fgi_now_ns(CLOCK_MONOTONIC) + FGI_QUEUED_NS);
 }
 
-/* Without a monitor: the time that a yield takes does not count as spun, a slice says that other processes compete, and
- * a lock that has not moved meanwhile that the thread waits in vain. */
+/* Without a monitor: the time that a yield takes does not count as spun, a slice says that other processes compete. */
 static void test_yields_unmonitored(void)
 {
 	struct wait w;
@@ -92,16 +91,12 @@ static void test_yields_unmonitored(void)
 	CHECK(yields_of(NULL, (struct wait){0}) == 1);
 	CHECK(yields_of(NULL, (struct wait){.head = true}) == 0);
 	begin(NULL);
-	memo()->in_vain = IN_VAIN;
-	w = (struct wait){.now = 1, .awake = 1, .moved_at = 1};
-	give_way(&lock, &w, fgi_self());
-	CHECK(yields == 0, "it has waited in vain lately");
-	memo()->in_vain = 0;
+	w = (struct wait){0};
 	w.now = w.awake = w.moved_at = fgi_now_ns(CLOCK_MONOTONIC);
 	yield_ns = 2 * FGI_SLICE_US * 1000;
 	give_way(&lock, &w, fgi_self());
 	yield_ns = 0;
-	CHECK(yields == 1 && memo()->in_vain == 1, "%u yields, %u in vain", yields, (uint32_t)memo()->in_vain);
+	CHECK(yields == 1, "%u yields", yields);
 	CHECK(w.awake == w.moved_at && w.awake - w.now >= 2 * FGI_SLICE_US * 1000);
 	CHECK(fgi_others_compete_until >= w.awake + FGI_COMPETE_NS);
 	w.now = fgi_others_compete_until - 1;
@@ -111,33 +106,24 @@ static void test_yields_unmonitored(void)
 	finish();
 }
 
-/* Without a monitor a thread has waited for a lock that stands still. Does it park after this time? */
-static bool parks_after(uint32_t ns, uint32_t ops, uint64_t vain)
+/* Without a monitor a thread has waited for this time. Does it park, if the lock last moved so long ago, and is
+ * acquired once in `period` ns? 0: that is not known. */
+static bool parks_after(uint32_t ns, uint32_t still, uint32_t period)
 {
-	struct wait w = {.now = 1000000 + ns, .awake = 1000000, .moved_at = 1000000, .ops = ops};
+	struct wait w = {.now = 1000000 + ns, .awake = 1000000, .moved_at = 1000000 + ns - still};
 
-	memo()->in_vain = vain;
-	*fgi_pace_of(&lock) = (struct fgi_pace){0};
+	*fgi_pace_of(&lock) = (struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period * FGI_PACE_UNIT}};
 	return has_spun(&lock, &w);
 }
 
-static void test_spins_less_in_vain(void)
+static void test_spins_for_a_while(void)
 {
-	struct wait w = {.began = 1, .looked = true};
-
-	CHECK(!parks_after(2000, 1, 0) && !parks_after(2000, 1, IN_VAIN - 1));
-	CHECK(parks_after(2000, 1, IN_VAIN));
-	CHECK(!parks_after(2000, 16, IN_VAIN), "one in 16 tries again");
-	CHECK(!parks_after(1000, 1, 2 * IN_VAIN), "it looks for a moment");
-	CHECK(parks_after(FGI_SPIN_UNMONITORED_NS, 16, 0) && memo()->in_vain == 1);
-	for (uint32_t i = 0; i < 3 * IN_VAIN; i++)
-		parks_after(FGI_SPIN_UNMONITORED_NS, 16, memo()->in_vain);
-	CHECK(memo()->in_vain == 2 * IN_VAIN);
-	begin(NULL);
-	memo()->in_vain = 2 * IN_VAIN;
-	CHECK(take_after_waiting(&lock, &w, 0) && memo()->in_vain == IN_VAIN, "it has not spun in vain");
-	fgi_unlock(&lock);
-	finish();
+	CHECK(!parks_after(FGI_SPIN_UNMONITORED_NS - 1, FGI_SPIN_UNMONITORED_NS - 1, 0));
+	CHECK(parks_after(FGI_SPIN_UNMONITORED_NS, 0, 0));
+	CHECK(!parks_after(3000, 2000, 1000));
+	CHECK(parks_after(3000, 2001, 1000), "its owners come twice as often");
+	CHECK(!parks_after(2000, 3000, 1000), "it was asleep while the lock stood still");
+	*fgi_pace_of(&lock) = (struct fgi_pace){0};
 }
 
 int main(void)
@@ -148,6 +134,6 @@ int main(void)
 	test_head_waiter_keeps_its_cpu();
 	test_keeps_its_cpu_from_others();
 	test_yields_unmonitored();
-	test_spins_less_in_vain();
+	test_spins_for_a_while();
 	return 0;
 }

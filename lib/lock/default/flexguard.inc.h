@@ -88,7 +88,7 @@ struct fg_lock {
 #define FLAGS (NEEDY | DEMAND | PARKED)
 _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
 
-/* All ours. docs/results/default-lock.md has what each changes at other values, except IN_VAIN and LONGEST_SLEEP_NS.
+/* All ours. docs/results/default-lock.md has what each changes at other values, except LONGEST_SLEEP_NS.
  * LONG_WAIT, 1 ms: the unit of fairness. A waiter that others have passed for so long becomes the head waiter; if the
  * lock has not moved for so long, it is worth a sleep without a clock. */
 #ifndef FGI_LONG_WAIT_NS
@@ -104,7 +104,6 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
 #define WATCHERS 2u      /* on many CPUs: so many waiters stay awake; others have a short look, and park */
 #define SHARE 4u         /* there, of so many takers one has a parked waiter woken although another is awake */
-#define IN_VAIN 4u       /* without a monitor: after so many waits in vain a thread yields no more, and parks sooner */
 #define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT (quick: a quarter) for each parked, up to 16 */
 /* Of a waiter without a clock, for every 8 of them, so that 200 wake some 8 times a second. Nothing rests on it (I2),
  * unless a woken waiter is stopped before it takes the lock: by a debugger, or by a signal handler that waits for
@@ -216,7 +215,6 @@ struct wait {
 
 /* What a thread remembers of its waits, in its thread block. */
 struct memo {
-	uint64_t in_vain;     /* without a monitor: waits in vain lately; one that was not halves the number */
 	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since, */
 	uint64_t made_way;    /* and when */
 } __attribute__((may_alias));
@@ -337,26 +335,14 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 	return fgi_others_compete(w->now) && still > LEASE_US * 1000;
 }
 
-/* The thread has waited at a lock that did not move: it has spun, or another thread has had its CPU. */
-static void waited_in_vain(void)
-{
-	if (memo()->in_vain < 2 * IN_VAIN)
-		memo()->in_vain++;
-}
-
 /* Without a monitor: has it spun for about what a sleep costs? Or does the lock stand still for longer than its owners
- * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. A thread that
- * has spun in vain lately parks at a lock that does not move; in one try of 16 it spins. */
+ * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. */
 static bool has_spun(const struct fg_lock *l, const struct wait *w)
 {
 	uint32_t period = fgi_pace(l, w->hot);
 	uint64_t still = w->now - (w->moved_at > w->awake ? w->moved_at : w->awake);
-	bool spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS || (period && still > 2u * period) ||
-		    (memo()->in_vain >= IN_VAIN && still > FGI_SPIN_UNMONITORED_NS / 8 && w->ops % 16);
 
-	if (spun)
-		waited_in_vain();
-	return spun;
+	return w->now - w->awake >= FGI_SPIN_UNMONITORED_NS || (period && still > 2u * period);
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? */
@@ -373,13 +359,12 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 	} else if (monitored) {
 		fgi_yield(w->now);
 		skip_moves(l, w);
-	} else if (memo()->in_vain < IN_VAIN) {
+	} else {
 		uint64_t away = fgi_yield_unmonitored(w->now);
 
 		w->awake += away;
 		w->moved_at += away;
-		if (!skip_moves(l, w) && away)
-			waited_in_vain();
+		skip_moves(l, w);
 	}
 }
 
@@ -423,8 +408,6 @@ static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 	memo()->made_way_at = 0;
 	if (w->began && w->hot)
 		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
-	if (w->began && !w->woken)
-		memo()->in_vain /= 2;
 	if (w->head && !w->hot)
 		begin_turn(l, w->now);
 	return true;
