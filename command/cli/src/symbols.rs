@@ -10,6 +10,9 @@ use cpp_demangle::DemangleOptions;
 use flexguard_launch::output;
 use serde::{Deserialize, Serialize};
 
+use crate::profile::copies::Copies;
+use crate::profile::maps::Maps;
+
 /// One place of a call stack.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Frame {
@@ -23,38 +26,57 @@ pub struct Frame {
 }
 
 /// Remembers the files that it has read.
-pub struct Symbols(Symbolizer);
+pub struct Symbols {
+    symbolizer: Symbolizer,
+    files: Copies,
+}
 
 impl Symbols {
     pub fn new() -> Symbols {
         // It would take the C function `f` for the mangled name of a type.
-        Symbols(Symbolizer::builder().enable_demangling(false).build())
+        let symbolizer = Symbolizer::builder().enable_demangling(false).build();
+        let files = Copies::default();
+        Symbols { symbolizer, files }
     }
 
     /// `stack` holds addresses of the process `pid`, innermost first. All but the first are behind a call. Where calls were
     /// inlined, one address has several frames.
     pub fn of(&self, pid: u32, stack: &[u64]) -> Vec<Frame> {
-        let source = Source::Process(Process::new(Pid::from(pid)));
-        let places: Vec<u64> = (stack.iter().enumerate())
-            .map(|(i, &address)| address.saturating_sub(u64::from(i > 0)))
-            .collect();
-        let found = self.0.symbolize(&source, Input::AbsAddr(&places));
-        let found = found.unwrap_or_default();
-        let known = |i: usize| found.get(i).and_then(Symbolized::as_sym);
+        let maps = Maps::of(pid);
         let frames = stack.iter().enumerate();
         frames
-            .flat_map(|(i, &address)| Frame::all(address, i, known(i)))
+            .flat_map(|(i, &address)| {
+                let place = address.saturating_sub(u64::from(i > 0));
+                let found = match maps.offset(place) {
+                    Some((path, offset)) => self.in_file(&path, Input::FileOffset(&[offset])),
+                    None => self.in_no_file(pid, place),
+                };
+                Frame::all(address, i, found.as_ref().and_then(Symbolized::as_sym))
+            })
             .collect()
+    }
+
+    fn in_file(&self, path: &str, place: Input<&[u64]>) -> Option<Symbolized<'_>> {
+        let file = self.files.source(path)?;
+        let mut source = Elf::new(file.path);
+        source.debug_syms = file.debug;
+        let found = self.symbolizer.symbolize(&Source::Elf(source), place);
+        found.ok()?.pop()
+    }
+
+    /// The kernel's part of the process. What a program says of code that it has made is not read: it may be no file.
+    fn in_no_file(&self, pid: u32, place: u64) -> Option<Symbolized<'_>> {
+        let mut process = Process::new(Pid::from(pid));
+        (process.debug_syms, process.perf_map) = (false, false);
+        let source = Source::Process(process);
+        let found = self.symbolizer.symbolize(&source, Input::AbsAddr(&[place]));
+        found.ok()?.pop()
     }
 
     /// The return address `address` of a process that has gone; in the file, if there is one, it is `in_file`.
     pub fn of_file(&self, file: Option<&str>, in_file: u64, address: u64) -> Vec<Frame> {
-        let found = file.and_then(|file| {
-            let source = Source::Elf(Elf::new(file));
-            let place = [in_file.saturating_sub(1)];
-            let mut found = self.0.symbolize(&source, Input::VirtOffset(&place)).ok()?;
-            found.pop()
-        });
+        let place = [in_file.saturating_sub(1)];
+        let found = file.and_then(|file| self.in_file(file, Input::VirtOffset(&place)));
         Frame::all(address, 1, found.as_ref().and_then(Symbolized::as_sym))
     }
 }
@@ -154,6 +176,15 @@ pub fn demangled(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::process::Command;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -203,6 +234,69 @@ mod tests {
             (frames[2].address.as_str(), &frames[2].symbol),
             ("0x1", &None)
         );
+    }
+
+    /// A page of the file that stays mapped, as code.
+    fn mapped(path: &Path) -> u64 {
+        let file = File::open(path).unwrap();
+        let (read, private) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        // SAFETY: the kernel finds a place where nothing is.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                read,
+                private,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        assert_ne!(page, libc::MAP_FAILED);
+        page as u64
+    }
+
+    /// A program may name anything as its debug information, and write what it likes where a symbolizer looks for it.
+    #[test]
+    fn a_fifo_that_a_file_names_as_its_debug_information_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let [fifo, link, library] =
+            ["fifo", "link", "library.so"].map(|name| dir.path().join(name));
+        let run = |program: &str, arguments: &[&std::ffi::OsStr]| {
+            assert!(
+                Command::new(program)
+                    .args(arguments)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        };
+        run("mkfifo", &[fifo.as_os_str()]);
+        let mut named = fifo.as_os_str().as_bytes().to_vec();
+        named.resize((named.len() / 4 + 2) * 4, 0); // a zero at least, and the checksum
+        fs::write(&link, named).unwrap();
+        let mut add = std::ffi::OsString::from(".gnu_debuglink=");
+        add.push(&link);
+        run(
+            "objcopy",
+            &[
+                "--add-section".as_ref(),
+                &add,
+                "/proc/self/exe".as_ref(),
+                library.as_os_str(),
+            ],
+        );
+        fs::set_permissions(&library, fs::Permissions::from_mode(0o666)).unwrap();
+        let place = mapped(&library);
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || {
+            let symbols = Symbols::new();
+            let of_process = symbols.of(std::process::id(), &[place]).len();
+            let path = library.to_str().map(str::to_owned);
+            let of_file = symbols.of_file(path.as_deref(), 1, place).len();
+            let _ = send.send((of_process, of_file));
+        });
+        let found = receive.recv_timeout(Duration::from_secs(60));
+        assert_eq!(found, Ok((1, 1)), "it waits for a writer of the FIFO");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! 64-bit little-endian ELF files: sections, and where a loaded byte lies.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 pub fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
@@ -23,31 +24,57 @@ pub struct Section<'a> {
 
 /// The begin of such a file.
 const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
+/// No section that anybody asks for has a longer name.
+const LONGEST_NAME: usize = 64;
 /// Of a segment that is loaded.
 const LOAD: u64 = 1;
 const NOBITS: u64 = 8;
 /// No larger file is read.
-const MOST_BYTES: u64 = 2 << 30;
+pub const MOST_BYTES: u64 = 2 << 30;
 
-/// The bytes of such a file; None: it is none. A process may have mapped anything: /dev/zero, which has no end, a file that
-/// has become a FIFO, the memory that it shares with its children.
-pub fn read(path: &str) -> Option<Vec<u8>> {
-    // To open a device can have an effect.
-    if !fs::metadata(path).ok()?.is_file() {
+/// Such a file; None: it is none. A process may have mapped anything: /dev/zero, which has no end, a file that has become a
+/// FIFO, the memory that it shares with its children.
+pub fn open(path: &str) -> Option<File> {
+    // To open a device can have an effect. This opens nothing, and what it names is still the same file below.
+    let mut options = OpenOptions::new();
+    let named = options.read(true).custom_flags(libc::O_PATH).open(path);
+    let named = named.ok()?;
+    let about = named.metadata().ok()?;
+    if !about.is_file() || about.len() > MOST_BYTES {
         return None;
     }
-    let mut options = OpenOptions::new();
-    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let file = file.ok()?;
-    let about = file.metadata().ok()?;
+    let file = File::open(format!("/proc/self/fd/{}", named.as_raw_fd())).ok()?;
     let mut begin = [0; MAGIC.len()];
     file.read_exact_at(&mut begin, 0).ok()?;
-    if !about.is_file() || about.len() > MOST_BYTES || begin != MAGIC {
-        return None;
+    (begin == MAGIC).then_some(file)
+}
+
+/// Its bytes.
+pub fn read(path: &str) -> Option<Vec<u8>> {
+    Reader::default().read(path)
+}
+
+/// Reads files that are kept: MOST_BYTES of all of them together. A process may have mapped many that are large and empty.
+pub struct Reader(u64);
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self(MOST_BYTES)
     }
-    let mut bytes = Vec::with_capacity(about.len() as usize);
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+}
+
+impl Reader {
+    pub fn read(&mut self, path: &str) -> Option<Vec<u8>> {
+        let file = open(path)?;
+        let length = file.metadata().ok()?.len();
+        if length > self.0 {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(length as usize);
+        file.take(self.0).read_to_end(&mut bytes).ok()?;
+        self.0 -= bytes.len() as u64;
+        Some(bytes)
+    }
 }
 
 pub fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
@@ -72,7 +99,7 @@ pub fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
     let section = |i: usize| {
         let at = header(i)?;
         Some(Section {
-            name: until_zero(names.get(number::<4>(bytes, at)? as usize..)?),
+            name: text_at(names, number::<4>(bytes, at)? as usize, LONGEST_NAME)?,
             kind: number::<4>(bytes, at + 4)?,
             flags: number::<8>(bytes, at + 8)?,
             address: number::<8>(bytes, at + 0x10)?,
@@ -83,8 +110,12 @@ pub fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
     (0..count? as usize).map(section).collect()
 }
 
-pub fn until_zero(bytes: &[u8]) -> &[u8] {
-    bytes.split(|b| *b == 0).next().unwrap_or_default()
+/// The text that begins there and ends with a zero. Of a longer one there are `most` bytes: in a damaged file many may be
+/// the same long one.
+pub fn text_at(bytes: &[u8], at: usize, most: usize) -> Option<&[u8]> {
+    let text = bytes.get(at..)?;
+    let text = &text[..text.len().min(most)];
+    text.split(|b| *b == 0).next()
 }
 
 /// What is at `offset` of the file has this address, as the file counts, by its program headers.
@@ -111,6 +142,8 @@ pub fn file_address(bytes: &[u8], offset: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -126,5 +159,14 @@ mod tests {
             assert_eq!(read(&path(name)), None);
         }
         assert_eq!(read("/dev/zero"), None);
+    }
+
+    #[test]
+    fn files_are_bounded_together() {
+        let length = read("/proc/self/exe").unwrap().len() as u64;
+        let mut reader = Reader(2 * length + 1);
+        for fits in [true, true, false] {
+            assert_eq!(reader.read("/proc/self/exe").is_some(), fits);
+        }
     }
 }

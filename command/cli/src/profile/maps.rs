@@ -60,6 +60,13 @@ impl Maps {
         Some((path, address.checked_sub(base)?))
     }
 
+    /// The file of the address, to open, and the offset in it.
+    pub fn offset(&self, address: u64) -> Option<(String, u64)> {
+        let of = self.at(address).filter(|m| m.path.starts_with('/'))?;
+        let offset = of.offset.checked_add(address - of.start)?;
+        Some((of.to_open(self.pid), offset))
+    }
+
     /// As the process's own mount namespace names it.
     pub fn path(&self, address: u64) -> Option<String> {
         let mapped = self.at(address).filter(|m| !m.path.is_empty())?;

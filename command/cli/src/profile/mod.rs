@@ -3,10 +3,11 @@
 
 pub mod attached;
 mod compare;
+pub mod copies;
 mod elf;
 mod files;
 mod flame;
-mod maps;
+pub mod maps;
 mod objects;
 mod page;
 mod perfetto;

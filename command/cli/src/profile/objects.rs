@@ -10,7 +10,7 @@ use gimli::{
     UnitOffset,
 };
 
-use super::elf::{self, number, sections, until_zero};
+use super::elf::{self, number, sections, text_at};
 use crate::symbols::demangled;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -23,6 +23,8 @@ const COMPRESSED: u64 = 0x800;
 const OBJECT: u8 = 1;
 const FUNCTION: u8 = 2;
 const SYMBOL: usize = 24;
+/// Of a longer name this is shown.
+const LONGEST_NAME: usize = 1 << 16;
 
 /// The bytes of the largest object of pthreads, pthread_rwlock_t.
 const LARGEST: u64 = 56;
@@ -32,7 +34,10 @@ const DEEPEST: usize = 12;
 
 /// Remembers the files that it has read.
 #[derive(Default)]
-pub struct Objects(RefCell<HashMap<String, Option<File>>>);
+pub struct Objects {
+    files: RefCell<HashMap<String, Option<File>>>,
+    reader: RefCell<elf::Reader>,
+}
 
 struct File {
     bytes: Vec<u8>,
@@ -45,27 +50,36 @@ struct File {
 struct Variable {
     address: u64,
     size: u64,
-    name: String,
+    /// Where in the file its name begins.
+    name: usize,
+}
+
+impl Variable {
+    fn name(&self, file: &[u8]) -> String {
+        let name = text_at(file, self.name, LONGEST_NAME).unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
+    }
 }
 
 impl Objects {
     /// What is at `address` of the file, as the file counts addresses: `name`, `name.member`, `name+0x8`.
     pub fn name(&self, path: &str, address: u64) -> Option<String> {
-        let mut files = self.0.borrow_mut();
+        let mut files = self.files.borrow_mut();
         let file = files
             .entry(path.to_owned())
-            .or_insert_with(|| File::read(path));
+            .or_insert_with(|| File::read(path, &mut self.reader.borrow_mut()));
         file.as_ref()?.name(address)
     }
 
     /// The function at `address`. It also knows those that a stripped library exports.
     pub fn function(&self, path: &str, address: u64) -> Option<String> {
-        let mut files = self.0.borrow_mut();
+        let mut files = self.files.borrow_mut();
         let file = files
             .entry(path.to_owned())
-            .or_insert_with(|| File::read(path));
-        let (found, _) = at(&file.as_ref()?.functions, address)?;
-        Some(demangled(&found.name))
+            .or_insert_with(|| File::read(path, &mut self.reader.borrow_mut()));
+        let file = file.as_ref()?;
+        let (found, _) = at(&file.functions, address)?;
+        Some(demangled(&found.name(&file.bytes)))
     }
 }
 
@@ -78,8 +92,8 @@ fn at(sorted: &[Variable], address: u64) -> Option<(&Variable, u64)> {
 }
 
 impl File {
-    fn read(path: &str) -> Option<File> {
-        let bytes = elf::read(path)?;
+    fn read(path: &str, reader: &mut elf::Reader) -> Option<File> {
+        let bytes = reader.read(path)?;
         let variables = symbols(&bytes, OBJECT)?;
         let functions = symbols(&bytes, FUNCTION)?;
         Some(File {
@@ -91,7 +105,7 @@ impl File {
 
     fn name(&self, address: u64) -> Option<String> {
         let (found, offset) = at(&self.variables, address)?;
-        let name = demangled(&found.name);
+        let name = demangled(&found.name(&self.bytes));
         let member = member(&self.bytes, found.address, offset);
         Some(match member {
             Some(member) => name + &member,
@@ -105,29 +119,27 @@ impl File {
 fn symbols(bytes: &[u8], kind: u8) -> Option<Vec<Variable>> {
     let sections = sections(bytes)?;
     let mut variables = Vec::new();
-    for table in sections
-        .iter()
-        .filter(|s| [SYMTAB, DYNSYM].contains(&s.kind))
-    {
+    // A file has one of each kind; a damaged one may have the same many times.
+    let tables = [SYMTAB, DYNSYM].map(|kind| sections.iter().find(|s| s.kind == kind));
+    for table in tables.into_iter().flatten() {
         let names = sections.get(table.link as usize)?.bytes;
+        let names = (names.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize);
         for symbol in table.bytes.chunks_exact(SYMBOL) {
             let variable = Variable {
                 address: number::<8>(symbol, 8)?,
                 size: number::<8>(symbol, 16)?,
-                name: String::new(),
+                name: names
+                    .unwrap_or(bytes.len())
+                    .saturating_add(number::<4>(symbol, 0)? as usize),
             };
             if symbol[4] & 15 != kind || variable.size == 0 {
                 continue;
             }
-            let name = names
-                .get(number::<4>(symbol, 0)? as usize..)
-                .unwrap_or_default();
-            let name = String::from_utf8_lossy(until_zero(name)).into_owned();
-            variables.push(Variable { name, ..variable });
+            variables.push(variable);
         }
     }
     // Where one has several names, the last that is not the C library's own is taken.
-    let order = |v: &Variable| (v.address, !v.name.starts_with('_'));
+    let order = |v: &Variable| (v.address, bytes.get(v.name) != Some(&b'_'));
     variables.sort_by_key(order);
     Some(variables)
 }
@@ -310,7 +322,8 @@ mod tests {
 
     fn address_of(name: &str, bytes: &[u8]) -> u64 {
         let variables = symbols(bytes, OBJECT).unwrap();
-        variables.iter().find(|v| v.name == name).unwrap().address
+        let found = variables.iter().find(|v| v.name(bytes) == name);
+        found.unwrap().address
     }
 
     /// Two variables: an array of a type that is named for itself, and a definition that is its own declaration.
@@ -358,6 +371,51 @@ mod tests {
         for name in ["array", "own"] {
             assert_eq!(member(&bytes, address_of(name, &bytes), 8), None);
         }
+    }
+
+    /// Of 65,000 sections each is the same table of symbols, which all have the same long name.
+    #[test]
+    fn many_tables_of_long_names_take_no_longer_than_one() {
+        let (sections, table, names) = (65_000, 1_usize << 20, 1_usize << 20);
+        let mut file = vec![0; 64 + table + names + sections * 64];
+        let put = |file: &mut Vec<u8>, at: usize, bytes: &[u8]| {
+            file[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        let (first, headers) = (64, 64 + table + names);
+        put(&mut file, 0, b"\x7fELF\x02\x01");
+        put(&mut file, 0x28, &(headers as u64).to_le_bytes());
+        put(&mut file, 0x3a, &64_u16.to_le_bytes());
+        put(&mut file, 0x3c, &(sections as u16).to_le_bytes());
+        put(&mut file, 0x3e, &0_u16.to_le_bytes());
+        for at in (first..first + table - SYMBOL).step_by(SYMBOL) {
+            file[at + 4] = OBJECT;
+            put(&mut file, at + 8, &(at as u64).to_le_bytes());
+            put(&mut file, at + 16, &8_u64.to_le_bytes());
+        }
+        file[first + table..headers - 1].fill(b'a');
+        for i in 0..sections {
+            let at = headers + i * 64;
+            let (kind, from, size) = match i {
+                0 => (3, first + table, names),
+                _ => (SYMTAB as u32, first, table),
+            };
+            put(&mut file, at + 4, &kind.to_le_bytes());
+            put(&mut file, at + 0x18, &(from as u64).to_le_bytes());
+            put(&mut file, at + 0x20, &(size as u64).to_le_bytes());
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("library.so");
+        fs::write(&path, file).unwrap();
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let name = Objects::default().name(path.to_str().unwrap(), first as u64);
+            let _ = send.send(name);
+        });
+        let name = receive.recv_timeout(std::time::Duration::from_secs(60));
+        assert_eq!(
+            name.expect("it takes a minute").unwrap().len(),
+            LONGEST_NAME
+        );
     }
 
     #[test]

@@ -34,6 +34,7 @@ struct Step {
 /// Remembers the files that it has read, and the steps.
 pub struct Unwinder {
     maps: Maps,
+    reader: elf::Reader,
     files: HashMap<String, Option<Vec<u8>>>,
     steps: HashMap<u64, Option<Step>>,
 }
@@ -42,6 +43,7 @@ impl Unwinder {
     pub fn new(pid: u32) -> Unwinder {
         Unwinder {
             maps: Maps::of(pid),
+            reader: elf::Reader::default(),
             files: HashMap::new(),
             steps: HashMap::new(),
         }
@@ -91,7 +93,8 @@ impl Unwinder {
         }
         let (path, base) = self.maps.base(place)?;
         let file = self.files.entry(path);
-        let bytes = file.or_insert_with_key(|path| elf::read(path)).as_ref()?;
+        let bytes = file.or_insert_with_key(|path| self.reader.read(path));
+        let bytes = bytes.as_ref()?;
         step_in(bytes, place.checked_sub(base)?)
     }
 }

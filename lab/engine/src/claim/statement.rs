@@ -24,6 +24,9 @@ pub(super) struct Statement {
     #[serde(default)]
     cpu: String,
     pub(super) load: Load,
+    /// It is said of most of what is compared: no verdict on one of them follows.
+    #[serde(default)]
+    of_most: bool,
     #[serde(default)]
     printed: Several<String>,
     way: Way,
@@ -42,6 +45,9 @@ pub(super) enum Load {
     NotOver,
     Full,
     FullOrOver,
+    /// Two and three virtual CPUs for each CPU.
+    Twice,
+    Thrice,
     Over,
     /// As the FlexGuard paper has it: fewer than 120 threads on 104 contexts, and more.
     Light,
@@ -84,6 +90,8 @@ impl Load {
             Self::NotOver => "not oversubscribed",
             Self::Full => "a thread a context",
             Self::FullOrOver => "a thread a context and more",
+            Self::Twice => "two a context",
+            Self::Thrice => "three a context",
             Self::Over => "oversubscribed",
             Self::Light => "oversubscribed, up to 1.15 threads a context",
             Self::BeyondLight => "more than 1.15 threads a context",
@@ -102,6 +110,8 @@ impl Load {
             Self::NotOver => load <= 1.0,
             Self::Full => load == 1.0,
             Self::FullOrOver => load >= 1.0,
+            Self::Twice => load == 2.0,
+            Self::Thrice => load == 3.0,
             Self::Over => load > 1.0,
             Self::Light => load > 1.0 && load < LIGHT,
             Self::BeyondLight => load >= LIGHT,
@@ -178,6 +188,9 @@ impl Statement {
         let cpu = machine.cpu.as_deref().unwrap_or_default();
         if !cpu.contains(&self.cpu) {
             return Some(format!("the paper says it of {} CPUs", self.cpu));
+        }
+        if self.of_most {
+            return Some("the paper says it of most locks, and not of each".into());
         }
         let there = self.load.text();
         (!self.load.fits(load)).then(|| format!("the paper says it of another load: {there}"))

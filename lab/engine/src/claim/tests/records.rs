@@ -19,7 +19,7 @@ const MACHINES: [&str; 7] = [
     "Intel, 8 contexts, KVM",
     "Intel, 24 cores, Xen",
 ];
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "name",
     "paper",
     "section",
@@ -27,6 +27,7 @@ const FIELDS: [&str; 14] = [
     "machine",
     "cpu",
     "load",
+    "of_most",
     "printed",
     "way",
     "compares",
@@ -544,4 +545,30 @@ fn a_bad_row_of_a_record_is_refused() {
         assert!(wrong(bad).contains(expected), "{cell}");
     }
     assert_eq!(Statement::find(name).unwrap().load, Load::Any);
+}
+
+/// What a paper says of most locks, or of three virtual CPUs for each CPU, is not judged of one lock, or of two.
+#[test]
+fn a_row_of_one_of_most_locks_or_of_another_load_is_not_judged() {
+    let claim = |statement: &str| {
+        format!(
+            "[[claim]]\nlocks = [\"posix\"]\nsays = \"{statement}\"\nscene = \"s\"\nstatement = \"{statement}\"\n\
+             measure = \"throughput_ops_per_ms\"\nleast = 1\nat = {{ threads = [\"1x\", \"2x\"] }}\n"
+        )
+    };
+    let scene = "[[scene]]\nname = \"s\"\nthreads = [\"1x\", \"2x\"]\n";
+    let names = ["hash-busy", "hackbench-three", "hackbench-two"];
+    let installed = installed(&format!("{scene}{}", names.map(claim).concat()));
+    let wrong = |name: &str, verdict: &str| {
+        let row = row(name, "2 threads a context", verdict, "");
+        installed.wrong(&row.each_ref().map(String::as_str))
+    };
+    for (name, why) in [
+        ("hash-busy", "of most locks"),
+        ("hackbench-three", "of another load: three a context"),
+    ] {
+        assert!(wrong(name, "holds").unwrap().contains(why), "{name}");
+        assert_eq!(wrong(name, "shown"), None);
+    }
+    assert_eq!(wrong("hackbench-two", "holds"), None);
 }
