@@ -61,6 +61,7 @@ fn a_lock_that_helps_is_recommended_with_the_factor() {
     assert_eq!(ratio["rounds"], 8);
     assert_eq!(advice["locks"][0]["verdict"], "alike");
     assert!(advice["elapsed_seconds"].as_f64().unwrap() > 0.0);
+    assert!(advice["others_cpus"].is_number());
 }
 
 #[test]
@@ -264,12 +265,12 @@ fn what_cannot_run_is_refused() {
     assert!(said.contains("linked to musl"), "{said}");
 }
 
-/// The program counts its runs, and its eleventh waits until it is killed: two rounds of five runs are finished then.
+/// The program counts its runs, and its ninth waits until it is killed: two rounds of four runs are finished then.
 fn interrupted(json: bool) -> String {
     let dir = tempfile::tempdir().unwrap();
     let count = dir.path().join("count");
     let script = format!(
-        "echo run >>{0}; [ $(wc -l <{0}) -le 10 ] || exec sleep 1000; echo score 100",
+        "echo run >>{0}; [ $(wc -l <{0}) -le 8 ] || exec sleep 1000; echo score 100",
         count.display()
     );
     let still = still();
@@ -282,9 +283,9 @@ fn interrupted(json: bool) -> String {
         .args(["sh", "-c", &script])
         .stdout(Stdio::piped());
     let child = command.spawn().unwrap();
-    wait_for("the eleventh run", || {
+    wait_for("the ninth run", || {
         let runs = fs::read_to_string(&count).unwrap_or_default();
-        (runs.lines().count() == 11).then_some(())
+        (runs.lines().count() == 9).then_some(())
     });
     kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();

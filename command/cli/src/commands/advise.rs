@@ -19,9 +19,8 @@ use crate::profile::reasons;
 
 /// Say whether FlexGuard helps a program, and with which lock
 ///
-/// Runs the program in turn under glibc's locks, twice, and under each candidate, until the answer is known or the budget
-/// is spent. A lock is recommended only if it is better than glibc's locks in both of their runs. Then the program runs
-/// once more under the profiler, for the reasons. Its output is shown only if it fails.
+/// Runs the program in turn under glibc's locks and under each candidate, until the answer is known or the budget is
+/// spent. Then the program runs once more under the profiler, for the reasons. Its output is shown only if it fails.
 #[derive(Debug, Args)]
 #[command(override_usage = "flexguard advise [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 pub struct Advise {
@@ -70,16 +69,16 @@ impl Subcommand for Advise {
             items: &[
                 (
                     "helps",
-                    "One of FlexGuard's locks is better in the whole 99 % interval, and by 5 % or more.",
+                    "One of FlexGuard's locks is better by more than 3 %, in the whole 99 % interval of the ratio, round by round.",
                 ),
                 (
                     "does not help",
                     "None is better, and the first of FlexGuard's locks that was named is worse in the same way.",
                 ),
-                ("makes no difference", "The whole interval is within 10 %."),
+                ("makes no difference", "The whole interval is within 10 %. This answer precedes the others."),
                 (
                     "cannot tell",
-                    "The budget is spent before. It says how long it would probably take.",
+                    "The budget is spent before. The command says how long an answer would probably take.",
                 ),
             ],
         },
@@ -87,7 +86,7 @@ impl Subcommand for Advise {
             title: "JSON",
             items: &[(
                 "schema",
-                "flexguard-advice/2; docs/design/schemas/advise.json of the source tree describes it.",
+                "flexguard-advice/3; docs/design/schemas/advise.json of the source tree describes it.",
             )],
         },
         Section {

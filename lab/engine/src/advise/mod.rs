@@ -2,6 +2,7 @@
 //! `flexguard advise`: whether FlexGuard helps a program.
 
 mod judge;
+mod others;
 mod text;
 
 use std::cell::Cell;
@@ -16,7 +17,7 @@ use super::exec::Exec;
 use super::options::Plan;
 use super::pipeline::{self, Following, measure};
 use super::point::Point;
-use super::stats::{Better, Rounds};
+use super::stats::Better;
 use super::workload::{UNAVAILABLE, Workload};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};
@@ -24,10 +25,11 @@ use flexguard_launch::locks::POSIX;
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::{output, unwatchable};
 use judge::{Ratio, Verdict, is_enough, is_look, outcome};
+use others::{Others, Used};
 
 pub use judge::Outcome;
 
-pub const SCHEMA: &str = "flexguard-advice/2";
+pub const SCHEMA: &str = "flexguard-advice/3";
 
 /// No interval gets narrower by so much that more were worth their time.
 const MOST: u32 = 400;
@@ -66,7 +68,7 @@ pub fn run(
             Extent::Seconds(_) => MOST,
         },
         warmup_rounds: 0,
-        noise: true,
+        noise: false,
         tell: None,
     };
     let advisor = Advisor::new(extent);
@@ -97,6 +99,7 @@ pub fn run(
 struct Advisor {
     extent: Extent,
     begun: Instant,
+    others: Others,
     told: Cell<usize>,
 }
 
@@ -105,6 +108,7 @@ impl Advisor {
         Self {
             extent,
             begun: Instant::now(),
+            others: Others::begin(),
             told: Cell::new(usize::MAX),
         }
     }
@@ -131,15 +135,16 @@ impl Advisor {
         let elapsed = self.elapsed();
         let candidates = candidates(document);
         let measured: Vec<&Ratio> = ours(&candidates).filter_map(|c| c.ratio.as_ref()).collect();
-        elapsed + elapsed / rounds as f64 > budget || is_enough(&measured, elapsed / budget)
+        elapsed + elapsed / rounds as f64 > budget || is_enough(&measured)
     }
 
     fn tell(&self, document: &Document, rounds: usize) {
         if self.told.replace(rounds) == rounds {
             return;
         }
-        if rounds == 0 && document.load.is_disturbed() {
-            output::note(&format!("flexguard: {}\n", text::busy(document)));
+        let used = self.others.used().filter(|u| rounds == 1 && u.is_busy());
+        if let Some(used) = used {
+            output::note(&text::busy(used));
         }
         if std::io::stderr().is_terminal() || rounds == 0 {
             return;
@@ -182,8 +187,12 @@ pub struct Advice {
     monitor: String,
     /// How long it was measured.
     elapsed_seconds: f64,
-    /// Other programs used the machine when the measurement began.
+    /// Other programs used a tenth of the CPUs, or more.
     busy: bool,
+    /// How many they used; None: unknown.
+    others_cpus: Option<f64>,
+    #[serde(skip)]
+    others: Option<Used>,
     glibc: Counters,
     locks: Vec<Candidate>,
     /// What the counters and the profile tell about the outcome, in sentences.
@@ -252,12 +261,12 @@ fn candidates(document: &Document) -> Vec<Candidate> {
         document.results.iter().partition(|e| e.subject == POSIX);
     let better = document.better().unwrap_or(Better::Lower);
     let values = |e: &Entry| e.values_of(&document.primary);
-    let twice: Vec<Rounds> = glibc.iter().map(|e| values(e)).collect();
+    let of_glibc = glibc.first().map(|e| values(e)).unwrap_or_default();
     // A lock under which the program failed once is not judged by the rounds before.
     let failed = |lock: &str| document.failures.iter().any(|f| f.subject == lock);
     let ratio = |e: &Entry| match failed(&e.subject) || failed(POSIX) {
         true => None,
-        false => Ratio::of(better, &values(e), &twice),
+        false => Ratio::of(better, &values(e), &of_glibc),
     };
     let candidate = |e: &&Entry| {
         let ratio = ratio(e);
@@ -289,6 +298,7 @@ impl Advice {
             reason: f.reason.clone(),
         });
         let measured: Vec<&Ratio> = ours(&locks).filter_map(|c| c.ratio.as_ref()).collect();
+        let others = advisor.others.used();
         let mut advice = Self {
             schema: SCHEMA,
             program: program
@@ -301,7 +311,9 @@ impl Advice {
             measure: document.primary.clone(),
             monitor: document.monitor.description.clone(),
             elapsed_seconds: advisor.elapsed(),
-            busy: document.load.is_disturbed(),
+            busy: others.is_some_and(Used::is_busy),
+            others_cpus: others.map(|u| u.cpus),
+            others,
             glibc: glibc.map_or_else(Counters::default, Counters::of),
             reasons: Vec::new(),
             to_do: None,

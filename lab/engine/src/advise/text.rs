@@ -2,20 +2,22 @@
 //! The advice in words.
 
 use super::judge::{ALIKE, LEAST, Outcome, Ratio, Verdict};
+use super::others::Used;
 use super::{Advice, Candidate, Counters, Extent, best, ours};
-use crate::document::Document;
-use crate::machine;
 use crate::words::times;
 use flexguard_launch::output;
 
 /// What is said while it measures.
-pub fn busy(document: &Document) -> String {
-    let load = document.load.before.map_or(f64::NAN, |l| l[0]);
-    let contexts = machine::contexts();
+pub fn busy(others: Used) -> String {
     format!(
-        "other programs use this machine (load {load:.1}, {contexts} CPUs): more rounds are needed, and the answer holds \
-         for a busy machine"
+        "flexguard: {}: more rounds are needed, and the answer holds for a busy machine\n",
+        by_others(others)
     )
+}
+
+fn by_others(used: Used) -> String {
+    let Used { cpus, of } = used;
+    format!("other programs used {cpus:.1} of this machine's {of} CPUs")
 }
 
 pub fn first_round(seconds: f64, extent: Extent) -> String {
@@ -130,8 +132,11 @@ impl Advice {
         for reason in &self.reasons {
             text.push_str(&format!("{reason}\n"));
         }
-        if self.busy {
-            text.push_str("Other programs used the machine when the measurement began.\n");
+        if let Some(used) = self.others.filter(|u| u.is_busy()) {
+            text.push_str(&format!(
+                "The answer holds for a machine that is as busy: {} meanwhile.\n",
+                by_others(used)
+            ));
         }
         if let Some(to_do) = &self.to_do {
             text.push_str(&format!("{to_do}\n"));
