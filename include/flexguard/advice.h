@@ -60,8 +60,9 @@ fg_handle fg_thread_handle(void);
  * FLEXGUARD_RECONNECT=1 it may then also connect to another one. */
 struct fg_advice fg_wait_advice(const struct fg_wait *w);
 
-/* Asks, does it, and counts one look: executes a spin hint, calls sched_yield, or sleeps for advice.sleep_ns. Returns
- * what it did. */
+/* Asks, does it, and counts one look: executes a spin hint, calls sched_yield, or sleeps for advice.sleep_ns. Where
+ * more than four threads of this process for each CPU sleep here, a sleep is longer in proportion, up to a second.
+ * Returns what it did. */
 struct fg_advice fg_wait_once(struct fg_wait *w);
 
 #ifdef __cplusplus

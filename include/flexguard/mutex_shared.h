@@ -11,8 +11,9 @@
  * sleeps accordingly. It is not recursive. Only the thread that has it may unlock it; the child of a fork has none of
  * the parent's. It is not fair: a thread that comes may take it before one that sleeps.
  *
- * An owner that dies is not reported to those who wait: they sleep on, and look every 10 ms. A program that suspects it
- * (its supervisor has seen the process end, or fg_mutex_shared_timedlock has failed) asks fg_mutex_shared_recover.
+ * An owner that dies is not reported to those who wait: they sleep on, and look after 10 ms, 20 ms and so on, at last
+ * every 1.3 s. A program that suspects it (its supervisor has seen the process end, or fg_mutex_shared_timedlock has
+ * failed) asks fg_mutex_shared_recover.
  *
  * All calls are thread-safe; none allocates, prints, touches errno, ends the process or is a cancellation point. */
 #ifndef FLEXGUARD_MUTEX_SHARED_H

@@ -2,6 +2,7 @@
 /* The advice (docs/design/advice.md): sections, handles, and what a waiter is to do. */
 #include "advice/advice.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include "flexguard/advice.h"
@@ -27,6 +28,9 @@
  * default lock has them. */
 #define GIVEN_AWAY_NS 600000u
 #define COMPETE_NS 100000000u
+/* Threads of this process that sleep by this clock, for each CPU, before sleeps become longer; and the longest. */
+#define SLEEPERS_PER_CPU 4u
+#define SLEEP_CROWDED_NS 1000000000ull
 
 void fg_section_begin(void)
 {
@@ -178,6 +182,32 @@ static void yield(void)
 		fg_store_relaxed(&compete_until_ns, after + COMPETE_NS);
 }
 
+/* Sleeps as advised; for longer where many threads of this process do the same, so that together they look no more
+ * often than a few would: sleepers that nobody wakes take the CPUs from the thread that they wait for. */
+static uint32_t sleepers;
+
+static void sleep_among_others(struct fg_advice *a)
+{
+	uint32_t others = fg_fetch_add_relaxed(&sleepers, 1);
+
+	a->sleep_ns *= 1 + others / (SLEEPERS_PER_CPU * (cpus ? cpus : 1));
+	if (a->sleep_ns > SLEEP_CROWDED_NS)
+		a->sleep_ns = SLEEP_CROWDED_NS;
+	fgi_nap((uint32_t)a->sleep_ns);
+	fg_fetch_add_relaxed(&sleepers, -1u);
+}
+
+/* The other threads stayed in the parent. */
+static void forget_sleepers(void)
+{
+	fg_store_relaxed(&sleepers, 0);
+}
+
+__attribute__((constructor)) static void sleep_alone_after_fork(void)
+{
+	(void)pthread_atfork(NULL, NULL, forget_sleepers);
+}
+
 struct fg_advice fg_wait_once(struct fg_wait *w)
 {
 	struct fg_advice a = fgi_advice(w);
@@ -187,7 +217,7 @@ struct fg_advice fg_wait_once(struct fg_wait *w)
 	else if (a.action == FG_WAIT_YIELD)
 		yield();
 	else
-		fgi_nap((uint32_t)a.sleep_ns);
+		sleep_among_others(&a);
 	w->looks++;
 	return a;
 }

@@ -14,10 +14,12 @@
  *
  * I1 one compare-and-swap takes all 64 bits. I2 a sleeper implies ASLEEP in the word, or a thread that was woken, or
  * that has slept, and sets it again before it sleeps or as it leaves; or, where that thread was killed, the end of its
- * sleep after FGI_SHARED_LOOK_NS. I4 not kept: a thread that comes may take the mutex before one that sleeps. I5 the
+ * sleep by its own clock. I4 not kept: a thread that comes may take the mutex before one that sleeps. I5 the
  * lower half, which has the owner's tid, is published as intent. I7 without a monitor the advice is to spin and sleep.
  *
- * Waiting: as fg_wait_advice says, but that a sleep ends by the unlock. No list of waiters, no state but the word. */
+ * Waiting: as fg_wait_advice says, but that a sleep ends by the unlock. No list of waiters, no state but the word. A
+ * sleep ends by its own clock after FGI_SHARED_LOOK_NS; each further one in a row lasts twice as long, LOOK_DOUBLINGS
+ * times: many waiters of an owner that keeps the mutex for long leave the CPUs to others. */
 #include "flexguard/mutex_shared.h"
 
 #include <errno.h>
@@ -34,6 +36,7 @@
 #ifndef FGI_SHARED_LOOK_NS   /* a test makes it long: no sleep may need it while all processes live */
 #define FGI_SHARED_LOOK_NS 10000000u
 #endif
+#define LOOK_DOUBLINGS 7
 
 FG_ABI_ASSERT(sizeof(struct fg_mutex_shared) == 8);
 FG_ABI_ASSERT((FG_OWNER_MASK & ASLEEP) == 0);
@@ -56,17 +59,34 @@ static bool take_from(struct fg_mutex_shared *m, uint64_t expected, uint64_t fla
 	return false;
 }
 
-/* Until the unlock, the deadline, or LOOK_NS. The word is as it was found, with ASLEEP. */
-static void sleep_on(struct fg_mutex_shared *m, uint64_t found, const struct fgi_spin_budget *p)
-{
-	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), left = FGI_SHARED_LOOK_NS;
+/* One call that waits. */
+struct wait {
+	struct fg_wait asks;
+	uint32_t looks; /* sleeps in a row that ended by their own clock */
+	struct fgi_spin_budget spinning;
+};
 
-	if (p->deadline.time)
-		left = fgi_remaining_ns(&p->deadline);
+/* Until the unlock, the deadline, or its own clock. The word is as it was found, with ASLEEP. Who was not woken has no
+ * news: it sleeps again at once. */
+static void sleep_on(struct fg_mutex_shared *m, uint64_t found, struct wait *w)
+{
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC), look = (uint64_t)FGI_SHARED_LOOK_NS << w->looks, left = look;
+
+	if (w->spinning.deadline.time) {
+		left = fgi_remaining_ns(&w->spinning.deadline);
+		if (w->spinning.deadline.clock == CLOCK_REALTIME && look > FGI_REALTIME_LOOK_NS)
+			look = FGI_REALTIME_LOOK_NS; /* that clock may be set */
+	}
 	(void)fgi_monitor_alive(now);
 	fg_thread.parks++;
-	fgi_futex_wait_shared(lower_half(m), (uint32_t)(found | ASLEEP),
-			      now + (left < FGI_SHARED_LOOK_NS ? left : FGI_SHARED_LOOK_NS));
+	if (fgi_futex_wait_shared(lower_half(m), (uint32_t)(found | ASLEEP), now + (left < look ? left : look)) ==
+	    ETIMEDOUT) {
+		w->looks += w->looks < LOOK_DOUBLINGS;
+	} else {
+		w->looks = 0;
+		w->asks.looks = 0;
+	}
+	w->spinning.spins = 0; /* the deadline is looked at next time */
 }
 
 /* A waiter that has slept gives up: it may have been woken in place of another, or have taken the flag's place. */
@@ -85,13 +105,13 @@ static void leave(struct fg_mutex_shared *m)
 }
 
 /* One step of a wait for a mutex that was found taken. Returns whether this thread has slept. */
-static bool wait_once(struct fg_mutex_shared *m, uint64_t found, struct fg_wait *w, const struct fgi_spin_budget *p)
+static bool wait_once(struct fg_mutex_shared *m, uint64_t found, struct wait *w)
 {
 	struct fg_advice a;
 
-	w->whom = found & ~ASLEEP;
-	a = fgi_advice(w);
-	w->looks++;
+	w->asks.whom = found & ~ASLEEP;
+	a = fgi_advice(&w->asks);
+	w->asks.looks++;
 	if (a.action == FG_WAIT_SPIN) {
 		fgi_spin_once();
 		return false;
@@ -102,14 +122,13 @@ static bool wait_once(struct fg_mutex_shared *m, uint64_t found, struct fg_wait 
 	}
 	if (!(found & ASLEEP) && fg_cas_relaxed(&m->opaque, found, found | ASLEEP) != found)
 		return false;
-	sleep_on(m, found, p);
-	w->looks = 0;
+	sleep_on(m, found, w);
 	return true;
 }
 
-__attribute__((noinline)) static int lock_slow(struct fg_mutex_shared *m, struct fgi_spin_budget *p)
+__attribute__((noinline)) static int lock_slow(struct fg_mutex_shared *m, struct fgi_deadline until)
 {
-	struct fg_wait w = {0, 0, 0};
+	struct wait w = {.spinning = FGI_SPIN_BUDGET(until)};
 	uint64_t flag = 0, found;
 
 	for (;;) {
@@ -118,24 +137,20 @@ __attribute__((noinline)) static int lock_slow(struct fg_mutex_shared *m, struct
 			return 0;
 		if (!found)
 			continue;
-		if (fgi_deadline_reached(p)) {
+		if (fgi_deadline_reached(&w.spinning)) {
 			if (flag)
 				leave(m);
 			return ETIMEDOUT;
 		}
-		if (wait_once(m, found, &w, p)) {
+		if (wait_once(m, found, &w))
 			flag = ASLEEP;
-			p->spins = 0; /* the deadline is looked at next time */
-		}
 	}
 }
 
 void fg_mutex_shared_lock(struct fg_mutex_shared *m)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(FGI_NEVER);
-
 	if (fg_unlikely(!take_from(m, 0, 0)))
-		(void)lock_slow(m, &p);
+		(void)lock_slow(m, FGI_NEVER);
 }
 
 int fg_mutex_shared_trylock(struct fg_mutex_shared *m)
@@ -145,11 +160,11 @@ int fg_mutex_shared_trylock(struct fg_mutex_shared *m)
 
 int fg_mutex_shared_timedlock(struct fg_mutex_shared *m, clockid_t clock, const struct timespec *abs)
 {
-	struct fgi_spin_budget p = FGI_SPIN_BUDGET(FGI_DEADLINE(clock, abs));
+	struct fgi_deadline until = FGI_DEADLINE(clock, abs);
 
-	if (!fgi_is_deadline(p.deadline))
+	if (!fgi_is_deadline(until))
 		return EINVAL;
-	return take_from(m, 0, 0) ? 0 : lock_slow(m, &p);
+	return take_from(m, 0, 0) ? 0 : lock_slow(m, until);
 }
 
 int fg_mutex_shared_unlock(struct fg_mutex_shared *m)

@@ -203,12 +203,66 @@ static void does_it(void)
 	say(0, 0);
 }
 
+static uint64_t slept_for, stop;
+
+static uint64_t sleep_once(void)
+{
+	struct fg_wait w = {.looks = 1000000};
+
+	return fg_wait_once(&w).sleep_ns;
+}
+
+static void *sleep_again_and_again(void *unused)
+{
+	uint64_t ns;
+
+	while (!fg_load_relaxed(&stop)) {
+		ns = sleep_once();
+		if (ns > FG_SLEEP_LONGEST_NS)
+			fg_store_relaxed(&slept_for, ns);
+	}
+	return unused;
+}
+
+/* Many threads that nobody wakes sleep for longer; the child of a fork is alone. The watchdog ends
+ * what does not come. */
+static void sleeps_longer_in_a_crowd(void)
+{
+	pthread_t *threads;
+	cpu_set_t set;
+	int number, status;
+
+	CHECK(sched_getaffinity(0, sizeof(set), &set) == 0);
+	number = 16 * CPU_COUNT(&set);
+	threads = calloc((size_t)number, sizeof(*threads));
+	CHECK(threads);
+	CHECK_IS(sleep_once(), FG_SLEEP_LONGEST_NS);
+	for (int i = 0; i < number; i++)
+		threads[i] = check_thread(sleep_again_and_again, NULL);
+	while (!fg_load_relaxed(&slept_for))
+		sched_yield();
+	for (int i = 0; check_goes_on(i, 20); i++) {
+		pid_t child = fork();
+
+		if (child == 0)
+			_exit(sleep_once() != FG_SLEEP_LONGEST_NS);
+		CHECK(child > 0 && waitpid(child, &status, 0) == child);
+		CHECK_IS(status, 0);
+	}
+	fg_store_relaxed(&stop, 1);
+	for (int i = 0; i < number; i++)
+		check_join(threads[i]);
+	free(threads);
+	CHECK_IS(sleep_once(), FG_SLEEP_LONGEST_NS);
+}
+
 int main(void)
 {
 	check_watchdog(60);
 	all.page.heartbeat_ns = quiet.page.heartbeat_ns = INT64_MAX;
 	counts_sections();
 	gives_handles();
+	sleeps_longer_in_a_crowd();
 	fgi_monitor_attach_all(&all, DOMAIN);
 	knows_whom();
 	knows_how_many();

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "runtime/thread.h"
 #include "tests/check.h"
 
 #define PROCESSES 4
@@ -194,6 +195,20 @@ static void waits_for_its_time(void)
 	CHECK(s->m.opaque == 0);
 }
 
+/* Many waiters of an owner that keeps the mutex leave the CPUs to others: each looks less and less often. */
+static void looks_seldom(clockid_t clock)
+{
+	pid_t holder = start_holder();
+	struct timespec until = in_ms(clock, 1000);
+	uint64_t parks = fg_thread.parks;
+
+	CHECK_IS(fg_mutex_shared_timedlock(&s->m, clock, &until), ETIMEDOUT);
+	CHECK(fg_thread.parks - parks <= 16, "slept %lu times", (unsigned long)(fg_thread.parks - parks));
+	kill_it(holder);
+	ok(fg_mutex_shared_recover(&s->m));
+	ok(fg_mutex_shared_unlock(&s->m));
+}
+
 static void wait_for_it(int unused)
 {
 	(void)unused;
@@ -336,6 +351,8 @@ int main(int argc, char **argv)
 	if (clockless)
 		return 0;
 	waits_for_its_time();
+	looks_seldom(CLOCK_MONOTONIC);
+	looks_seldom(CLOCK_REALTIME);
 	survives_the_dead();
 	unlocks_before_memory_goes();
 	return 0;
