@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! 64-bit little-endian ELF files: sections, and where a loaded byte lies.
+//! 64-bit little-endian ELF files: segments, sections, and where a loaded byte lies. What a file claims is not trusted.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -22,12 +22,21 @@ pub struct Section<'a> {
     pub bytes: &'a [u8],
 }
 
+/// An entry of its program headers.
+pub struct Segment {
+    pub kind: u64,
+    pub offset: u64,
+    pub address: u64,
+    /// In the file.
+    pub size: u64,
+}
+
+/// Of a segment that is loaded.
+pub const LOAD: u64 = 1;
 /// The begin of such a file.
 const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
 /// No section that anybody asks for has a longer name.
 const LONGEST_NAME: usize = 64;
-/// Of a segment that is loaded.
-const LOAD: u64 = 1;
 const NOBITS: u64 = 8;
 /// No larger file is read.
 pub const MOST_BYTES: u64 = 2 << 30;
@@ -118,25 +127,37 @@ pub fn text_at(bytes: &[u8], at: usize, most: usize) -> Option<&[u8]> {
     text.split(|b| *b == 0).next()
 }
 
-/// What is at `offset` of the file has this address, as the file counts, by its program headers.
-pub fn file_address(bytes: &[u8], offset: u64) -> Option<u64> {
-    if !bytes.starts_with(&MAGIC) {
+/// `read` gives that many bytes of the file from an offset on.
+pub fn segments(read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Option<Vec<Segment>> {
+    let header = read(0, 64)?;
+    if !header.starts_with(&MAGIC) {
         return None;
     }
-    let table = number::<8>(bytes, 0x20)? as usize;
-    let [size, count] = [0x36, 0x38].map(|at| number::<2>(bytes, at));
-    (0..count? as usize).find_map(|i| {
-        let at = table.checked_add(i.checked_mul(size? as usize)?)?;
-        if number::<4>(bytes, at)? != LOAD {
-            return None;
-        }
-        let [from, address, length] =
-            [0x08, 0x10, 0x20].map(|field| number::<8>(bytes, at + field));
+    let [size, count] = [0x36, 0x38].map(|at| number::<2>(&header, at));
+    let (size, count) = (size?, count?);
+    let table = read(number::<8>(&header, 0x20)?, size * count)?;
+    let segment = |i: u64| {
+        let entry = table.get((i * size) as usize..)?;
+        Some(Segment {
+            kind: number::<4>(entry, 0)?,
+            offset: number::<8>(entry, 0x08)?,
+            address: number::<8>(entry, 0x10)?,
+            size: number::<8>(entry, 0x20)?,
+        })
+    };
+    (0..count).map(segment).collect()
+}
+
+/// What is at `offset` of the file has this address, as the file counts.
+pub fn file_address(bytes: &[u8], offset: u64) -> Option<u64> {
+    let part = |at: u64, length| bytes.get(at as usize..at.checked_add(length)? as usize);
+    let segments = segments(|at, length| Some(part(at, length)?.to_vec()))?;
+    segments.iter().find_map(|segment| {
         // A mapping begins with the page.
-        let page = from? & !0xfff;
-        let inside = offset.checked_sub(page)?;
-        let length = length?.checked_add(from? - page)?;
-        (inside < length).then(|| address?.checked_sub(from? - page)?.checked_add(inside))?
+        let before = segment.offset & 0xfff;
+        let inside = offset.checked_sub(segment.offset - before)?;
+        let is_in = segment.kind == LOAD && inside < segment.size.checked_add(before)?;
+        is_in.then(|| segment.address.checked_sub(before)?.checked_add(inside))?
     })
 }
 

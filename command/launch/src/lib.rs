@@ -12,12 +12,14 @@
 //! | `child`   | the program as a child process, waited for together with signals          |
 //! | `signals` | signals that are held back while a program runs                           |
 //! | `unwatchable` | programs into which no lock can be put                               |
+//! | `elf`     | files of programs and libraries                                           |
 //! | `waits`   | variables by which common runtimes wait                                   |
 //! | `output`  | stdout and stderr without panics                                          |
 //! | `failure` | what failed, why, and what to do                                          |
 
 pub mod attach;
 pub mod child;
+pub mod elf;
 pub mod failure;
 pub mod filters;
 pub mod locks;

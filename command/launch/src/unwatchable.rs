@@ -12,15 +12,14 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{getegid, geteuid, getgid, getuid};
 
+use crate::elf::{self, LOAD, Segment, number};
 use crate::failure::{Failure, NOT_EXECUTABLE, Result};
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const PT_INTERP: u32 = 3;
+const PT_DYNAMIC: u64 = 2;
+const PT_INTERP: u64 = 3;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
-/// What a hostile file may make us read.
-const MOST_HEADERS: u64 = 1024;
+/// What a hostile file may make us read at once.
 const MOST_BYTES: u64 = 1 << 16;
 
 /// Why a program gets no lock.
@@ -163,60 +162,37 @@ fn has_capabilities(path: &Path) -> bool {
     unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
-/// A 64-bit program header.
-struct Header {
-    kind: u32,
-    offset: u64,
-    address: u64,
-    size: u64,
-}
-
 /// An ELF file of this machine's byte order.
 enum Elf {
     ThirtyTwoBit,
-    SixtyFourBit(File, Vec<Header>),
+    SixtyFourBit(File, Vec<Segment>),
 }
 
 impl Elf {
     /// None: no such file, or one that ends too early.
     fn open(path: &Path) -> Option<Elf> {
         let file = File::open(path).ok()?;
-        let header: [u8; 64] = read(&file, 0)?;
-        match header.get(..6)? {
-            b"\x7fELF\x01\x01" => Some(Elf::ThirtyTwoBit),
-            b"\x7fELF\x02\x01" => {
-                let table = number(&header, 32, 8);
-                let (size, count) = (number(&header, 54, 2), number(&header, 56, 2));
-                let headers = (0..count.min(MOST_HEADERS)).map(|i| {
-                    let entry: [u8; 56] = read(&file, table.checked_add(i * size)?)?;
-                    Some(Header {
-                        kind: number(&entry, 0, 4) as u32,
-                        offset: number(&entry, 8, 8),
-                        address: number(&entry, 16, 8),
-                        size: number(&entry, 32, 8),
-                    })
-                });
-                let headers = headers.collect::<Option<_>>()?;
-                Some(Elf::SixtyFourBit(file, headers))
-            }
-            _ => None,
+        if read(&file, 0, 6)? == b"\x7fELF\x01\x01" {
+            return Some(Elf::ThirtyTwoBit);
         }
+        let segments = elf::segments(|at, length| read(&file, at, length))?;
+        Some(Elf::SixtyFourBit(file, segments))
     }
 
     /// That the file names; None: none.
     fn loader(&self) -> Option<String> {
-        let Elf::SixtyFourBit(file, headers) = self else {
+        let Elf::SixtyFourBit(file, segments) = self else {
             return None;
         };
-        let interpreter = headers.iter().find(|header| header.kind == PT_INTERP)?;
+        let interpreter = segments.iter().find(|segment| segment.kind == PT_INTERP)?;
         text(file, interpreter.offset)
     }
 
     fn reason(&self) -> Option<Reason> {
-        let Elf::SixtyFourBit(file, headers) = self else {
+        let Elf::SixtyFourBit(file, segments) = self else {
             return Some(Reason::ThirtyTwoBit);
         };
-        let of_kind = |kind| headers.iter().find(|header| header.kind == kind);
+        let of_kind = |kind| segments.iter().find(|segment| segment.kind == kind);
         if of_kind(PT_INTERP).is_none() {
             return Some(Reason::Static);
         }
@@ -224,7 +200,7 @@ impl Elf {
         if is_musl(&loader) {
             return Some(Reason::Musl(loader));
         }
-        let needs = needed(file, headers, of_kind(PT_DYNAMIC)?).unwrap_or_default();
+        let needs = needed(file, segments, of_kind(PT_DYNAMIC)?).unwrap_or_default();
         let sanitized = needs.iter().any(|name| name.starts_with("libtsan.so"));
         sanitized.then_some(Reason::ThreadSanitizer)
     }
@@ -237,30 +213,27 @@ fn is_musl(loader: &str) -> bool {
 }
 
 /// The libraries that a dynamic section names.
-fn needed(file: &File, headers: &[Header], dynamic: &Header) -> Option<Vec<String>> {
-    let mut entries = vec![0; dynamic.size.min(MOST_BYTES) as usize];
-    file.read_exact_at(&mut entries, dynamic.offset).ok()?;
-    let entries: Vec<_> = entries
-        .chunks_exact(16)
-        .map(|entry| (number(entry, 0, 8), number(entry, 8, 8)))
-        .collect();
+fn needed(file: &File, segments: &[Segment], dynamic: &Segment) -> Option<Vec<String>> {
+    let entries = read(file, dynamic.offset, dynamic.size.min(MOST_BYTES))?;
+    let entry = |bytes: &[u8]| Some((number::<8>(bytes, 0)?, number::<8>(bytes, 8)?));
+    let entries: Vec<_> = entries.chunks_exact(16).filter_map(entry).collect();
     let strings = entries.iter().find(|(tag, _)| *tag == DT_STRTAB)?.1;
-    let mut loaded = headers.iter().filter(|header| header.kind == PT_LOAD);
-    let segment = loaded.find(|h| strings.wrapping_sub(h.address) < h.size)?;
-    let strings = strings - segment.address + segment.offset;
+    let mut loaded = segments.iter().filter(|segment| segment.kind == LOAD);
+    let segment = loaded.find(|s| strings.wrapping_sub(s.address) < s.size)?;
+    let strings = strings
+        .wrapping_sub(segment.address)
+        .checked_add(segment.offset)?;
     let names = entries.iter().filter(|(tag, _)| *tag == DT_NEEDED);
     names
         .map(|(_, at)| text(file, strings.checked_add(*at)?))
         .collect()
 }
 
-fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
-    let bytes = bytes[at..at + size].iter().rev();
-    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-fn read<const N: usize>(file: &File, at: u64) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
+fn read(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
+    if length > MOST_BYTES {
+        return None;
+    }
+    let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, at).ok()?;
     Some(bytes)
 }

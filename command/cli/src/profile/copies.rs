@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::elf::{self, MOST_BYTES, sections};
+use flexguard_launch::elf::{self, MOST_BYTES, sections};
 
 /// The sections that name other files.
 const LINKS: [&[u8]; 3] = [b".gnu_debuglink", b".gnu_debugaltlink", b".debug_sup"];

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
 
-use super::elf::{self, file_address};
+use flexguard_launch::elf::{self, file_address};
 
 /// What the kernel puts behind the path of a file that has no name now. At the path may be another one: after an update the
 /// new library, and for memory that processes share /dev/zero.

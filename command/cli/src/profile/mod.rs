@@ -4,7 +4,6 @@
 pub mod attached;
 mod compare;
 pub mod copies;
-mod elf;
 mod files;
 mod flame;
 pub mod maps;

@@ -5,12 +5,12 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use flexguard_launch::elf::{self, number, sections, text_at};
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, LittleEndian, Operation, Unit,
     UnitOffset,
 };
 
-use super::elf::{self, number, sections, text_at};
 use crate::symbols::demangled;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;

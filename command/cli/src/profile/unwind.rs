@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
+use flexguard_launch::elf::{self, Section, sections};
 use flexguard_monitor::{Registers, Wait};
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Register, RegisterRule,
     UnwindContext, UnwindSection,
 };
 
-use super::elf::{self, Section, sections};
 use super::maps::Maps;
 
 /// As DWARF numbers them.
