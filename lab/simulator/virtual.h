@@ -4,8 +4,9 @@
  * virtual ones in fgs_cpus, and the scheduler (sched.c) serves both: a set of allowed CPUs keeps the threads of a guest
  * on its virtual CPUs, and virtual CPUs on the host's.
  *
- *   A virtual CPU exits when it idles (HLT), when the host's scheduler wants its CPU, when it has done nothing but pause
- *   for `ple` (pause-loop exiting: its host's CPU goes to a virtual CPU of the guest that waits for one), and by a call.
+ *   A virtual CPU exits when it idles (HLT), when the host's scheduler wants its CPU, when it has done nothing but
+ *   pause for `ple` (pause-loop exiting: its host's CPU goes to a virtual CPU of the guest that waits for one), and by
+ *   a call.
  *   While it is off, its clock stands still, and no event of it comes; then the clock leaps.
  *   Each exit costs `exit`, and who interrupts a virtual CPU that idles pays `kick`.
  *
