@@ -319,12 +319,22 @@ static inline void spend(fgs_ps time)
 		fgs_turn();
 }
 
+fgs_ps fgs_pause_limit = 0;
+
 void fgs_pause(void)
 {
-	if (UNLIKELY(!fgs_here))
+	struct fgs_cpu *c = fgs_here;
+
+	if (UNLIKELY(!c))
 		return;
-	fgs_here->paused = true;
-	spend(fgs_here->pause);
+	if (!c->paused)
+		c->paused_since = c->now;
+	c->paused = true;
+	spend(c->pause);
+	if (UNLIKELY(fgs_pause_limit) && fgs_here->now - fgs_here->paused_since > fgs_pause_limit) {
+		fgs_here->paused_since = fgs_here->now;
+		fgs_pause_exit();
+	}
 }
 
 void fgs_compute(fgs_ps time)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "simulator/limits.h"
+#include "simulator/virtual.h"
 
 struct fgs_machine fgs_machine;
 struct fgs_cpu fgs_cpus[FGS_CPUS];
@@ -81,7 +82,7 @@ static void put(struct order *o, uint32_t cpu, fgs_ps when)
 
 static void place(uint32_t cpu, fgs_ps when)
 {
-	put(&cpus, cpu, when);
+	put(&cpus, cpu, fgs_cpus[cpu].off ? FGS_NEVER : when);
 }
 
 static void plant(struct order *o)
@@ -159,7 +160,8 @@ void fgs_lose_copies(const struct fgs_line *l)
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-static enum { TURN, SLEEP, YIELD, LINE, CATCH_UP, MOVE, END } left_for;
+static enum { TURN, SLEEP, YIELD, LINE, CATCH_UP, MOVE, EXIT, PAUSE_EXIT, END } left_for;
+static enum fgs_leaves exits;
 static const struct fgs_line *caught_up;
 
 static void leave(int why)
@@ -194,6 +196,17 @@ void fgs_move(void)
 {
 	fgs_self()->state = FGS_SLEEPING;
 	leave(MOVE);
+}
+
+void fgs_exit(enum fgs_leaves why)
+{
+	exits = why;
+	leave(EXIT);
+}
+
+void fgs_pause_exit(void)
+{
+	leave(PAUSE_EXIT);
 }
 
 void fgs_catch_up(struct fgs_line *l)
@@ -250,7 +263,7 @@ static void has_left(struct fgs_cpu *c)
 
 	switch (left_for) {
 	case TURN:
-		if (c->paused && c->now < c->next_tick && !c->resched)
+		if (c->paused && c->now < c->next_tick && !c->resched && !c->leaves)
 			lag(c);
 		else
 			place(c->id, c->now);
@@ -268,6 +281,12 @@ static void has_left(struct fgs_cpu *c)
 	case MOVE:
 		fgs_schedule(c, FGS_SLEEPS);
 		fgs_wake(t, c->now, NULL);
+		break;
+	case EXIT:
+		fgs_virtual_leaves(c, exits);
+		break;
+	case PAUSE_EXIT:
+		fgs_virtual_spins(c);
 		break;
 	case END:
 		fgs_schedule(c, FGS_SLEEPS);
@@ -289,7 +308,7 @@ static void catch_up(const struct fgs_line *l, fgs_ps to)
 
 			if (!c->lags || c->now >= to)
 				continue;
-			if (c->now >= c->next_tick || c->resched) { /* it goes first, and leaves its CPU */
+			if (c->now >= c->next_tick || c->resched || c->leaves) { /* it goes first, and leaves its CPU */
 				fgs_cpu_at(c, c->now);
 				continue;
 			}
@@ -322,9 +341,13 @@ static void go_on(struct fgs_cpu *c)
 	} else if (!c->granted) {
 		c->now += c->debt;
 		c->debt = 0;
+		if (c->leaves) {
+			fgs_virtual_leaves(c, FGS_PREEMPTED);
+			return;
+		}
 		if (c->thread && c->now >= c->next_tick)
 			fgs_tick(c);
-		if (!c->thread || c->resched) {
+		if (!c->thread || (c->resched && !c->thread->stays)) {
 			fgs_schedule(c, c->thread ? FGS_PREEMPTED : FGS_GOES_ON);
 			return;
 		}
@@ -368,7 +391,7 @@ void fgs_engine_start(uint64_t seed)
 	random_state = 88172645463325252ull + seed * 0x9e3779b97f4a7c15ull;
 	if (!random_state)
 		random_state = 1;
-	fgs_cpu_count = fgs_machine_cpus(&fgs_machine);
+	fgs_cpu_count = fgs_virtual_count(&fgs_machine) + fgs_machine_topology(&fgs_machine);
 	fgs_lines_start(&fgs_machine);
 	plant(&cpus);
 	plant(&interrupts);
@@ -407,6 +430,12 @@ void fgs_engine_run(const struct fgs_thread *last)
 			check_limits(next, began);
 		if (interrupt <= when && interrupt != FGS_NEVER) {
 			fgs_timer_interrupts(interrupted, interrupt);
+			continue;
+		}
+		if (c->hosts && when != FGS_NEVER) {
+			c->now = c->now < when ? when : c->now;
+			fgs_cpu_at(c, FGS_NEVER);
+			fgs_host_goes_on(c);
 			continue;
 		}
 		if (when == FGS_NEVER) {

@@ -39,6 +39,7 @@
 struct fgs_futex_bucket;
 struct fgs_task;
 
+enum fgs_leaves { FGS_GOES_ON, FGS_PREEMPTED, FGS_YIELDS, FGS_SLEEPS };
 enum fgs_state { FGS_RUNNABLE, FGS_RUNNING, FGS_SLEEPING, FGS_ENDED };
 
 struct fgs_set {
@@ -71,6 +72,9 @@ struct fgs_thread {
 	struct fgs_set allowed;
 	fgs_ps ran, queued_at;
 	uint64_t voluntary, involuntary;
+	bool stays; /* it is not preempted: a guest's kernel has said so */
+
+	struct fgs_cpu *virtual_cpu; /* of a thread of a host: virtual.c */
 
 	/* of a sleep */
 	uint32_t generation; /* a timer of an older one wakes nobody */
@@ -125,6 +129,17 @@ struct fgs_cpu {
 	struct fgs_line queue_line;
 
 	struct fgs_thread *timers; /* timer.c: who has the first */
+
+	/* virtual.c */
+	bool hosts;                /* a CPU of the host */
+	struct fgs_thread *buddy;  /* that comes first there, at the next switch */
+	struct fgs_thread *hosted; /* of a virtual CPU: the host's thread */
+	bool off, leaves;          /* it is on no CPU of the host; it exits before its next instruction */
+	bool spun, passed; /* it is off since it only paused; it was passed over when another was to be helped */
+	fgs_ps paused_since;
+	uint64_t entries, halted;
+	const uint32_t *halts_at;
+	uint32_t halt_bits;
 };
 
 extern struct fgs_machine fgs_machine;
@@ -145,7 +160,7 @@ extern const bool fgs_checks;
 extern uint32_t fgs_tid_stride; /* from the id of a thread to the next one's: what hashes ids may collide */
 
 extern struct fgs_statistics {
-	uint64_t events, switches, wakes, migrations, ticks, transfers, caught_up;
+	uint64_t events, switches, wakes, migrations, ticks, transfers, caught_up, pause_exits;
 } fgs_statistics;
 
 static inline fgs_ps fgs_cost(enum fgs_key key)
@@ -192,7 +207,9 @@ void fgs_turn(void);
 void fgs_settle(void);
 void fgs_sleep(void); /* until fgs_wake */
 void fgs_yield(void);
-void fgs_move(void); /* to a CPU that it may use */
+void fgs_move(void);                /* to a CPU that it may use */
+void fgs_exit(enum fgs_leaves why); /* of its virtual CPU, which stays its own */
+void fgs_pause_exit(void);
 void fgs_wait_for_line(struct fgs_line *l);
 void fgs_catch_up(struct fgs_line *l);
 void fgs_thread_ends(void) __attribute__((noreturn));
@@ -219,6 +236,7 @@ void fgs_switch_back(struct fgs_thread *t); /* to the engine */
 void fgs_kernel_access(struct fgs_cpu *c, const void *address, enum fgs_access access);
 void fgs_kernel_line(struct fgs_cpu *c, struct fgs_line *l, enum fgs_access access);
 void fgs_arbitrate(struct fgs_line *l, struct fgs_cpu **winner);
+extern fgs_ps fgs_pause_limit; /* a CPU that has only paused for so long exits; 0: never */
 /* Computes for so long. */
 void fgs_compute(fgs_ps time);
 
@@ -230,7 +248,6 @@ void fgs_wake(struct fgs_thread *t, fgs_ps now, struct fgs_cpu *waker);
 /* Its timer wakes it: an interrupt, which has been on its way for so long, of the CPU that it ran on. */
 void fgs_timer_wakes(struct fgs_thread *t, fgs_ps now, fgs_ps under_way);
 void fgs_wake_new(struct fgs_thread *t, fgs_ps now);
-enum fgs_leaves { FGS_GOES_ON, FGS_PREEMPTED, FGS_YIELDS, FGS_SLEEPS };
 void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why);
 void fgs_tick(struct fgs_cpu *c);
 void fgs_account(struct fgs_cpu *c);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "simulator/engine.h"
+#include "simulator/virtual.h"
 #include "worker/status.h"
 
 static void *burn(void *unused)
@@ -26,6 +26,7 @@ int fgb_hogs_start(struct fgb_hogs *hogs, uint64_t count)
 			return FGB_FAILED;
 		}
 		fgs_set_nice(t, 0);
+		fgs_virtual_confine(t);
 		fgs_watch_thread(t);
 		fgs_wake_new(t, fgs_here->now);
 	}

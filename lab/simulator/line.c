@@ -26,15 +26,20 @@ static fgs_ps ps(double ns)
 
 void fgs_lines_start(const struct fgs_machine *m)
 {
-	uint32_t cpus = fgs_machine_cpus(m), per_complex = (uint32_t)m->key[FGS_cores],
+	uint32_t topology = fgs_machine_topology(m), per_complex = (uint32_t)m->key[FGS_cores],
 		 per_socket = per_complex * (uint32_t)m->key[FGS_complexes],
-		 cores = cpus / (uint32_t)m->key[FGS_threads];
+		 cores = topology / (uint32_t)m->key[FGS_threads], each = (uint32_t)m->key[FGS_vcpus],
+		 virtual = (uint32_t)m->key[FGS_guests] * each, cpus = virtual + topology;
 
 	memset(fgs_places, 0, sizeof(fgs_places));
-	for (uint32_t i = 0; i < cpus; i++) {
-		fgs_places[i].core = (uint16_t)(i % cores);
-		fgs_places[i].complex = (uint16_t)(i % cores / per_complex);
-		fgs_places[i].socket = (uint16_t)(i % cores / per_socket);
+	for (uint32_t i = 0; i < topology; i++) {
+		fgs_places[virtual + i].core = (uint16_t)(i % cores);
+		fgs_places[virtual + i].complex = (uint16_t)(i % cores / per_complex);
+		fgs_places[virtual + i].socket = (uint16_t)(i % cores / per_socket);
+	}
+	for (uint32_t i = 0; i < virtual; i++) { /* each guest is a complex, and a socket */
+		fgs_places[i].core = (uint16_t)(FGS_CPUS + i);
+		fgs_places[i].complex = fgs_places[i].socket = (uint16_t)(FGS_CPUS + i / each);
 	}
 	for (uint32_t i = 0; i < cpus; i++) {
 		fill(fgs_places[i].in_core, cpus, i, offsetof(struct fgs_place, core));

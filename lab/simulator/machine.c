@@ -16,9 +16,14 @@ static const struct {
 #undef KEY
 };
 
-uint32_t fgs_machine_cpus(const struct fgs_machine *m)
+uint32_t fgs_machine_topology(const struct fgs_machine *m)
 {
 	return (uint32_t)(m->key[FGS_sockets] * m->key[FGS_complexes] * m->key[FGS_cores] * m->key[FGS_threads]);
+}
+
+uint32_t fgs_machine_cpus(const struct fgs_machine *m)
+{
+	return m->key[FGS_guests] > 0 ? (uint32_t)m->key[FGS_vcpus] : fgs_machine_topology(m);
 }
 
 static char *trimmed(char *text)
@@ -71,14 +76,15 @@ static const char *take_line(struct fgs_machine *m, char *text, bool *seen)
 
 static const char *check(const struct fgs_machine *m)
 {
-	static const enum fgs_key whole[] = {FGS_sockets, FGS_complexes, FGS_cores, FGS_threads};
+	static const enum fgs_key whole[] = {FGS_sockets, FGS_complexes, FGS_cores, FGS_threads, FGS_guests, FGS_vcpus};
 	static char wrong[96];
+	uint32_t cpus = fgs_machine_topology(m) + (uint32_t)(m->key[FGS_guests] * m->key[FGS_vcpus]);
 
 	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
 		if (m->key[whole[i]] != (double)(long)m->key[whole[i]])
-			return "sockets, complexes, cores and threads are whole numbers";
-	if (fgs_machine_cpus(m) > FGS_CPUS) {
-		snprintf(wrong, sizeof(wrong), "%u CPUs, but the model holds %u", fgs_machine_cpus(m), FGS_CPUS);
+			return "sockets, complexes, cores, threads, guests and vcpus are whole numbers";
+	if (cpus > FGS_CPUS) {
+		snprintf(wrong, sizeof(wrong), "%u CPUs, but the model holds %u", cpus, FGS_CPUS);
 		return wrong;
 	}
 	return NULL;

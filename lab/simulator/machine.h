@@ -72,6 +72,11 @@
 	X(quota, 0, 512, 0) /* so many CPUs' time in each period; 0: no limit */                                       \
 	X(period, 1000000, 1000000000, 100000000)                                                                      \
 	X(cpuset, 0, 512, 0) /* so many CPUs, the first; 0: all */                                                     \
+	/* virtual machines: the topology is that of their host, and the costs hold in both (virtual.h) */             \
+	X(guests, 0, 16, 0) /* so many of them; 0: none */                                                             \
+	X(vcpus, 1, 256, 2) /* virtual CPUs of each */                                                                 \
+	X(exit, 0, 100000, 1500)                                                                                       \
+	X(ple, 0, 1000000, 0) /* a virtual CPU that has only paused for so long exits; 0: never */                     \
 	/* idle states: how long it takes to leave one, and after how long idling the next deeper one is reached */    \
 	X(exit_shallow, 0, 1000000, 2000)                                                                              \
 	X(exit_middle, 0, 1000000, 10000)                                                                              \
@@ -98,6 +103,8 @@ int fgs_machine_read(struct fgs_machine *m, const char *file);
 /* One more line, `key=value`. The same. */
 int fgs_machine_set(struct fgs_machine *m, const char *line);
 
+/* Of its topology, and those that a program has there: the virtual CPUs of one guest, if there are guests. */
+uint32_t fgs_machine_topology(const struct fgs_machine *m);
 uint32_t fgs_machine_cpus(const struct fgs_machine *m);
 
 #endif

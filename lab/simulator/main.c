@@ -159,7 +159,7 @@ void fgs_mark(void)
 {
 	from = to;
 	to = (struct mark){.now = fgs_here->now, .all = fgs_statistics, .futex = fgs_futex_counts};
-	for (uint32_t i = 0; i < fgs_cpu_count; i++) {
+	for (uint32_t i = 0; i < fgs_machine_cpus(&fgs_machine); i++) {
 		const struct fgs_cpu *c = &fgs_cpus[i];
 
 		to.idle += c->idle_sum + (!c->thread && to.now > c->idle_since ? to.now - c->idle_since : 0);
@@ -172,15 +172,18 @@ void fgb_describe_simulation(void)
 	fgb_json_object("simulated");
 	fgb_json_text("machine", fgs_machine.name);
 	fgb_json_count("seed", given.seed);
-	fgb_json_count("cpus", fgs_cpu_count);
+	fgb_json_count("cpus", fgs_machine_cpus(&fgs_machine));
 	fgb_json_flag("monitored", !given.unmonitored);
 	fgb_json_count("switches", to.all.switches - from.all.switches);
 	fgb_json_count("wakes", to.all.wakes - from.all.wakes);
 	fgb_json_count("migrations", to.all.migrations - from.all.migrations);
 	fgb_json_count("futex_waits", to.futex.waits - from.futex.waits);
 	fgb_json_count("futex_wakes", to.futex.wakes - from.futex.wakes);
+	if (fgs_machine.key[FGS_guests] > 0)
+		fgb_json_count("pause_exits", to.all.pause_exits - from.all.pause_exits);
 	fgb_json_count("line_transfers", to.all.transfers - from.all.transfers);
-	fgb_json_rounded("idle_share", (double)(to.idle - from.idle) / ((double)(to.now - from.now) * fgs_cpu_count),
+	fgb_json_rounded("idle_share",
+			 (double)(to.idle - from.idle) / ((double)(to.now - from.now) * fgs_machine_cpus(&fgs_machine)),
 			 4);
 	fgb_json_rounded("virtual_ms", (double)fgs_here->now * 1e-9, 3);
 	fgb_json_end();

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "simulator/engine.h"
+#include "simulator/virtual.h"
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -184,6 +185,9 @@ static uint32_t best_of(const struct fgs_cpu *c)
 	int64_t mean = average(c);
 	uint32_t best = c->queued;
 
+	for (uint32_t i = 0; c->buddy && i < c->queued; i++)
+		if (c->queue[i] == c->buddy && c->buddy->vruntime <= mean)
+			return i;
 	for (uint32_t i = 0; i < c->queued; i++)
 		if (may_run(c->queue[i]) && (best == c->queued || precedes(c->queue[i], c->queue[best], mean)))
 			best = i;
@@ -330,6 +334,12 @@ static void interrupt(struct fgs_cpu *c, fgs_ps now)
 {
 	c->resched = true;
 	c->woken_at = c->now < now ? now : c->now;
+	if (c->hosts) {
+		fgs_host_interrupts(c, now);
+		return;
+	}
+	if (c->hosted)
+		fgs_virtual_wakes(c, now);
 	if (c == fgs_here) {
 		fgs_stop = fgs_limit = fgs_exact = 0;
 		return;
@@ -377,9 +387,14 @@ static void start_on(struct fgs_cpu *c, struct fgs_thread *t, fgs_ps now, struct
 {
 	bool idles = is_idle(c);
 
+	if (c->hosts && c->now < now)
+		c->now = now;
 	place(c, t);
 	enqueue(c, t, now);
-	if (idles) {
+	if (idles && c->hosted) {
+		c->now = c->now < now ? now : c->now;
+		fgs_virtual_wakes(c, kick(c, by, now));
+	} else if (idles) {
 		fgs_ps leaves = exit_latency(c, now - under_way);
 
 		now = kick(c, by, now);
@@ -513,8 +528,10 @@ static void put_down(struct fgs_cpu *c, enum fgs_leaves why, fgs_ps until)
 	struct fgs_thread *t = c->thread;
 
 	account(c, until);
-	fgs_trace_ran(c, t, t->queued_at, c->now);
-	fgs_trace_held(t, c->now, fgs_watch_holds(t));
+	if (!c->hosts) {
+		fgs_trace_ran(c, t, t->queued_at, c->now);
+		fgs_trace_held(t, c->now, fgs_watch_holds(t));
+	}
 	if (why == FGS_YIELDS && fgs_machine.key[FGS_forfeit] == 0) {
 		t->deadline += virtual(t, t->slice);
 	} else if (why == FGS_YIELDS) {
@@ -536,6 +553,8 @@ static void put_down(struct fgs_cpu *c, enum fgs_leaves why, fgs_ps until)
 static void begins(struct fgs_cpu *c, struct fgs_thread *t)
 {
 	t->cpu = c->id;
+	if (c->hosts)
+		return;
 	fgs_trace_waited(c, t, t->queued_at, c->now);
 	t->queued_at = c->now;
 	if (&__rseq_size && __rseq_size)
@@ -560,12 +579,13 @@ void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why)
 	best = best_of(c);
 	next = best < c->queued ? dequeue(c, best) : steal(c);
 	if (next != before) {
-		fgs_statistics.switches++;
+		fgs_statistics.switches += !c->hosts;
 		if (before && why == FGS_SLEEPS)
 			before->voluntary++;
 		else if (before)
 			before->involuntary++;
-		fgs_watch_switch(c, before, next, why != FGS_SLEEPS);
+		if (!c->hosts)
+			fgs_watch_switch(c, before, next, why != FGS_SLEEPS);
 		c->now += fgs_takes(c, FGS_switch);
 	}
 	c->thread = next;
@@ -577,6 +597,8 @@ void fgs_schedule(struct fgs_cpu *c, enum fgs_leaves why)
 		c->idle_since = c->now;
 		c->resched = false;
 		fgs_cpu_at(c, FGS_NEVER);
+		if (c->hosted)
+			fgs_virtual_leaves(c, FGS_SLEEPS);
 		return;
 	}
 	if (next != before)
@@ -611,6 +633,7 @@ void fgs_restrict(struct fgs_thread *t)
 {
 	uint32_t cpus = (uint32_t)fgs_machine.key[FGS_cpuset];
 
+	fgs_virtual_confine(t);
 	for (uint32_t i = 0; cpus && i < FGS_CPUS; i++)
 		if (i >= cpus)
 			t->allowed.word[i / 64] &= ~(1ull << i % 64);
@@ -633,4 +656,5 @@ void fgs_sched_start(void)
 		put(&idle, c, true);
 		set_costs(c);
 	}
+	fgs_virtual_start();
 }

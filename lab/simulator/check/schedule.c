@@ -218,6 +218,10 @@ void fgs_timer_set(fgs_ps earliest)
 	timers[t->id] = (struct timer){earliest + t->slack, t->generation};
 }
 
+void fgs_pause_exit(void)
+{
+}
+
 void fgs_timer_cancel(void)
 {
 	timers[fgs_self()->id].when = 0;
