@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A spinlock of lab/guest/locks (FGS_GUEST_LOCK), as a lock of ours (lock/lock.h) that runs on virtual CPUs: the guest's
- * preemption is off from the take to the release, as in a kernel. What a virtual CPU publishes for the monitor, the
- * model of the host knows without that (is it off its CPU, when its slice ends). */
+/* A spinlock of lab/guest/locks (FGS_GUEST_LOCK), as a lock of ours (lock/lock.h) that runs on virtual CPUs: the
+ * guest's preemption is off from the take to the release, as in a kernel. What a virtual CPU publishes for the monitor,
+ * the model of the host knows without that (is it off its CPU, when its slice ends). */
 #include "lock/lock.h"
 #include "runtime/clock.h"
 
