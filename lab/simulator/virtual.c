@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "simulator/guest/host.h"
+#include "simulator/guest_host.h"
 
 static struct fgs_thread hosted[FGS_CPUS]; /* the host's thread of each virtual CPU */
 

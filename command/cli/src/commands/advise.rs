@@ -75,7 +75,10 @@ impl Subcommand for Advise {
                     "does not help",
                     "None is better, and the first of FlexGuard's locks that was named is worse in the same way.",
                 ),
-                ("makes no difference", "The whole interval is within 10 %. This answer precedes the others."),
+                (
+                    "makes no difference",
+                    "The whole interval is within 10 %. This answer precedes the others.",
+                ),
                 (
                     "cannot tell",
                     "The budget is spent before. The command says how long an answer would probably take.",

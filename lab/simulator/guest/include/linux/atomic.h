@@ -11,7 +11,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
-#include "simulator/guest/host.h"
+#include "simulator/guest_host.h"
 
 typedef uint8_t u8;
 typedef uint16_t u16;
