@@ -138,7 +138,7 @@ static void start_all(void *(*wait)(void *))
 		check_watchdog(WATCHDOG_S);
 		play(wait);
 	}
-	while (value(&s->arrived) < (uint64_t)(share_of_each() * processes))
+	while (value(&s->arrived) < (uint64_t)share_of_each() * (uint64_t)processes)
 		sleep_ms(1);
 }
 
