@@ -61,8 +61,8 @@ fg_handle fg_thread_handle(void);
 struct fg_advice fg_wait_advice(const struct fg_wait *w);
 
 /* Asks, does it, and counts one look: executes a spin hint, calls sched_yield, or sleeps for advice.sleep_ns. Where
- * more than four threads of this process for each CPU sleep here, a sleep is longer in proportion, up to a second.
- * Returns what it did. */
+ * more than four threads of this process for each CPU sleep here, a sleep is longer in proportion, up to a second. A
+ * thread that ends in a sleep, or leaves it by longjmp, counts as asleep for two seconds more. Returns what it did. */
 struct fg_advice fg_wait_once(struct fg_wait *w);
 
 #ifdef __cplusplus

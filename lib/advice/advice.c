@@ -182,25 +182,64 @@ static void yield(void)
 		fg_store_relaxed(&compete_until_ns, after + COMPETE_NS);
 }
 
+/* Threads of this process that sleep, by the period in which their sleep began: the period's number << 32, and how
+ * many. A period is longer than the longest sleep, so the last two have all of them. A thread that ended in its sleep,
+ * or left it by longjmp, is forgotten with its period. */
+static uint64_t sleepers[2];
+
+#define PERIOD_SHIFT 30
+_Static_assert(SLEEP_CROWDED_NS < 1ull << PERIOD_SHIFT, "a sleep ends in the period after the one it began in");
+
+static uint32_t sleepers_since(uint32_t period)
+{
+	uint64_t found = fg_load_relaxed(&sleepers[period % 2]);
+
+	return found >> 32 == period ? (uint32_t)found : 0;
+}
+
+static void enter_sleep(uint32_t period)
+{
+	uint64_t *word = &sleepers[period % 2], found = fg_load_relaxed(word), seen, wanted;
+
+	for (;; found = seen) {
+		wanted = found >> 32 == period ? found + 1 : ((uint64_t)period << 32) + 1;
+		seen = fg_cas_relaxed(word, found, wanted);
+		if (seen == found)
+			return;
+	}
+}
+
+static void leave_sleep(uint32_t period)
+{
+	uint64_t *word = &sleepers[period % 2], found = fg_load_relaxed(word), seen;
+
+	for (; found >> 32 == period && (uint32_t)found; found = seen) {
+		seen = fg_cas_relaxed(word, found, found - 1);
+		if (seen == found)
+			return;
+	}
+}
+
 /* Sleeps as advised; for longer where many threads of this process do the same, so that together they look no more
  * often than a few would: sleepers that nobody wakes take the CPUs from the thread that they wait for. */
-static uint32_t sleepers;
-
 static void sleep_among_others(struct fg_advice *a)
 {
-	uint32_t others = fg_fetch_add_relaxed(&sleepers, 1);
+	uint32_t period = (uint32_t)(fgi_now_ns(CLOCK_MONOTONIC) >> PERIOD_SHIFT);
+	uint32_t others = sleepers_since(period) + sleepers_since(period - 1);
 
+	enter_sleep(period);
 	a->sleep_ns *= 1 + others / (SLEEPERS_PER_CPU * (cpus ? cpus : 1));
 	if (a->sleep_ns > SLEEP_CROWDED_NS)
 		a->sleep_ns = SLEEP_CROWDED_NS;
 	fgi_nap((uint32_t)a->sleep_ns);
-	fg_fetch_add_relaxed(&sleepers, -1u);
+	leave_sleep(period);
 }
 
 /* The other threads stayed in the parent. */
 static void forget_sleepers(void)
 {
-	fg_store_relaxed(&sleepers, 0);
+	fg_store_relaxed(&sleepers[0], 0);
+	fg_store_relaxed(&sleepers[1], 0);
 }
 
 __attribute__((constructor)) static void sleep_alone_after_fork(void)
