@@ -8,6 +8,7 @@
 
 #include "abi/flexguard_abi.h"
 #include "runtime/atomic.h"
+#include "runtime/cpu.h"
 
 /* The counter of the domain that this process is in, or of the machine. Never NULL. */
 extern const uint32_t *fgi_preempted_counter;
@@ -40,6 +41,17 @@ static inline bool fgi_named_preempted(uint32_t name)
 	const uint32_t *off_cpu = fg_load_relaxed(&fgi_off_cpu);
 
 	return name && fg_load_relaxed(&off_cpu[fg_off_cpu_place(name)]) == (name | FG_RUNNABLE);
+}
+
+/* Another process is said to wait for this CPU: a yield would give it a time slice. */
+static inline bool fgi_other_process_waits(void)
+{
+	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+	uint32_t cpu = fgi_cpu();
+
+	return cpu < FG_CPUS &&
+	       (fg_load_relaxed(&page->process_switch[cpu % FG_SWITCH_LINES][cpu / FG_SWITCH_LINES].stay) &
+		FG_STAY_WAITS);
 }
 
 /* Critical preemptions on the whole machine since the monitor was loaded, by kind. */
