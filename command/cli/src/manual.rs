@@ -78,8 +78,7 @@ pub const RECONNECT_ITEM: (&str, &str) = (
 );
 pub const YIELD_ITEM: (&str, &str) = (
     "FLEXGUARD_YIELD",
-    "0: the program's sched_yield is the system call. Otherwise it sleeps for 50 us where it would give another process \
-     a time slice.",
+    "1: the program's sched_yield sleeps for 50 us where it would give another process a time slice.",
 );
 pub const SOCKET_FILE: (&str, &str) = (
     "/run/flexguard/monitor.sock",
