@@ -84,15 +84,4 @@ static inline bool fgi_preempted_elsewhere(void)
 	return elsewhere;
 }
 
-/* Another process is said to wait for this CPU: a yield would give it a time slice. */
-static inline bool fgi_other_process_waits(void)
-{
-	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
-	uint32_t cpu = fgi_cpu();
-
-	return cpu < FG_CPUS &&
-	       (fg_load_relaxed(&page->process_switch[cpu % FG_SWITCH_LINES][cpu / FG_SWITCH_LINES].stay) &
-		FG_STAY_WAITS);
-}
-
 #endif

@@ -8,6 +8,7 @@
 
 #include "abi/flexguard_abi.h"
 #include "runtime/atomic.h"
+#include "runtime/cpu.h"
 
 /* The counter of the domain that this process is in, or of the machine. Never NULL. */
 extern const uint32_t *fgi_preempted_counter;
@@ -40,6 +41,31 @@ static inline bool fgi_named_preempted(uint32_t name)
 	const uint32_t *off_cpu = fg_load_relaxed(&fgi_off_cpu);
 
 	return name && fg_load_relaxed(&off_cpu[fg_off_cpu_place(name)]) == (name | FG_RUNNABLE);
+}
+
+/* The latest switch of this CPU from one process to another: how often there was one, and how long the former had the
+ * CPU (`stay`: FG_STAY_US, FG_STAY_WAITS). All 0 where nothing is known. */
+struct fgi_process_switch {
+	uint32_t cpu;
+	uint16_t number, stay;
+};
+
+static inline struct fgi_process_switch fgi_process_switch(void)
+{
+	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
+	const __typeof__(page->process_switch[0][0]) *latest;
+	uint32_t cpu = fgi_cpu();
+
+	if (fg_unlikely(cpu >= FG_CPUS))
+		return (struct fgi_process_switch){0, 0, 0};
+	latest = &page->process_switch[cpu % FG_SWITCH_LINES][cpu / FG_SWITCH_LINES];
+	return (struct fgi_process_switch){cpu, fg_load_relaxed(&latest->number), fg_load_relaxed(&latest->stay)};
+}
+
+/* Another process is said to wait for this CPU: a yield would give it a time slice. */
+static inline bool fgi_other_process_waits(void)
+{
+	return fgi_process_switch().stay & FG_STAY_WAITS;
 }
 
 /* Critical preemptions on the whole machine since the monitor was loaded, by kind. */

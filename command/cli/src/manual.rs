@@ -76,6 +76,10 @@ pub const RECONNECT_ITEM: (&str, &str) = (
      Not for programs that put themselves into a sandbox: the sandbox may kill them for the attempt. 0: the program never \
      does so, not even if the monitor was too busy for its first registration.",
 );
+pub const YIELD_ITEM: (&str, &str) = (
+    "FLEXGUARD_YIELD",
+    "1: the program's sched_yield sleeps for 50 us where it would give another process a time slice.",
+);
 pub const SOCKET_FILE: (&str, &str) = (
     "/run/flexguard/monitor.sock",
     "The socket of the machine's monitor daemon.",

@@ -23,7 +23,7 @@ use flexguard_launch::{Preload, locks, output, signals, waits};
 use super::Subcommand;
 use crate::manual::{
     FILTERS_ITEM, FORCE_ITEM, LOG_ITEM, PREFIX_ITEM, PROGRAM_EXIT, RECONNECT_ITEM, REQUIRE_ITEM,
-    SOCKET_FILE, SOCKET_ITEM, Section, examples,
+    SOCKET_FILE, SOCKET_ITEM, Section, YIELD_ITEM, examples,
 };
 use crate::monitor_choice::MonitorChoice;
 use summary::{StatsFormat, Summary};
@@ -149,6 +149,7 @@ impl Subcommand for Run {
                 RECONNECT_ITEM,
                 FILTERS_ITEM,
                 FORCE_ITEM,
+                YIELD_ITEM,
                 LOG_ITEM,
             ],
         },
