@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* PostgreSQL's spinlocks as sections. storage/s_lock.h includes this at its end.
  *
- * A backend is in a section from before its attempt to take a spinlock until after the store that releases it. It is in
- * none while it waits; after a wait the section begins when it has the lock. The word of a spinlock is a byte, and names
- * no owner: a waiter learns whether some backend of this user is preempted with a lock. */
+ * A backend is in a section from before its attempt to take a spinlock until after the store that releases it. It is
+ * in none while it waits; after a wait the section begins when it has the lock. The word of a spinlock is a byte, and
+ * names no owner: a waiter learns whether some backend of this user is preempted with a lock. */
 #ifndef FG_ADVISED_LOCK_H
 #define FG_ADVISED_LOCK_H
 
