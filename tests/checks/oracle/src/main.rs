@@ -335,7 +335,8 @@ fn block_offset(service: &Service, victim: &Victim) -> Result<i64> {
     }
 }
 
-/// Returns what has been seen so far, before it the preemptions by interrupt of the process that had the fewest.
+/// Returns what has been seen so far, before it the preemptions by interrupt of the process that had the fewest. Those
+/// without a reported arrival are judged, and say less: as many more are asked for.
 fn burst(watched: &mut [Watched]) -> Result<(u64, Tally)> {
     for process in watched.iter_mut() {
         process.victim.begin_burst()?;
@@ -348,7 +349,7 @@ fn burst(watched: &mut [Watched]) -> Result<(u64, Tally)> {
         process.witness.listen()?;
         process.witness.check_complete()?;
         let tally = process.judge.borrow().tally;
-        fewest = fewest.min(tally.forced);
+        fewest = fewest.min(tally.forced.saturating_sub(tally.unreported));
         all += tally;
     }
     Ok((fewest, all))
