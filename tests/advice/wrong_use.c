@@ -9,21 +9,9 @@
 #include <sys/wait.h>
 
 #include "tests/check.h"
+#include "tests/one_cpu.h"
 
 static fg_handle *handle; /* of the process that is waited for; processes share it */
-
-static void pin(void)
-{
-	cpu_set_t allowed, one;
-	int cpu = 0;
-
-	CHECK(sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
-	while (!CPU_ISSET(cpu, &allowed))
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	CHECK(sched_setaffinity(0, sizeof(one), &one) == 0, "%m");
-}
 
 static void spin(void)
 {
@@ -47,7 +35,7 @@ static pid_t start(void (*play)(void))
 	if (child)
 		return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin();
+	pin_to_first_cpu();
 	play();
 	_exit(0);
 }

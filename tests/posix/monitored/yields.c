@@ -7,23 +7,11 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "tests/one_cpu.h"
 #include "tests/posix/posix.h"
 
 #define SLEEPS 20
 #define CALLS 200
-
-static void pin(void)
-{
-	cpu_set_t allowed, one;
-	int cpu = 0;
-
-	CHECK(sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
-	while (!CPU_ISSET(cpu, &allowed))
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	CHECK(sched_setaffinity(0, sizeof(one), &one) == 0, "%m");
-}
 
 static pid_t start_hog(void)
 {
@@ -51,7 +39,7 @@ int main(void)
 	pid_t hog;
 
 	check_watchdog(60);
-	pin();
+	pin_to_first_cpu();
 	hog = start_hog();
 	before = voluntary_switches();
 	for (int i = 0; i < CALLS; i++)
