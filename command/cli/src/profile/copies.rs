@@ -117,12 +117,18 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_others_can_change_is_copied() {
+    /// A program that everybody may write to, and the directory that it is in.
+    fn program_of_all() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("program");
         fs::copy("/proc/self/exe", &path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn what_others_can_change_is_copied() {
+        let (_dir, path) = program_of_all();
         let copies = Copies::default();
         let source = copies.source(path.to_str().unwrap()).unwrap();
         assert!(source.path.starts_with("/proc/self/fd") && source.debug);
@@ -141,10 +147,7 @@ mod tests {
 
     #[test]
     fn no_more_is_copied_than_fits() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("program");
-        fs::copy("/proc/self/exe", &path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let (_dir, path) = program_of_all();
         let copies = Copies::default();
         copies.left.set(fs::metadata(&path).unwrap().len() - 1);
         assert!(copies.source(path.to_str().unwrap()).is_none());
