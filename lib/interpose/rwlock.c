@@ -156,6 +156,10 @@ EXPORT int pthread_rwlock_init(pthread_rwlock_t *restrict rwlock, const pthread_
 
 	if (fg_unlikely(fgi_carried.locks > 0))
 		forget_carried(&of(rwlock)->lock, entries);
+	if (!attr && fg_load_relaxed(&fgi_real_table.rwlock_understood)) {
+		memset(rwlock, 0, sizeof(*rwlock));
+		return 0;
+	}
 	return fgi_real()->rwlock_init(rwlock, attr); /* zeroes all but the words that stay glibc's */
 }
 
