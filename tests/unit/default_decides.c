@@ -68,17 +68,15 @@ static void test_head_waiter_keeps_its_cpu(void)
 /* Beside another process that waits for the CPU a waiter does not yield, for a while. */
 static void test_keeps_its_cpu_from_others(void)
 {
-	static struct fg_shared page;
 	uint64_t before;
 
-	page = quiet;
 	for (uint32_t i = 0; i < FG_CPUS; i++)
-		page.process_switch[i % FG_SWITCH_LINES][i / FG_SWITCH_LINES].stay = FG_STAY_US;
-	CHECK(yields_of(&page, (struct wait){0}) == 1, "it went to sleep");
+		idle_cpus[i].stay = FG_STAY_US;
+	CHECK(yields_of(&idle, (struct wait){0}) == 1, "it went to sleep");
 	for (uint32_t i = 0; i < FG_CPUS; i++)
-		page.process_switch[i % FG_SWITCH_LINES][i / FG_SWITCH_LINES].stay = FG_STAY_WAITS;
+		idle_cpus[i].stay = FG_STAY_WAITS;
 	before = fgi_now_ns(CLOCK_MONOTONIC);
-	CHECK(yields_of(&page, (struct wait){0}) == 0);
+	CHECK(yields_of(&idle, (struct wait){0}) == 0);
 	CHECK(fgi_others_compete_until >= before + FGI_QUEUED_NS);
 	CHECK(fgi_others_compete_until <= fgi_now_ns(CLOCK_MONOTONIC) + FGI_QUEUED_NS);
 }
