@@ -223,15 +223,15 @@ static void wake_all(void)
 	fgi_async_resume(suspended);
 }
 
-void fgi_cond_signal(void *c)
+void fgi_cond_wake_one(void *c)
 {
-	if (!fgi_parked_postpone(fgi_cond_signal, c, wake_all))
+	if (!fgi_parked_postpone(fgi_cond_wake_one, c, wake_all))
 		wake(c, SIGNAL);
 }
 
-void fgi_cond_broadcast(void *c)
+void fgi_cond_wake_all(void *c)
 {
-	if (!fgi_parked_postpone(fgi_cond_broadcast, c, wake_all))
+	if (!fgi_parked_postpone(fgi_cond_wake_all, c, wake_all))
 		wake(c, BROADCAST);
 }
 
