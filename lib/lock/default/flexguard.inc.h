@@ -9,9 +9,9 @@
  *   ... | DEMAND    while the lock is free it is for the head waiter      that thread's compare-and-swap, or that of
  *                                                                         another that has stood back for GRACE looks,
  *                                                                         or the head waiter that gives up
- *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
- *                   one if that is useful                                 watcher, the release that wakes one, or any
- *                                                                         of a quick or watched lock
+ *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, the
+ *                   one if that is useful                                 release that wakes one, or any of a quick or
+ *                                                                         watched lock
  *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
@@ -452,8 +452,6 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_de
 			w.stood_back = 0;
 		else if (may_take(l, &w, word, moved) && take_after_waiting(l, &w, word))
 			return 0;
-		if (w.watching && w.hot && moved && (word & PARKED)) /* owner and watcher run: no release need look */
-			fg_cas_relaxed(&l->word, word, word & ~PARKED);
 		if (w.spun >= SPIN_PAUSES && (w.hot || !is_free(word))) {
 			w.spun = 0;
 			look_at_clock(l, &w, word, moved);
