@@ -3,13 +3,16 @@
  * works on by itself. Prints sections a second, the 99.9th percentile of the waits
  * in us, the share of the slowest process, and the CPU time that a second took.
  *
- *   fg-loop-spinlock WAIT [PROCESSES [SECTION_US [SECONDS]]]
+ *   fg-loop-spinlock WAIT [PROCESSES [SECTION_US [SECONDS [threads]]]]
  *
  * WAIT, what a process does that finds the lock taken:
  *   spin     a spin hint, and looks again
  *   delay    100 spin hints, then it sleeps 1 ms, and longer each time, up to 1 s: as s_lock does
  *   advice   fg_wait_once about the owner
- *   shared   the lock is a FG_MUTEX_SHARED instead */
+ *   shared   the lock is a FG_MUTEX_SHARED instead
+ *
+ * With `threads` they are threads of one process instead: the simulator has no fork. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -49,6 +52,8 @@ static struct shared {
 } * shared;
 
 static enum wait wait_by;
+static bool as_threads;
+static pthread_t thread[MOST_PROCESSES];
 static uint32_t processes = 2;
 static double section_us = 1, seconds = 1, cycles_per_us;
 
@@ -162,7 +167,7 @@ static int report(double took)
 	uint64_t sections = 0, least = UINT64_MAX;
 	struct rusage u;
 
-	getrusage(RUSAGE_CHILDREN, &u);
+	getrusage(as_threads ? RUSAGE_SELF : RUSAGE_CHILDREN, &u);
 	for (uint32_t p = 0; p < processes; p++) {
 		sections += shared->of[p].sections;
 		if (shared->of[p].sections < least)
@@ -186,8 +191,41 @@ static bool read_arguments(int argc, char **argv)
 		section_us = atof(argv[3]);
 	if (argc > 4)
 		seconds = atof(argv[4]);
-	return argc > 1 && argc < 6 && wait_by < WAITS && processes > 0 && processes <= MOST_PROCESSES &&
-	       section_us >= 0 && seconds > 0;
+	as_threads = argc > 5 && strcmp(argv[5], "threads") == 0;
+	return argc > 1 && argc < (as_threads ? 7 : 6) && wait_by < WAITS && processes > 0 &&
+	       processes <= MOST_PROCESSES && section_us >= 0 && seconds > 0;
+}
+
+static void *work_as_thread(void *counts)
+{
+	work(counts);
+	return NULL;
+}
+
+static bool start(uint32_t p)
+{
+	pid_t child;
+
+	if (as_threads)
+		return pthread_create(&thread[p], NULL, work_as_thread, &shared->of[p]) == 0;
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		work(&shared->of[p]);
+		_exit(0);
+	}
+	return child > 0;
+}
+
+static void wait_for_all(void)
+{
+	if (as_threads) {
+		for (uint32_t p = 0; p < processes; p++)
+			pthread_join(thread[p], NULL);
+		return;
+	}
+	while (wait(NULL) > 0)
+		;
 }
 
 int main(int argc, char **argv)
@@ -195,29 +233,21 @@ int main(int argc, char **argv)
 	uint64_t begin;
 
 	if (!read_arguments(argc, argv)) {
-		fprintf(stderr, "usage: %s spin|delay|advice|shared [PROCESSES [SECTION_US [SECONDS]]]\n", argv[0]);
+		fprintf(stderr, "usage: %s spin|delay|advice|shared [PROCESSES [SECTION_US [SECONDS [threads]]]]\n",
+			argv[0]);
 		return 2;
 	}
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return 1;
 	measure_clock();
-	for (uint32_t p = 0; p < processes; p++) {
-		pid_t child = fork();
-
-		if (child < 0)
+	for (uint32_t p = 0; p < processes; p++)
+		if (!start(p))
 			return 1;
-		if (child == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			work(&shared->of[p]);
-			_exit(0);
-		}
-	}
 	begin = fgi_now_ns(CLOCK_MONOTONIC);
 	fg_store_release(&shared->begin, 1); /* pairs with the acquire in work */
 	fgi_nap((uint32_t)(seconds < 4 ? seconds * 1e9 : 4e9));
 	fg_store_relaxed(&shared->end, 1);
-	while (wait(NULL) > 0)
-		;
+	wait_for_all();
 	return report((double)(fgi_now_ns(CLOCK_MONOTONIC) - begin) / 1e9);
 }

@@ -2,7 +2,7 @@
 /* Very many waiters of some processes at one mutex for shared memory, and in one wait by advice. Each gets its turn,
  * also after a process with a share of them was killed. Prints what they cost.
  *
- *   crowd [WAITERS [PROCESSES]]
+ *   crowd [WAITERS [PROCESSES [mutex|advice]]]     the last: only these
  *
  * docs/results/advice.md has the costs of 100,000 waiters; kernel.pid_max must be larger than that. */
 #include <errno.h>
@@ -25,7 +25,7 @@ static struct shared {
 	struct fg_mutex_shared m;
 	fg_handle owner;
 	uint64_t count, copy; /* only the owner of the mutex changes them */
-	uint64_t arrived, go, timed_out;
+	uint64_t arrived, go, went_on, timed_out;
 } * s;
 
 static int waiters = 400, processes = 4;
@@ -96,6 +96,7 @@ static void *wait_by_advice(void *unused)
 	__atomic_fetch_add(&s->arrived, 1, __ATOMIC_RELEASE);
 	while (!value(&s->go))
 		(void)fg_wait_once(&w);
+	__atomic_fetch_add(&s->went_on, 1, __ATOMIC_RELEASE);
 	return unused;
 }
 
@@ -216,23 +217,32 @@ static void by_advice(void)
 	begin = seconds_of(CLOCK_MONOTONIC);
 	__atomic_store_n(&s->go, 1, __ATOMIC_RELEASE);
 	fg_section_end();
-	end_all();
+	while (value(&s->went_on) < (uint64_t)share_of_each() * (uint64_t)processes)
+		sleep_ms(1);
 	printf("advice: all went on after %.2f s\n", seconds_of(CLOCK_MONOTONIC) - begin);
+	end_all();
 }
 
 int main(int argc, char **argv)
 {
+	const char *only = "";
+
 	if (argc > 1)
 		waiters = atoi(argv[1]);
 	if (argc > 2)
 		processes = atoi(argv[2]);
+	if (argc > 3)
+		only = argv[3];
 	CHECK(processes > 1 && processes <= MOST_PROCESSES && waiters >= processes);
 	check_watchdog(WATCHDOG_S);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(s != MAP_FAILED);
-	at_the_mutex(false);
-	at_the_mutex(true);
-	by_advice();
+	if (strcmp(only, "advice") != 0) {
+		at_the_mutex(false);
+		at_the_mutex(true);
+	}
+	if (strcmp(only, "mutex") != 0)
+		by_advice();
 	return 0;
 }
