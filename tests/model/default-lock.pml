@@ -300,12 +300,7 @@ leave:
 		fi;
 		joined = 0; kind = 0; clock = 0; beside_watcher = 0
 	}
-	/* rise */
-	if
-	:: clocked -> word = word | PARKED
-	:: true
-	fi;
-	atomic {
+	atomic { /* rise */
 		stood_back = stood_back && (ops & ME);
 		ops = ops | ME;
 		if

@@ -296,8 +296,6 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->woken = true;
 	if (is_watched(w->hot) && !w->real_time)
 		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
-	else if (!w->hot && fgi_clocked(fg_load_relaxed(&l->waiters))) /* a CPU may idle for the next one, too */
-		fg_fetch_or_relaxed(&l->word, PARKED);
 }
 
 /* Is this waiter one of those that stay awake? A hot lock has one, another lock WATCHERS, after a first look without
