@@ -33,7 +33,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 10u
+#define FG_ABI_VERSION 11u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -126,7 +126,7 @@ struct fg_registration {
 	fg_u64 flags;        /* FG_WANT_*; others: EINVAL */
 };
 
-#define FG_WANT_SLICE_FORECAST 1ull /* publish when the slices of this process's threads end: slice_end_ns below */
+#define FG_WANT_SLICE_FORECAST 1ull /* publish when the slices of this process's threads end: fg_cpu below */
 
 struct fg_reply {
 	fg_u32 magic;
@@ -158,10 +158,6 @@ enum fg_status_what {
 /* ---- the shared page -------------------------------------------------------------------------------------------
  * num_preempted_cs has a cache line of its own: every spinner polls it. The page is frozen for all processes, so every
  * word is written by the kernel half: of its own accord, or when the user half runs its beat program. */
-#define FG_CPUS 128u       /* the CPUs that fit on the page; of higher numbers nothing is known */
-#define FG_SWITCH_LINES 8u /* cache lines of process_switch */
-#define FG_STAY_US 0x7fffu
-#define FG_STAY_WAITS 0x8000u
 #define FG_OFF_CPU 256u    /* places for the names of critical threads that are off their CPU */
 #define FG_COUNT_LINES 16u /* cache lines of preemptions */
 
@@ -179,34 +175,18 @@ struct fg_shared {
 	fg_u64 tick_ns;          /* period of the scheduler's tick; 0: unknown; with each beat, as magic */
 	fg_u64 pad2[5];
 
-	/* By CPU number: when the scheduler means to look for another thread than the one running there,
-	 * CLOCK_MONOTONIC; 0: unknown. Written whenever the CPU switches to a thread of a process with
-	 * FG_WANT_SLICE_FORECAST; to be read by such threads alone, of their own CPU. A forecast
-	 * (monitor/bpf/slice.h), on which no more than speed may depend. */
-	fg_u64 slice_end_ns[FG_CPUS];
-
-	/* By CPU number: 1 while the CPU idles. A thread that is woken then takes no CPU from anybody. */
-	fg_u8 cpu_idle[FG_CPUS];
-
-	/* How often a CPU went from one process to another, and for how long the former had it. If the number changes
-	 * while a thread yields its CPU, the thread gave the CPU to another process, for so long. FG_STAY_WAITS: the
-	 * former did not go to sleep, so that it waits for the CPU, unless it was moved or may not run; it goes when
-	 * the CPU idles. CPU c is at [c % FG_SWITCH_LINES][c / FG_SWITCH_LINES]: neighbours write in other lines. */
-	struct {
-		fg_u16 number;
-		fg_u16 stay; /* in us, at most FG_STAY_US, and FG_STAY_WAITS */
-	} process_switch[FG_SWITCH_LINES][FG_CPUS / FG_SWITCH_LINES];
-	fg_u64 unused[19];
-
-	/* The kernel half's own notes, which live as long as the page. They mean nothing to a client. */
+	/* The kernel half's own notes, which live as long as the page. To a client only cpus_seen means something. */
 	fg_u32 domain_kind;   /* enum fg_domain_kind of those that register; with each beat */
 	fg_u32 domain_search; /* the number of the latest search for domains that no process is in */
 	fg_u32 any_process;   /* some process has registered: until then every hook returns at once */
 	fg_u32 slices_wanted; /* some process has asked for the slice forecasts: until then none are computed */
 	fg_u32 cpus;          /* that the machine may have */
 	fg_u32 named;         /* threads that sleep and have a name in off_cpu, and aged ones (monitor/bpf/monitor.h) */
+	fg_u32 cpus_seen;     /* one more than the highest number of a CPU that has written its struct fg_cpu */
+	fg_u32 pad3;
 	fg_u64 blocking_since_ns; /* when num_preempted_cs rose from 0; 0: it has returned to 0 */
 	fg_u64 blocking_ns;       /* time for which it was not 0 */
+	fg_u64 pad4[2];
 
 	/* Critical preemptions since load, by kind; CPU c adds to [c % FG_COUNT_LINES]. */
 	struct {
@@ -221,6 +201,7 @@ struct fg_shared {
 	 * waits. Of two threads that share a place one is unknown, and in another PID namespace another thread may have
 	 * the same name: a hint, on which no more than speed may depend. */
 	fg_u32 off_cpu[FG_OFF_CPU];
+	fg_u64 unused[224];
 };
 
 #define FG_RUNNABLE 0x80000000u
@@ -261,12 +242,39 @@ struct fg_domain {
 	fg_u64 pad[5];
 };
 
-/* What a client maps: of domain 0, the page alone will do. */
+/* ---- what each CPU does ----------------------------------------------------------------------------------------
+ * By CPU number; each CPU alone writes its own, at its switches, once some process has registered. A CPU of a higher
+ * number than the last writes nothing: its threads are counted and named like others, and clients take it for a CPU
+ * of which nothing is known. Hints, on which no more than speed may depend. */
+#define FG_CPUS 1024u
+#define FG_STAY_US 0x7fffu
+#define FG_STAY_WAITS 0x8000u
+
+struct fg_cpu {
+	/* When the scheduler means to look for another thread than the one that runs there, CLOCK_MONOTONIC; 0:
+	 * unknown. Written whenever the CPU switches to a thread of a process with FG_WANT_SLICE_FORECAST; to be read
+	 * by such threads alone, of their own CPU. A forecast (monitor/bpf/slice.h). */
+	fg_u64 slice_end_ns;
+
+	fg_u32 idle; /* 1 while the CPU idles: a thread that is woken then takes no CPU from anybody */
+
+	/* How often the CPU went from one process to another, and for how long the former had it, in us, at most
+	 * FG_STAY_US. If the number changes while a thread yields its CPU, the thread gave the CPU to another process,
+	 * for so long. FG_STAY_WAITS: the former did not go to sleep, so that it waits for the CPU, unless it was moved
+	 * or may not run; it goes when the CPU idles. */
+	fg_u16 process_switches;
+	fg_u16 stay;
+	fg_u64 pad[6];
+};
+
+/* What a client maps: of domain 0, the page alone will do; then nothing is known of CPUs. Pages that a client never
+ * reads take no memory of it. */
 struct fg_published {
 	struct fg_shared page;
 	struct fg_domain domains[FG_DOMAINS];   /* the first is not used, */
 	fg_u32 off_cpu[FG_DOMAINS][FG_OFF_CPU]; /* nor is the first of these: as that of the page, of a domain each */
 	fg_u32 off_cpu_notes[FG_DOMAINS][FG_OFF_CPU]; /* of the names in `off_cpu`; the first are of the page's names */
+	struct fg_cpu cpus[FG_CPUS];
 };
 
 #define FG_HEARTBEAT_NS 500000000ull
@@ -304,21 +312,24 @@ FG_ABI_AT(fg_shared, heartbeat_ns, 72);
 FG_ABI_AT(fg_shared, mode_transitions, 128);
 FG_ABI_AT(fg_shared, missed, 136);
 FG_ABI_AT(fg_shared, tick_ns, 144);
-FG_ABI_AT(fg_shared, slice_end_ns, 192);
-FG_ABI_AT(fg_shared, cpu_idle, 1216);
-FG_ABI_AT(fg_shared, process_switch, 1344);
-FG_ABI_ASSERT(sizeof(((struct fg_shared *)0)->process_switch[0]) == FG_CACHE_LINE);
-FG_ABI_AT(fg_shared, domain_kind, 2008);
-FG_ABI_AT(fg_shared, any_process, 2016);
-FG_ABI_AT(fg_shared, blocking_ns, 2040);
-FG_ABI_AT(fg_shared, preemptions, 2048);
-FG_ABI_AT(fg_shared, off_cpu, 3072);
+FG_ABI_AT(fg_shared, domain_kind, 192);
+FG_ABI_AT(fg_shared, any_process, 200);
+FG_ABI_AT(fg_shared, cpus_seen, 216);
+FG_ABI_AT(fg_shared, blocking_ns, 232);
+FG_ABI_AT(fg_shared, preemptions, 256);
+FG_ABI_AT(fg_shared, off_cpu, 1280);
 FG_ABI_ASSERT(sizeof(struct fg_shared) == FG_PAGE);
 FG_ABI_ASSERT(sizeof(struct fg_domain) == FG_CACHE_LINE);
 FG_ABI_AT(fg_domain, key, 8);
 FG_ABI_AT(fg_published, domains, FG_PAGE);
 FG_ABI_AT(fg_published, off_cpu, 3 * FG_PAGE);
 FG_ABI_AT(fg_published, off_cpu_notes, 35 * FG_PAGE);
-FG_ABI_ASSERT(sizeof(struct fg_published) == 67 * FG_PAGE);
+FG_ABI_ASSERT(sizeof(struct fg_cpu) == FG_CACHE_LINE);
+FG_ABI_AT(fg_cpu, slice_end_ns, 0);
+FG_ABI_AT(fg_cpu, idle, 8);
+FG_ABI_AT(fg_cpu, process_switches, 12);
+FG_ABI_AT(fg_cpu, stay, 14);
+FG_ABI_AT(fg_published, cpus, 67 * FG_PAGE);
+FG_ABI_ASSERT(sizeof(struct fg_published) == 83 * FG_PAGE);
 
 #endif

@@ -110,7 +110,7 @@ RAW uint64_t bpf_ktime_get_ns(void)
 
 /* ---- tasks ---------------------------------------------------------------------------------------------------- */
 
-RAW struct fg_shared *fgs_monitor_start(uint32_t cpus, uint64_t tick_ns)
+RAW struct fg_published *fgs_monitor_start(uint32_t cpus, uint64_t tick_ns)
 {
 	struct fg_shared *p = &page.page;
 
@@ -120,15 +120,16 @@ RAW struct fg_shared *fgs_monitor_start(uint32_t cpus, uint64_t tick_ns)
 	p->tick_ns = tick_ns;
 	p->cpus = cpus;
 	p->any_process = 1;
-	for (uint32_t i = 0; i < cpus && i < FG_CPUS; i++)
-		p->cpu_idle[i] = 1;
+	p->cpus_seen = cpus < FG_CPUS ? cpus : FG_CPUS;
+	for (uint32_t i = 0; i < p->cpus_seen; i++)
+		page.cpus[i].idle = 1;
 	process.exec_id = 1;
 	process.n_images = 1;
 	process.images[0].block_offset = (int32_t)((char *)&fg_thread - (char *)__builtin_thread_pointer());
 	for (const uint64_t *want = __start_fg_wants; want < __stop_fg_wants; want++)
 		process.flags |= (uint32_t)*want;
 	p->slices_wanted = (process.flags & FG_WANT_SLICE_FORECAST) != 0;
-	return p;
+	return &page;
 }
 
 RAW static struct fgs_task *new_task(void)

@@ -13,11 +13,11 @@ struct fgs_task_state { /* what the monitor may read of a thread that is switche
 	int policy;
 };
 
-struct fg_shared;
+struct fg_published;
 struct fgs_task;
 
-/* Its page. `wanted`: what the image asks for (FG_WANT_*). */
-struct fg_shared *fgs_monitor_start(uint32_t cpus, uint64_t tick_ns);
+/* What it publishes. */
+struct fg_published *fgs_monitor_start(uint32_t cpus, uint64_t tick_ns);
 
 struct fgs_task *fgs_monitor_task(int tid, int process, bool registered, uint64_t thread_pointer);
 struct fgs_task *fgs_monitor_idle_task(void);

@@ -13,13 +13,13 @@ static bool active;
 
 void fgs_watch_start(bool monitored)
 {
-	struct fg_shared *page = fgs_monitor_start(fgs_cpu_count, fgs_cost(FGS_tick) / FGS_NS);
+	struct fg_published *published = fgs_monitor_start(fgs_cpu_count, fgs_cost(FGS_tick) / FGS_NS);
 
 	active = monitored;
 	for (uint32_t i = 0; i < fgs_cpu_count; i++)
 		idle[i] = fgs_monitor_idle_task();
 	if (monitored)
-		fgi_monitor_attach(page);
+		fgi_monitor_attach_all(published, 0);
 }
 
 void fgs_watch_thread(struct fgs_thread *t)

@@ -44,12 +44,12 @@ int fg_cond_timedwait(struct fg_cond *c, struct fg_mutex *m, clockid_t clock, co
 
 void fg_cond_signal(struct fg_cond *c)
 {
-	fgi_cond_signal(c->opaque);
+	fgi_cond_signal(of(c));
 }
 
 void fg_cond_broadcast(struct fg_cond *c)
 {
-	fgi_cond_broadcast(c->opaque);
+	fgi_cond_broadcast(of(c));
 }
 
 __attribute__((constructor)) static void cond_start(void)

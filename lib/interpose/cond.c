@@ -28,6 +28,15 @@ static bool shared(const pthread_cond_t *cond)
 	return fg_unlikely(flags_of(cond) & FGI_GLIBC_COND_SHARED);
 }
 
+/* Is it ours, and does nobody wait? Before the table of glibc's functions is filled, that is not known. */
+static inline bool is_idle(const pthread_cond_t *cond)
+{
+	uint32_t at = fg_load_relaxed(&fgi_real_table.cond_flags_at);
+
+	return fg_likely(at && !(*(const uint32_t *)(const void *)((const char *)cond + at) & FGI_GLIBC_COND_SHARED)) &&
+	       !fgi_cond_waited((const struct fgi_cond *)cond);
+}
+
 static clockid_t clock_of(const pthread_cond_t *cond)
 {
 	return flags_of(cond) & FGI_GLIBC_COND_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
@@ -68,24 +77,34 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict cond, pthread_mutex_t
 	return fgi_real()->cond_clockwait(cond, mutex, clock, abs);
 }
 
-EXPORT int pthread_cond_signal(pthread_cond_t *cond)
+__attribute__((noinline)) static int signal_slow(pthread_cond_t *cond)
 {
 	if (shared(cond)) {
 		fgi_bridge_pass();
 		return fgi_real()->cond_signal(cond);
 	}
-	fgi_cond_signal(cond);
+	fgi_cond_signal(fgi_cond_of(cond));
 	return 0;
 }
 
-EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
+EXPORT int pthread_cond_signal(pthread_cond_t *cond)
+{
+	return is_idle(cond) ? 0 : signal_slow(cond);
+}
+
+__attribute__((noinline)) static int broadcast_slow(pthread_cond_t *cond)
 {
 	if (shared(cond)) {
 		fgi_bridge_pass();
 		return fgi_real()->cond_broadcast(cond);
 	}
-	fgi_cond_broadcast(cond);
+	fgi_cond_broadcast(fgi_cond_of(cond));
 	return 0;
+}
+
+EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
+{
+	return is_idle(cond) ? 0 : broadcast_slow(cond);
 }
 
 EXPORT int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr)
@@ -98,6 +117,8 @@ EXPORT int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condat
 
 EXPORT int pthread_cond_destroy(pthread_cond_t *cond)
 {
+	if (is_idle(cond))
+		return 0;
 	if (shared(cond))
 		return fgi_real()->cond_destroy(cond);
 	return fgi_cond_busy(fgi_cond_of(cond)) ? EBUSY : 0;

@@ -39,13 +39,13 @@ OLD(timedwait, pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timesp
 
 OLD(signal, pthread_cond_t *cond)
 {
-	fgi_cond_signal(cond);
+	fgi_cond_signal(fgi_cond_of(cond));
 	return 0;
 }
 
 OLD(broadcast, pthread_cond_t *cond)
 {
-	fgi_cond_broadcast(cond);
+	fgi_cond_broadcast(fgi_cond_of(cond));
 	return 0;
 }
 #endif

@@ -72,6 +72,24 @@ bool fgi_glibc_knows_barrier(__typeof__(pthread_barrier_init) *init)
 	       shared.words[at] != 0;
 }
 
+/* sem_wait is a cancellation point, and the call that comes here first may be none. */
+bool fgi_glibc_knows_sem(__typeof__(sem_wait) *wait)
+{
+	union {
+		sem_t sem;
+		uint64_t tokens;
+	} two = {.tokens = 0};
+	int state;
+	bool known;
+
+	if (sem_init(&two.sem, 0, 2) || two.tokens != 2)
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	known = wait(&two.sem) == 0 && two.tokens == 1;
+	pthread_setcancelstate(state, NULL);
+	return known;
+}
+
 bool fgi_glibc_knows_spin(__typeof__(pthread_spin_lock) *lock)
 {
 	pthread_spinlock_t word;

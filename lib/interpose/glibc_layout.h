@@ -7,6 +7,7 @@
 #define FGI_GLIBC_LAYOUT_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +41,11 @@ bool fgi_glibc_knows_rwlock(__typeof__(pthread_rwlock_init) *init);
 /* A barrier: where it says that it is shared. Looked for at the start. */
 #define FGI_GLIBC_BARRIER_SHARED_AT 12
 bool fgi_glibc_knows_barrier(__typeof__(pthread_barrier_init) *init);
+
+/* A semaphore: its tokens, in the low half of its first 64 bits. glibc's sem_wait takes one by subtracting 1 there.
+ * Looked for at the start. */
+#define FGI_GLIBC_SEM_TOKENS 0xffffffffull
+bool fgi_glibc_knows_sem(__typeof__(sem_wait) *wait);
 
 /* A spinlock has the two values FGI_GLIBC_SPIN_FREE and _HELD, and below the latter where glibc's waiters count on x86.
  * Also looked at. */
@@ -84,6 +90,7 @@ _Static_assert(FGI_GLIBC_NORMAL == 0 && FGI_GLIBC_RECURSIVE == 1 && FGI_GLIBC_ER
 	       "how kinds are encoded");
 _Static_assert(sizeof(pthread_cond_t) == 48, "size of pthread_cond_t");
 _Static_assert(sizeof(pthread_rwlock_t) == 56, "size of pthread_rwlock_t");
+_Static_assert(sizeof(sem_t) == 32 && _Alignof(sem_t) == sizeof(uint64_t), "size of sem_t");
 _Static_assert(offsetof(pthread_rwlock_t, __data.__shared) == FGI_GLIBC_RWLOCK_SHARED_AT, "where sharing is told");
 _Static_assert(offsetof(pthread_rwlock_t, __data.__flags) == FGI_GLIBC_RWLOCK_KIND_AT, "where the kind is");
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* pthread_mutex_*: glibc's mutex kinds around FGI_LOCK_FILE's lock. docs/design/interposer.md has the state tables and
- * the rules M1 to M5. A normal mutex is one branch and the inlined lock; all else is out of line. */
+ * the rules M1 to M5. The lock is inlined once in each function; a normal mutex is one branch before it, and one
+ * behind. */
 #include "interpose/mutex.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ static inline bool has_owner(const struct fgi_mutex *m)
 }
 
 /* Before the lock is tried: what a call returns whose caller holds the mutex already, otherwise UNDECIDED. */
-static int lock_again(struct fgi_mutex *m, int deadlock)
+static inline int lock_again(struct fgi_mutex *m, int deadlock)
 {
 	if (!has_owner(m) || fg_load_relaxed(&m->owner) != fgi_self())
 		return UNDECIDED;
@@ -86,7 +87,7 @@ static int lock_again(struct fgi_mutex *m, int deadlock)
 }
 
 /* The lock has been taken. */
-static void set_owner(struct fgi_mutex *m)
+static inline void set_owner(struct fgi_mutex *m)
 {
 	if (!has_owner(m))
 		return;
@@ -125,7 +126,8 @@ __attribute__((noinline, cold)) static int lock_in_turns(struct fgi_mutex *m, st
 	return 0;
 }
 
-__attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
+/* By a thread that may be cancelled asynchronously, or glibc's mutex. */
+__attribute__((noinline, cold)) static int lock_rarely(pthread_mutex_t *mutex)
 {
 	struct fgi_mutex *m = mutex_of(mutex);
 	int result;
@@ -136,10 +138,7 @@ __attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
 	result = lock_again(m, EDEADLK);
 	if (result != UNDECIDED)
 		return result;
-	if (fgi_async)
-		lock_in_turns(m, FGI_NEVER);
-	else
-		fgi_lock(&m->lock);
+	lock_in_turns(m, FGI_NEVER);
 	set_owner(m);
 	FGI_PROBE1(mutex_acquired, mutex);
 	return 0;
@@ -147,39 +146,47 @@ __attribute__((noinline)) static int lock_slow(pthread_mutex_t *mutex)
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
-	if (!is_normal(mutex) || fg_unlikely(fgi_async))
-		return lock_slow(mutex);
-	FGI_PROBE1(mutex_entry, mutex);
-	fgi_lock(&mutex_of(mutex)->lock);
-	FGI_PROBE1(mutex_acquired, mutex);
-	return 0;
-}
-
-__attribute__((noinline)) static int trylock_slow(pthread_mutex_t *mutex)
-{
 	struct fgi_mutex *m = mutex_of(mutex);
 	int result;
 
-	if (!fgi_mutex_native(mutex))
-		return fgi_real()->mutex_trylock(mutex);
-	result = lock_again(m, EBUSY);
-	if (result != UNDECIDED)
-		return result;
-	if (!fgi_trylock(&m->lock))
-		return EBUSY;
-	set_owner(m);
+	if (!is_normal(mutex) || fg_unlikely(fgi_async)) {
+		if (fg_unlikely(fgi_async) || fg_unlikely(!fgi_mutex_native(mutex)))
+			return lock_rarely(mutex);
+		FGI_PROBE1(mutex_entry, mutex);
+		result = lock_again(m, EDEADLK);
+		if (result != UNDECIDED)
+			return result;
+	} else {
+		FGI_PROBE1(mutex_entry, mutex);
+	}
+	fgi_lock(&m->lock);
+	if (!is_normal(mutex))
+		set_owner(m);
+	FGI_PROBE1(mutex_acquired, mutex);
 	return 0;
 }
 
 EXPORT int pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
+	struct fgi_mutex *m = mutex_of(mutex);
+	int result;
+
+	if (!is_normal(mutex)) {
+		if (fg_unlikely(!fgi_mutex_native(mutex)))
+			return fgi_real()->mutex_trylock(mutex);
+		result = lock_again(m, EBUSY);
+		if (result != UNDECIDED)
+			return result;
+	}
+	if (!fgi_trylock(&m->lock))
+		return EBUSY;
 	if (!is_normal(mutex))
-		return trylock_slow(mutex);
-	return fgi_trylock(&mutex_of(mutex)->lock) ? 0 : EBUSY;
+		set_owner(m);
+	return 0;
 }
 
 /* Gives up the owner's level; UNDECIDED if the lock is to be released. */
-static int drop_level(struct fgi_mutex *m)
+static inline int drop_level(struct fgi_mutex *m)
 {
 	if (!has_owner(m))
 		return UNDECIDED;
@@ -189,20 +196,6 @@ static int drop_level(struct fgi_mutex *m)
 		return 0;
 	fg_store_relaxed(&m->owner, 0);
 	return UNDECIDED;
-}
-
-__attribute__((noinline)) static int unlock_slow(pthread_mutex_t *mutex)
-{
-	int result;
-
-	if (!fgi_mutex_native(mutex))
-		return fgi_real()->mutex_unlock(mutex);
-	result = drop_level(mutex_of(mutex));
-	if (result != UNDECIDED)
-		return result;
-	fgi_unlock(&mutex_of(mutex)->lock);
-	FGI_PROBE1(mutex_release, mutex);
-	return 0;
 }
 
 /* Does this thread hold the lock? True only if it does: it asks what the monitor asks of a lock with published intent,
@@ -235,13 +228,20 @@ __attribute__((noinline)) static void unlock_and_tell(struct fgi_mutex *m)
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
-	if (!is_normal(mutex))
-		return unlock_slow(mutex);
-	if (fg_unlikely(mutex_of(mutex)->due.any)) {
-		unlock_and_tell(mutex_of(mutex));
+	struct fgi_mutex *m = mutex_of(mutex);
+	int result;
+
+	if (!is_normal(mutex)) {
+		if (fg_unlikely(!fgi_mutex_native(mutex)))
+			return fgi_real()->mutex_unlock(mutex);
+		result = drop_level(m);
+		if (result != UNDECIDED)
+			return result;
+	} else if (fg_unlikely(m->due.any)) {
+		unlock_and_tell(m);
 		return 0;
 	}
-	fgi_unlock(&mutex_of(mutex)->lock);
+	fgi_unlock(&m->lock);
 	FGI_PROBE1(mutex_release, mutex);
 	return 0;
 }

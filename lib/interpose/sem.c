@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* sem_wait, sem_timedwait and sem_clockwait: glibc's semaphore, of any kind. A waiter stays awake in front of it for a
- * while (sync/awake.h) and looks for a token as sem_trywait does; then it waits in glibc. So the other side may run
- * without an interposer: glibc's sem_post wakes every waiter.
+/* sem_wait, sem_timedwait and sem_clockwait: glibc's semaphore, of any kind. A waiter takes a token as glibc's
+ * sem_trywait does. Where there is none it stays awake for a while (sync/awake.h); then it waits in glibc. So the other
+ * side may run without an interposer: glibc's sem_post wakes every waiter. A semaphore of another layout is glibc's.
  *
  * A token is not a critical section: who has it need not be who gives it back. Nothing is published.
  *
@@ -15,6 +15,8 @@
 #include <semaphore.h>
 #include <signal.h>
 
+#include "interpose/cancel.h"
+#include "interpose/glibc_layout.h"
 #include "interpose/real.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
@@ -33,13 +35,22 @@ struct wait {
 	uint64_t mask; /* the caller's, once there were more looks than LOOKS_UNBLOCKED */
 };
 
-static bool take(sem_t *sem)
+/* Before the table of glibc's functions is filled, nothing is: the slow functions look again. */
+static inline bool understood(void)
 {
-	int saved = errno;
+	return fg_likely(fg_load_relaxed(&fgi_real_table.sem_understood));
+}
 
-	if (sem_trywait(sem) == 0)
-		return true;
-	errno = saved;
+/* acquire: pairs with the release of glibc's sem_post. */
+static inline bool take(sem_t *sem)
+{
+	uint64_t *word = (uint64_t *)(void *)sem, seen = fg_load_relaxed(word), found;
+
+	for (; seen & FGI_GLIBC_SEM_TOKENS; seen = found) {
+		found = fg_cas_acquire(word, seen, seen - 1);
+		if (found == seen)
+			return true;
+	}
 	return false;
 }
 
@@ -73,14 +84,15 @@ static bool is_interrupted(uint64_t mask, bool timed)
 /* Returns 0 with a token; EINTR; EAGAIN: glibc is to wait. */
 static int wait_awake(struct wait *w, sem_t *sem, struct fgi_deadline until)
 {
+	bool known = fgi_real()->sem_understood;
 	int result = 0;
 
-	if (take(sem))
+	if (known && take(sem))
 		return 0;
 	w->sem = sem;
 	w->looks = 0;
 	fgi_awake_begin(&w->awake, sem);
-	if (!fgi_async && !fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, until))
+	if (known && !fgi_async && !fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, until))
 		fgi_awake_end(&w->awake, false, 0);
 	else
 		result = EAGAIN;
@@ -106,16 +118,20 @@ static int ended(int error)
 	return error ? -1 : 0;
 }
 
+__attribute__((noinline)) static int wait_slow(sem_t *sem)
+{
+	struct wait w;
+	int error = wait_awake(&w, sem, FGI_NEVER);
+
+	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_wait(sem)) : ended(error);
+}
+
 /* Like glibc's, sem_wait and sem_timedwait are cancellation points also where there is a token, and sem_clockwait is
  * not. */
 EXPORT int sem_wait(sem_t *sem)
 {
-	struct wait w;
-	int error;
-
-	pthread_testcancel();
-	error = wait_awake(&w, sem, FGI_NEVER);
-	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_wait(sem)) : ended(error);
+	fgi_test_cancel();
+	return understood() && fg_likely(take(sem)) ? 0 : wait_slow(sem);
 }
 
 EXPORT int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict abs)
@@ -125,7 +141,7 @@ EXPORT int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict ab
 
 	if (!fgi_is_time(abs))
 		return fgi_real()->sem_timedwait(sem, abs);
-	pthread_testcancel();
+	fgi_test_cancel();
 	error = wait_awake(&w, sem, FGI_DEADLINE(CLOCK_REALTIME, abs));
 	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_timedwait(sem, abs)) : ended(error);
 }

@@ -25,9 +25,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* Before the table of glibc's functions is filled, nothing is: the slow functions look again. */
 static inline bool understood(void)
 {
-	return fg_likely(fgi_real()->spin_understood);
+	return fg_likely(fg_load_relaxed(&fgi_real_table.spin_understood));
 }
 
 static inline uint32_t *word_of(pthread_spinlock_t *lock)
@@ -39,21 +40,22 @@ static inline uint32_t *word_of(pthread_spinlock_t *lock)
  * value. */
 static inline bool take(uint32_t *word)
 {
-	if (fg_load_relaxed(word) != FGI_GLIBC_SPIN_FREE ||
-	    fg_cas_acquire(word, FGI_GLIBC_SPIN_FREE, FGI_GLIBC_SPIN_HELD) != FGI_GLIBC_SPIN_FREE)
+	if (fg_cas_acquire(word, FGI_GLIBC_SPIN_FREE, FGI_GLIBC_SPIN_HELD) != FGI_GLIBC_SPIN_FREE)
 		return false;
 	fgi_held_raise();
 	return true;
 }
 
-__attribute__((noinline)) static int lock_slow(uint32_t *word)
+__attribute__((noinline)) static int lock_slow(pthread_spinlock_t *lock)
 {
 	struct fgi_spin_budget spinning = FGI_SPIN_BUDGET(FGI_NEVER), yielding = FGI_SPIN_BUDGET(FGI_NEVER);
-	uint32_t nap_ns = FIRST_NAP_NS;
+	uint32_t *word = word_of(lock), nap_ns = FIRST_NAP_NS;
 	bool spins = true;
 
+	if (!fgi_real()->spin_understood)
+		return fgi_real()->spin_lock(lock);
 	for (;;) {
-		if (take(word))
+		if (fg_load_relaxed(word) == FGI_GLIBC_SPIN_FREE && take(word))
 			return 0;
 		spins = spins && !fgi_preempted_cs() && !fgi_spun_for(&spinning, SPIN_NS);
 		if (spins) {
@@ -70,25 +72,36 @@ __attribute__((noinline)) static int lock_slow(uint32_t *word)
 
 EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 {
-	if (!understood())
-		return fgi_real()->spin_lock(lock);
-	return fg_likely(take(word_of(lock))) ? 0 : lock_slow(word_of(lock));
+	return understood() && fg_likely(take(word_of(lock))) ? 0 : lock_slow(lock);
 }
 
-EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
+__attribute__((noinline)) static int trylock_slow(pthread_spinlock_t *lock)
 {
-	if (!understood())
+	if (!fgi_real()->spin_understood)
 		return fgi_real()->spin_trylock(lock);
 	return take(word_of(lock)) ? 0 : EBUSY;
 }
 
+EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
+{
+	return understood() && fg_likely(take(word_of(lock))) ? 0 : trylock_slow(lock);
+}
+
+/* A lock that nobody holds is not counted, and one that another thread has taken not here. */
+static inline int release(uint32_t *word)
+{
+	if (fg_likely(fg_thread.held > 0) && fg_load_relaxed(word) != FGI_GLIBC_SPIN_FREE)
+		fgi_held_lower();
+	fg_store_release(word, FGI_GLIBC_SPIN_FREE);
+	return 0;
+}
+
+__attribute__((noinline)) static int unlock_slow(pthread_spinlock_t *lock)
+{
+	return fgi_real()->spin_understood ? release(word_of(lock)) : fgi_real()->spin_unlock(lock);
+}
+
 EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
 {
-	if (!understood())
-		return fgi_real()->spin_unlock(lock);
-	/* A lock that nobody holds is not counted, and one that another thread has taken not here. */
-	if (fg_likely(fg_thread.held > 0) && fg_load_relaxed(word_of(lock)) != FGI_GLIBC_SPIN_FREE)
-		fgi_held_lower();
-	fg_store_release(word_of(lock), FGI_GLIBC_SPIN_FREE);
-	return 0;
+	return understood() ? release(word_of(lock)) : unlock_slow(lock);
 }

@@ -20,9 +20,9 @@
 /* What is published for this CPU; it changes with each slice. 0: unknown. */
 static inline uint64_t fgi_slice_published(void)
 {
-	uint32_t cpu = fgi_cpu();
+	const struct fg_cpu *line = fgi_cpu_line(fgi_cpu());
 
-	return cpu < FG_CPUS ? fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->slice_end_ns[cpu]) : 0;
+	return line ? fg_load_relaxed(&line->slice_end_ns) : 0;
 }
 
 /* The interrupt that ends a slice comes, and takes effect, at most this much after its time

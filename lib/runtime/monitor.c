@@ -16,18 +16,21 @@ const struct fg_shared *fgi_monitor_page = &fgi_no_monitor;
 const uint32_t *fgi_preempted_counter = &fgi_no_monitor.num_preempted_cs;
 const uint32_t *fgi_off_cpu = fgi_no_monitor.off_cpu;
 const uint32_t *fgi_off_cpu_notes;
+const struct fg_cpu *fgi_cpu_lines;
 
 /* A monitor's page, and what the domain of this process has there. */
 struct view {
 	const struct fg_shared *page;
 	const uint32_t *counter, *off_cpu, *notes;
+	const struct fg_cpu *cpus;
 };
 
-static const struct view nowhere = {&fgi_no_monitor, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu, NULL};
+static const struct view nowhere = {&fgi_no_monitor, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu, NULL,
+				    NULL};
 
 /* While registered, whether the monitor lives or not; `page` is NULL before. A thread that finds parts of two views may
  * look at them: each is mapped for ever. */
-static struct view attached = {NULL, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu, NULL};
+static struct view attached = {NULL, &fgi_no_monitor.num_preempted_cs, fgi_no_monitor.off_cpu, NULL, NULL};
 
 /* What to take from this process's CLOCK_MONOTONIC to get the one of the heartbeat: 0 but in a time namespace. */
 static int64_t clock_skew_ns;
@@ -103,11 +106,13 @@ static int request(uint32_t ms)
 static void look_at(struct view v)
 {
 	if (fg_load_relaxed(&fgi_monitor_page) == v.page && fg_load_relaxed(&fgi_preempted_counter) == v.counter &&
-	    fg_load_relaxed(&fgi_off_cpu) == v.off_cpu && fg_load_relaxed(&fgi_off_cpu_notes) == v.notes)
+	    fg_load_relaxed(&fgi_off_cpu) == v.off_cpu && fg_load_relaxed(&fgi_off_cpu_notes) == v.notes &&
+	    fg_load_relaxed(&fgi_cpu_lines) == v.cpus)
 		return;
 	fg_store_release(&fgi_preempted_counter, v.counter);
 	fg_store_release(&fgi_off_cpu, v.off_cpu);
 	fg_store_release(&fgi_off_cpu_notes, v.notes);
+	fg_store_release(&fgi_cpu_lines, v.cpus);
 	fg_store_release(&fgi_monitor_page, v.page);
 }
 
@@ -117,18 +122,20 @@ static void attach_to(struct view v)
 	fg_store_relaxed(&attached.counter, v.counter);
 	fg_store_relaxed(&attached.off_cpu, v.off_cpu);
 	fg_store_relaxed(&attached.notes, v.notes);
+	fg_store_relaxed(&attached.cpus, v.cpus);
 	look_at(v.page ? v : nowhere);
 }
 
-/* For domain 0 the page alone will do. Notes need the whole. */
+/* For domain 0 the page alone will do. Notes and CPUs need the whole. */
 static struct view view_of(const struct fg_shared *page, uint32_t domain, bool whole)
 {
 	const struct fg_published *all = (const struct fg_published *)page;
 	const uint32_t *notes = whole ? all->off_cpu_notes[domain] : NULL;
+	const struct fg_cpu *cpus = whole ? all->cpus : NULL;
 
 	if (domain == 0)
-		return (struct view){page, &page->num_preempted_cs, page->off_cpu, notes};
-	return (struct view){page, &all->domains[domain].num_preempted_cs, all->off_cpu[domain], notes};
+		return (struct view){page, &page->num_preempted_cs, page->off_cpu, notes, cpus};
+	return (struct view){page, &all->domains[domain].num_preempted_cs, all->off_cpu[domain], notes, cpus};
 }
 
 static void attach(const struct fg_shared *page, uint32_t domain, bool whole, uint64_t now_ns)
@@ -354,7 +361,15 @@ void fgi_monitor_after_fork(void)
 
 void fgi_monitor_attach(const struct fg_shared *page)
 {
-	attach_to(page ? view_of(page, 0, false) : (struct view){NULL, nowhere.counter, nowhere.off_cpu, NULL});
+	attach_to(page ? view_of(page, 0, false) : (struct view){NULL, nowhere.counter, nowhere.off_cpu, NULL, NULL});
+}
+
+void fgi_monitor_attach_cpus(const struct fg_shared *page, const struct fg_cpu *cpus)
+{
+	struct view v = view_of(page, 0, false);
+
+	v.cpus = cpus;
+	attach_to(v);
 }
 
 void fgi_monitor_attach_all(const struct fg_published *all, uint32_t domain)
@@ -397,6 +412,7 @@ bool fgi_monitor_alive(uint64_t now_ns)
 		v.counter = fg_load_relaxed(&attached.counter);
 		v.off_cpu = fg_load_relaxed(&attached.off_cpu);
 		v.notes = fg_load_relaxed(&attached.notes);
+		v.cpus = fg_load_relaxed(&attached.cpus);
 		look_at(v);
 	} else if (v.page) {
 		look_at(nowhere);

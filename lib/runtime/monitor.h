@@ -19,6 +19,9 @@ extern const uint32_t *fgi_off_cpu;
 /* The notes beside these names, NULL where none are mapped. */
 extern const uint32_t *fgi_off_cpu_notes;
 
+/* What each CPU does, FG_CPUS of them, NULL where none are mapped. */
+extern const struct fg_cpu *fgi_cpu_lines;
+
 /* The monitor's page while it lives, otherwise one that always reads 0. Never NULL. */
 extern const struct fg_shared *fgi_monitor_page;
 extern const struct fg_shared fgi_no_monitor;
@@ -43,6 +46,55 @@ static inline bool fgi_named_preempted(uint32_t name)
 	return name && fg_load_relaxed(&off_cpu[fg_off_cpu_place(name)]) == (name | FG_RUNNABLE);
 }
 
+/* NULL: nothing is known of that CPU. */
+static inline const struct fg_cpu *fgi_cpu_line(uint32_t cpu)
+{
+	const struct fg_cpu *lines = fg_load_relaxed(&fgi_cpu_lines);
+
+	return fg_likely(lines && cpu < FG_CPUS) ? &lines[cpu] : NULL;
+}
+
+/* The CPUs of this machine have lower numbers. 0: nothing is known. */
+static inline uint32_t fgi_cpus_seen(void)
+{
+	uint32_t seen = fg_load_relaxed(&fg_load_relaxed(&fgi_monitor_page)->cpus_seen);
+
+	return seen < FG_CPUS ? seen : FG_CPUS;
+}
+
+/* Of a machine with more CPUs, these many that come after this one are looked at. */
+#define FGI_IDLE_LOOKS 128u
+
+/* Does a CPU of this machine idle? */
+static inline bool fgi_idle_cpu(void)
+{
+	const struct fg_cpu *lines = fg_load_relaxed(&fgi_cpu_lines);
+	uint32_t seen = fgi_cpus_seen(), looks = seen < FGI_IDLE_LOOKS ? seen : FGI_IDLE_LOOKS;
+
+	if (!lines)
+		return false;
+	for (uint32_t cpu = fgi_cpu() + 1; looks; looks--, cpu++) {
+		cpu = cpu < seen ? cpu : 0;
+		if (fg_load_relaxed(&lines[cpu].idle))
+			return true;
+	}
+	return false;
+}
+
+/* About how many CPUs idle: each line is another CPU's, so on a machine with many CPUs no more than eight are read, and
+ * the others taken to be like these. */
+static inline uint32_t fgi_idle_cpus(void)
+{
+	const struct fg_cpu *lines = fg_load_relaxed(&fgi_cpu_lines);
+	uint32_t seen = fgi_cpus_seen(), step = (seen + 7) / 8, idle = 0;
+
+	if (!lines || !seen)
+		return 0;
+	for (uint32_t cpu = fgi_cpu() % step; cpu < seen; cpu += step)
+		idle += fg_load_relaxed(&lines[cpu].idle) ? step : 0;
+	return idle;
+}
+
 /* The latest switch of this CPU from one process to another: how often there was one, and how long the former had the
  * CPU (`stay`: FG_STAY_US, FG_STAY_WAITS). All 0 where nothing is known. */
 struct fgi_process_switch {
@@ -52,14 +104,12 @@ struct fgi_process_switch {
 
 static inline struct fgi_process_switch fgi_process_switch(void)
 {
-	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
-	const __typeof__(page->process_switch[0][0]) *latest;
 	uint32_t cpu = fgi_cpu();
+	const struct fg_cpu *line = fgi_cpu_line(cpu);
 
-	if (fg_unlikely(cpu >= FG_CPUS))
+	if (fg_unlikely(!line))
 		return (struct fgi_process_switch){0, 0, 0};
-	latest = &page->process_switch[cpu % FG_SWITCH_LINES][cpu / FG_SWITCH_LINES];
-	return (struct fgi_process_switch){cpu, fg_load_relaxed(&latest->number), fg_load_relaxed(&latest->stay)};
+	return (struct fgi_process_switch){cpu, fg_load_relaxed(&line->process_switches), fg_load_relaxed(&line->stay)};
 }
 
 /* Another process is said to wait for this CPU: a yield would give it a time slice. */
@@ -138,8 +188,9 @@ void fgi_monitor_before_sandbox(void);
 #define FGI_REPLY_LOOK_NS 1000000ull      /* between looks for the answer to one */
 #define FGI_LATE_ANSWER_NS 60000000000ull /* a first registration is given up after that */
 
-/* For tests: stands in for a monitor; the second with the tables of a domain. */
+/* For tests: stands in for a monitor; the second with FG_CPUS lines, the third with the tables of a domain, too. */
 void fgi_monitor_attach(const struct fg_shared *page);
+void fgi_monitor_attach_cpus(const struct fg_shared *page, const struct fg_cpu *cpus);
 void fgi_monitor_attach_all(const struct fg_published *all, uint32_t domain);
 
 #endif

@@ -37,6 +37,7 @@ void fgi_awake_begin(struct fgi_awake *a, const void *object)
 
 bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, struct fgi_deadline until)
 {
+	bool again = a->stayed; /* in the same wait: what has gone by since then was the caller's */
 	uint64_t now = a->begin_ns, spent = 0;
 	uint64_t most = fgi_monitor_alive(now) ? FGI_AWAKE_NS : FGI_AWAKE_UNMONITORED_NS;
 
@@ -63,7 +64,7 @@ bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void
 		if (looks >= LOOKS_BEFORE_YIELD)
 			fgi_system_yield();
 		now = fgi_now_ns(CLOCK_MONOTONIC);
-		used = now - before;
+		used = again && looks == 0 ? 0 : now - before;
 		if (used > FGI_AWAKE_TAKEN_NS) {
 			fg_store_relaxed(&asleep_until_ns, now + FGI_AWAKE_TAKEN_TIMES * used);
 			a->stayed = false; /* the history is not to blame */

@@ -43,7 +43,7 @@ struct fgi_awake { /* one wait */
 void fgi_awake_begin(struct fgi_awake *a, const void *object);
 
 /* Stays awake until ready(argument), then it returns true, or until the thread should sleep. A cancellation may end it
- * anywhere. */
+ * anywhere. A wait that has not slept may stay awake again. */
 bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, struct fgi_deadline until);
 
 /* The wait is over, `slept` or not: learns. `event_ns`: when the event came while the thread slept (CLOCK_MONOTONIC);

@@ -223,15 +223,15 @@ static void wake_all(void)
 	fgi_async_resume(suspended);
 }
 
-void fgi_cond_signal(void *c)
+void fgi_cond_wake_one(void *c)
 {
-	if (!fgi_parked_postpone(fgi_cond_signal, c, wake_all))
+	if (!fgi_parked_postpone(fgi_cond_wake_one, c, wake_all))
 		wake(c, SIGNAL);
 }
 
-void fgi_cond_broadcast(void *c)
+void fgi_cond_wake_all(void *c)
 {
-	if (!fgi_parked_postpone(fgi_cond_broadcast, c, wake_all))
+	if (!fgi_parked_postpone(fgi_cond_wake_all, c, wake_all))
 		wake(c, BROADCAST);
 }
 
@@ -250,24 +250,14 @@ bool fgi_cond_busy(const struct fgi_cond *c)
 
 /* ---- the mutex's unlock ------------------------------------------------------------------------------------------ */
 
-/* So many CPUs of this machine idle, as the monitor knows. */
-static uint32_t idle_cpus(void)
-{
-	const uint64_t *idle = (const uint64_t *)(const void *)fg_load_relaxed(&fgi_monitor_page)->cpu_idle;
-	uint32_t sum = 0;
-
-	for (uint32_t i = 0; i < FG_CPUS / sizeof(*idle); i++)
-		sum += (uint32_t)__builtin_popcountll(fg_load_relaxed(&idle[i]));
-	return sum;
-}
-
 /* Are as many on their way as may be? What is learned counts as far as they take no CPU from others: up to half of
  * those that idle. So on two CPUs two are the most. */
 static bool are_too_many(const struct fgi_due *due)
 {
 	if (due->in_flight < LEAST_IN_FLIGHT)
 		return false;
-	return due->in_flight >= LEAST_IN_FLIGHT + due->ahead || due->in_flight >= LEAST_IN_FLIGHT + idle_cpus() / 2;
+	return due->in_flight >= LEAST_IN_FLIGHT + due->ahead ||
+	       due->in_flight >= LEAST_IN_FLIGHT + fgi_idle_cpus() / 2;
 }
 
 /* May one more sleeper be woken? */

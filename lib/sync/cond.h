@@ -69,10 +69,28 @@ struct fgi_cond_mutexes {
  * once. */
 int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, struct fgi_deadline until);
 
-/* With a struct fgi_cond. They look at `waited` relaxed: a waiter that a signal must find joined before it unlocked the
- * mutex (C2), and the caller has had the mutex since, or has no claim that its signal came after. */
-void fgi_cond_signal(void *c);
-void fgi_cond_broadcast(void *c);
+/* With a struct fgi_cond on which somebody may wait. */
+void fgi_cond_wake_one(void *c);
+void fgi_cond_wake_all(void *c);
+
+/* relaxed: a waiter that a signal must find joined before it unlocked the mutex (C2), and the caller has had the mutex
+ * since, or has no claim that its signal came after. */
+static inline bool fgi_cond_waited(const struct fgi_cond *c)
+{
+	return fg_unlikely(fg_load_relaxed(&c->waited) != 0);
+}
+
+static inline void fgi_cond_signal(struct fgi_cond *c)
+{
+	if (fgi_cond_waited(c))
+		fgi_cond_wake_one(c);
+}
+
+static inline void fgi_cond_broadcast(struct fgi_cond *c)
+{
+	if (fgi_cond_waited(c))
+		fgi_cond_wake_all(c);
+}
 
 /* Does a thread wait, in this process? */
 bool fgi_cond_busy(const struct fgi_cond *c);

@@ -55,8 +55,6 @@ uint32_t fgi_readers_forget(const void *lock)
 	uint64_t *entry;
 	uint32_t entries = 0;
 
-	if (!fg_load_relaxed(&fgi_readers_used))
-		return 0;
 	while ((entry = fgi_readers_find(lock)) != NULL)
 		entries += fgi_readers_leave(entry, lock);
 	return entries;

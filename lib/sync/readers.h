@@ -78,7 +78,7 @@ static inline bool fgi_readers_left(const uint64_t *entry, const void *lock)
 void fgi_readers_sleep(uint64_t *entry, const void *lock, struct fgi_deadline until);
 
 /* A new lock begins at the address: the entries there are of a lock that no longer exists, and of threads that have
- * ended as its readers. Returns their number. */
+ * ended as its readers. Returns their number. Where the table is used. */
 uint32_t fgi_readers_forget(const void *lock);
 
 /* In the thread that forks, and in the child, where no other reader exists. Its own entries go to the row of its new

@@ -31,8 +31,9 @@ struct sched_entity {
 	struct load_weight h_load; /* since 7.3 */
 	__u64 deadline;            /* since 6.6 */
 	__u64 vruntime;
-	__u64 vprot;                 /* since 6.17 */
-	__u64 exec_start;            /* by the run queue's clock: when it was last put on its CPU, or accounted for */
+	__u64 vprot;      /* since 6.17 */
+	__u64 exec_start; /* by the run queue's clock: when it was last put on its CPU, or accounted for */
+	__u64 sum_exec_runtime;
 	unsigned char sched_delayed; /* since 6.12: asleep, but its dequeue from the run queue was put off */
 	struct sched_entity *parent;
 	struct cfs_rq *cfs_rq;
@@ -121,6 +122,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct css_set *cgroups;
 	struct cpumask cpus_mask; /* that it may use */
+	__u64 start_time;         /* of the monotonic clock */
 	__u64 self_exec_id;       /* grows with each exec, inherited by threads and children */
 };
 

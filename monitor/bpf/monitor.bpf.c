@@ -51,8 +51,9 @@
  * what the first has counted.
  *
  * What it costs a bystander: a per-CPU increment; if any process ever registered, a few loads from the two threads,
- * and what is on the page by CPU; no call of the kernel's. Only where some other program keeps storage for the thread,
- * it is looked up in ours in vain, and once more if any process ever asked for the ends of its slices (slice.h).
+ * and its CPU's line (struct fg_cpu); no call of the kernel's. Only where some other program keeps storage for the
+ * thread, it is looked up in ours in vain, and once more if any process ever asked for the ends of its slices
+ * (slice.h).
  */
 #include <stdbool.h>
 
@@ -254,16 +255,17 @@ static __always_inline __u32 switched_out(struct task_struct *prev, struct fg_th
 	return NOT_COUNTED;
 }
 
-static __always_inline void publish_slice(struct task_struct *next, __u32 cpu, struct fg_shared *page)
+static __always_inline void publish_slice(struct task_struct *next, __u32 cpu, struct fg_published *all)
 {
 	struct task_struct *leader = next->group_leader;
+	struct fg_cpu *line = line_of(cpu, all);
 	struct fg_process_record *process;
 
-	if (cpu >= FG_CPUS || (next->flags & PF_KTHREAD) || !leader->bpf_storage)
+	if (!line || (next->flags & PF_KTHREAD) || !leader->bpf_storage)
 		return;
 	process = bpf_task_storage_get(&processes, leader, 0, 0);
 	if (process && (process->flags & FG_WANT_SLICE_FORECAST))
-		page->slice_end_ns[cpu] = slice_end(next, page->tick_ns, page->cpus);
+		line->slice_end_ns = slice_end(next, all->page.tick_ns, all->page.cpus);
 }
 
 SEC("tp_btf/sched_switch")
@@ -293,9 +295,9 @@ int BPF_PROG(fg_sched_switch, bool preempt, struct task_struct *prev, struct tas
 		adjust(&at, (joined != NOT_COUNTED) - (left != NOT_COUNTED) - (left_too != NOT_COUNTED));
 		adjust_domains(all, joined, left, left_too);
 	}
-	publish_cpu(prev, next, runnable, at.cpu, page, count);
+	publish_cpu(prev, next, runnable, at.cpu, all, count);
 	if (page->slices_wanted)
-		publish_slice(next, at.cpu, page);
+		publish_slice(next, at.cpu, all);
 	return 0;
 }
 

@@ -37,12 +37,12 @@ struct {
 	__type(value, __u32);
 } members SEC(".maps");
 
-/* enum fg_spin_state of the program's threads. */
+/* The program's threads. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, FG_SPIN_THREADS);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct fg_spin_thread);
 } states SEC(".maps");
 
 struct {
@@ -83,7 +83,9 @@ static __always_inline void count(__u32 state, long by, struct fg_spin_control *
 /* The state of a thread that is seen for the first time; false: it has one. */
 static __always_inline bool begin(__u32 tid, __u32 state, struct fg_spin_control *all)
 {
-	if (bpf_map_update_elem(&states, &tid, &state, BPF_NOEXIST))
+	struct fg_spin_thread thread = {.state = state};
+
+	if (bpf_map_update_elem(&states, &tid, &thread, BPF_NOEXIST))
 		return false;
 	count(state, 1, all);
 	return true;
@@ -91,7 +93,7 @@ static __always_inline bool begin(__u32 tid, __u32 state, struct fg_spin_control
 
 static __always_inline void change(__u32 tid, __u32 state, struct fg_spin_control *all)
 {
-	__u32 *place = bpf_map_lookup_elem(&states, &tid);
+	struct fg_spin_thread *place = bpf_map_lookup_elem(&states, &tid);
 	__u32 before;
 
 	if (!place) {
@@ -103,7 +105,7 @@ static __always_inline void change(__u32 tid, __u32 state, struct fg_spin_contro
 		__sync_fetch_and_add(&all->forgotten, 1);
 		return;
 	}
-	before = __sync_lock_test_and_set(place, state);
+	before = __sync_lock_test_and_set(&place->state, state);
 	count(before, -1, all);
 	count(state, 1, all);
 }
@@ -114,6 +116,17 @@ static __always_inline void end(__u32 tid, struct fg_spin_control *all)
 	bpf_map_delete_elem(&states, &tid);
 }
 
+static __always_inline void arrive(struct task_struct *next)
+{
+	__u32 tid = next->pid;
+	struct fg_spin_thread *thread = bpf_map_lookup_elem(&states, &tid);
+
+	if (!thread)
+		return;
+	thread->since = bpf_ktime_get_ns();
+	thread->cpu_ns = next->se.sum_exec_runtime;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(fg_spin_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
@@ -121,8 +134,10 @@ int BPF_PROG(fg_spin_switch, bool preempt, struct task_struct *prev, struct task
 
 	if (!all)
 		return 0;
-	if (is_member(next))
+	if (is_member(next)) {
 		change(next->pid, FG_SPIN_RUNS, all);
+		arrive(next);
+	}
 	if (!is_member(prev))
 		return 0;
 	if (prev->flags & PF_EXITING)
@@ -254,6 +269,20 @@ static __always_inline __u32 system_call(const struct pt_regs *interrupted, cons
 	return is_arm64(regs) ? (__u32)regs->syscallno : (__u32)regs->orig_ax;
 }
 
+/* Of the thread that runs here. The scheduler counts it when the thread leaves its CPU, and at each tick; what it has
+ * had since is the time since then, of which a host may have taken a part. */
+static __always_inline __u64 cpu_time(struct task_struct *task)
+{
+	__u32 tid = task->pid;
+	struct fg_spin_thread *thread = bpf_map_lookup_elem(&states, &tid);
+	__u64 counted = task->se.sum_exec_runtime, until_now;
+
+	if (!thread || !thread->since)
+		return counted;
+	until_now = thread->cpu_ns + (bpf_ktime_get_ns() - thread->since);
+	return until_now < counted + FG_SPIN_TICK_NS ? until_now : counted + FG_SPIN_TICK_NS;
+}
+
 SEC("perf_event")
 int fg_spin_sample(void *context)
 {
@@ -268,6 +297,8 @@ int fg_spin_sample(void *context)
 		return 0;
 	regs = (const struct pt_regs *)bpf_task_pt_regs(task);
 	sample.ip = instruction_pointer(regs);
+	sample.cpu_ns = cpu_time(task);
+	sample.begun = task->start_time;
 	sample.caller = caller_of(regs);
 	sample.call = system_call(interrupted, regs);
 	sample.pid = task->tgid;

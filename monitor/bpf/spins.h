@@ -18,10 +18,23 @@ enum fg_spin_state {
 	FG_SPIN_WAITS = 2, /* runnable, and off its CPU */
 };
 
+#define FG_SPIN_TICK_NS 10000000u /* no kernel ticks more seldom */
+
+/* What a thread does, and when it came to its CPU, with the CPU time that it had had; 0: it has not come to it since
+ * the sampler is attached. */
+struct fg_spin_thread {
+	fg_u32 state; /* enum fg_spin_state */
+	fg_u32 padding;
+	fg_u64 since;
+	fg_u64 cpu_ns;
+};
+
 /* Where a thread of the program was when a period of CPU time was over. Numbers are those of the initial PID
  * namespace. */
 struct fg_spin_sample {
 	fg_u64 ip;     /* in user mode, or where it entered the kernel */
+	fg_u64 cpu_ns; /* CPU time of its thread */
+	fg_u64 begun;  /* when that thread began: its number is used again */
 	fg_u64 caller; /* the word on top of its stack: in a function that has put nothing there, who called it; or 0 */
 	fg_u32 pid;
 	fg_u32 tid;

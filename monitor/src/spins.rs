@@ -20,7 +20,7 @@ use crate::ring::{Control, Ring};
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spins.bpf.o"));
 /// Of perf_event_open(2).
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-/// CPU time between two samples of a CPU. Not a divisor of what programs and schedulers count in.
+/// Time between two samples of a CPU. Not a divisor of what programs and schedulers count in.
 const PERIOD: Duration = Duration::from_nanos(1_003_009);
 /// Maps of judge.h, which this object does not use.
 const UNUSED: [&str; 2] = ["processes", "tables"];
@@ -31,6 +31,10 @@ const UNUSED: [&str; 2] = ["processes", "tables"];
 pub struct SpinSample {
     pub pid: u32,
     pub tid: u32,
+    /// The thread's CPU time. It may go back by what a host has taken.
+    pub cpu: Duration,
+    /// When the thread began, in nanoseconds: its number is used again.
+    pub begun: u64,
     /// In user mode, or where it entered the kernel.
     pub ip: u64,
     /// The word on top of its stack; 0: none.
@@ -47,6 +51,8 @@ impl SpinSample {
         Some(SpinSample {
             pid: sample.pid,
             tid: sample.tid,
+            cpu: Duration::from_nanos(sample.cpu_ns),
+            begun: sample.begun,
             ip: sample.ip,
             caller: sample.caller,
             call: Some(sample.call).filter(|&call| call != FG_SPIN_USER),
@@ -208,6 +214,8 @@ mod tests {
     fn a_sample_is_read_as_it_was_written() {
         let mut wire = fg_spin_sample {
             ip: 5,
+            cpu_ns: 9,
+            begun: 10,
             caller: 6,
             pid: 7,
             tid: 8,
@@ -220,6 +228,7 @@ mod tests {
             (5, 6, 7, 8)
         );
         assert_eq!((sample.waiting, sample.call), (Some(2), Some(24)));
+        assert_eq!((sample.cpu, sample.begun), (Duration::from_nanos(9), 10));
         (wire.waiting, wire.call) = (FG_SPIN_UNKNOWN, FG_SPIN_USER);
         let sample = SpinSample::of(wire.as_bytes()).unwrap();
         assert_eq!((sample.waiting, sample.call), (None, None));

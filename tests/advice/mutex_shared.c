@@ -2,7 +2,9 @@
 /* The mutex for shared memory, between threads and between processes: exclusion, time, wrong use, and processes that
  * are killed while they hold it, wait for it, or sleep at it.
  *
- *   mutex_shared [clockless [SECONDS]]   clockless: no process that waits is killed, so no sleep needs a look */
+ *   mutex_shared [clockless [SECONDS]]   clockless: no process that waits is killed, so no sleep needs a look. With
+ *                                        SECONDS it begins anew until it fails: each time it has so many, then it hangs
+ */
 #include <errno.h>
 #include <flexguard/mutex_shared.h>
 #include <sched.h>
@@ -337,17 +339,19 @@ static void unlocks_before_memory_goes(void)
 
 int main(int argc, char **argv)
 {
-	bool clockless = argc > 1 && strcmp(argv[1], "clockless") == 0;
+	bool clockless = argc > 1 && strcmp(argv[1], "clockless") == 0, until_it_fails = argc > 2;
 
 	if (clockless)
-		seconds = argc > 2 ? (unsigned int)atoi(argv[2]) : 25;
-	check_watchdog(seconds);
+		seconds = until_it_fails ? (unsigned int)atoi(argv[2]) : 25;
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(s != MAP_FAILED);
-	refuses_wrong_use();
-	excludes();
-	passes_the_flag_on();
-	wakes_who_slept_behind_the_dead();
+	do {
+		check_watchdog(seconds);
+		refuses_wrong_use();
+		excludes();
+		passes_the_flag_on();
+		wakes_who_slept_behind_the_dead();
+	} while (until_it_fails);
 	if (clockless)
 		return 0;
 	waits_for_its_time();

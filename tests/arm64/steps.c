@@ -48,6 +48,19 @@ __attribute__((noinline)) void step_to_here(void)
 
 #ifdef FGI_LOCK_FILE
 
+#ifdef FGI_PARTS_LOAD_SAMPLER_H
+/* The emulator's debugger serves one thread, so none samples the load: it is unknown. */
+void fgi_load_sampler_start(struct fgi_load_sampler *s)
+{
+	s->on_sample(FGI_LOAD_UNKNOWN);
+}
+
+void fgi_load_sampler_wake(struct fgi_load_sampler *s)
+{
+	fg_store_relaxed(&s->wanted, 1);
+}
+#endif
+
 static void run(const char *name, void (*scenario)(void))
 {
 	step_from_here(name);

@@ -63,6 +63,18 @@ class Debugger:
     def registers(self):
         return struct.unpack('<33Q', bytes.fromhex(self.ask('g')[:33 * 16]))
 
+    def await_one_thread(self):
+        """The emulator's threads stop independently, and write their answers into one buffer. So no thread may run
+        beside the one that is stepped through. One that has been joined may still be about to go."""
+        if not self.has_one_thread():
+            print('steps.py waits until the program has one thread', flush=True)
+            while not self.has_one_thread():
+                time.sleep(0.01)
+
+    def has_one_thread(self):
+        self.ask('qfThreadInfo')  # each answer names one
+        return self.ask('qsThreadInfo') == 'l'
+
     def run_to(self, places):
         """Returns whether the program has stopped at one of them, and not ended."""
         for place in places:
@@ -176,6 +188,7 @@ def run(debugger, program, defect):
     scenes = []
     judge = None
     while debugger.run_to([at['step_from_here']]):
+        debugger.await_one_thread()
         registers = debugger.registers()
         judge = judge or Judge(debugger, at['judged'], defect)
         text = debugger.read(registers[0], 64)

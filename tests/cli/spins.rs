@@ -82,19 +82,47 @@ extern "C" fn the_place_that_works(done: &AtomicBool) -> u64 {
     x
 }
 
-/// CPU time that `wait` takes, whose argument becomes true after a while.
-fn burn(wait: extern "C" fn(&AtomicBool), time: Duration) -> f64 {
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(time);
-            done.store(true, Ordering::Relaxed);
-        });
-        let own = libc::CLOCK_THREAD_CPUTIME_ID;
-        let before = cpu_seconds(own);
-        wait(&done);
-        cpu_seconds(own) - before
-    })
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn end_wait(_signal: libc::c_int) {
+    IS_OVER.store(true, Ordering::Relaxed);
+}
+
+/// A timer that ends the wait of this thread. No other thread runs for it: that would be a sibling, which may have to
+/// wait for a CPU.
+fn end_wait_after(time: Duration, clock: libc::clockid_t) -> libc::timer_t {
+    IS_OVER.store(false, Ordering::Relaxed);
+    let mut timer = std::ptr::null_mut();
+    // SAFETY: zero is an action and an event without flags, and no interval. The handler may run at any instruction.
+    let failed = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = end_wait as *const () as usize;
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_notify_thread_id = libc::gettid();
+        event.sigev_signo = libc::SIGUSR1;
+        let mut when: libc::itimerspec = std::mem::zeroed();
+        when.it_value.tv_sec = time.as_secs() as libc::time_t;
+        when.it_value.tv_nsec = time.subsec_nanos().into();
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut())
+            | libc::timer_create(clock, &mut event, &mut timer)
+            | libc::timer_settime(timer, 0, &when, std::ptr::null_mut())
+    };
+    assert_eq!(failed, 0);
+    timer
+}
+
+const OWN: libc::clockid_t = libc::CLOCK_THREAD_CPUTIME_ID;
+
+/// CPU time that `wait` takes, whose argument becomes true after `time` of the clock.
+fn burn(wait: extern "C" fn(&AtomicBool), time: Duration, clock: libc::clockid_t) -> f64 {
+    let timer = end_wait_after(time, clock);
+    let before = cpu_seconds(OWN);
+    wait(&IS_OVER);
+    let burnt = cpu_seconds(OWN) - before;
+    // SAFETY: it is the timer made above.
+    assert_eq!(unsafe { libc::timer_delete(timer) }, 0);
+    burnt
 }
 
 /// Waits beside a thread that works, on one CPU, and then alone.
@@ -110,11 +138,11 @@ fn wait_beside_a_sibling(wait: extern "C" fn(&AtomicBool)) {
         while !begun.load(Ordering::Acquire) {
             thread::sleep(Duration::from_millis(1));
         }
-        let beside = burn(wait, Duration::from_millis(2500));
+        let beside = burn(wait, Duration::from_millis(600), OWN);
         done.store(true, Ordering::Relaxed);
         beside
     });
-    let alone = burn(wait, Duration::from_millis(1200));
+    let alone = burn(wait, Duration::from_millis(500), OWN);
     println!("beside={beside};alone={alone};");
 }
 
@@ -149,7 +177,11 @@ fn the_spinning_program() {
         Ok("yield") => {
             println!(
                 "alone={};",
-                burn(the_place_that_yields, Duration::from_secs(2))
+                burn(
+                    the_place_that_yields,
+                    Duration::from_secs(2),
+                    libc::CLOCK_MONOTONIC
+                )
             );
         }
         Ok("work") => work(),
@@ -241,10 +273,16 @@ fn a_yield_counts_for_its_caller() {
         return;
     }
     let (report, text) = report("yield", &[]);
-    let seen = function(&report, "the_place_that_yields");
-    assert_eq!(seen["evidence"], "yield");
-    let (seen, truth) = (number(&seen["none_waited_seconds"]), said(&text, "alone"));
-    // Beside other programs a yield leaves it little CPU time, and so few samples: four times their deviation.
+    let functions = report["functions"].as_array().unwrap();
+    let place = functions
+        .iter()
+        .find(|f| f["function"] == "the_place_that_yields");
+    let seen = place.map_or(0.0, |place| {
+        assert_eq!(place["evidence"], "yield");
+        number(&place["none_waited_seconds"])
+    });
+    let truth = said(&text, "alone");
+    // Beside other programs a yield leaves it little CPU time, and so few samples, or none: four times their deviation.
     let period = number(&report["period_us"]) / 1e6;
     let chance = 4.0 * (truth * period).sqrt();
     assert!(

@@ -178,7 +178,6 @@ slow:
 #endif
 		if
 		:: is_free(found) && (head || stood_back || !(found & DEMAND)) -> goto take_after_waiting
-		:: watching && !(ops & ME) && (found & PARKED) -> word = word & ~PARKED
 		:: tries_on && !head && !(found & DEMAND) -> word = word | DEMAND; head = 1
 		:: tries_on && MONITOR && !watching && watchers < 2 -> watchers++; watching = 1
 		:: tries_on && watching && watchers < 3 && clocked -> wake_one()

@@ -49,9 +49,9 @@ fg_defect(no-wake malthusian ${parts}/spin_then_park.h "fgi_futex_wake(&node->st
 fg_defect(passive-forgotten malthusian ${published}/malthusian.inc.h
 	"node_private(successor)->youngest = fgi_node_word(youngest);" "node_private(successor)->youngest = 0;")
 
-fg_defect(parks-after-grant shuffle ${parts}/spin_then_park.h # looks and stores in two steps
+fg_defect(parks-after-grant shuffle ${parts}/spin_then_park.h # looks and stores in two steps, a grant between them
 	"if (fg_cas_relaxed(&node->state, FG_NODE_WAITING, FGI_NODE_PARKED) != FG_NODE_WAITING)"
-	"bool waits = fgi_queue_state(node) == FG_NODE_WAITING;\n\t\tfor (int i = 0; waits && i < 200; i++)\n\t\t\tfg_pause();\n\t\tif (waits)\n\t\t\tfg_store_relaxed(&node->state, FGI_NODE_PARKED);\n\t\tif (!waits)")
+	"bool waits = fgi_queue_state(node) == FG_NODE_WAITING;\n\t\tfor (int i = 0; i < 100 && fgi_queue_state(node) == FG_NODE_WAITING; i++)\n\t\t\tfgi_spin_yield();\n\t\tif (waits)\n\t\t\tfg_store_relaxed(&node->state, FGI_NODE_PARKED);\n\t\tif (!waits)")
 fg_defect(no-wake shuffle ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")
 
 fg_defect(no-wake u-scl ${parts}/owner_word.h "fgi_futex_wake(word, 1);" "return;")

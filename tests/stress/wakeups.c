@@ -22,8 +22,11 @@
 #define VISITS 12u
 #define LINES 64u
 #define LOOK_NS 20000000
-#define STUCK_LOOKS 15  /* 0.3 s in which nothing changed */
-#define QUIET_LOOKS 100 /* 2 s in which no visit ended: a queue is broken that spins */
+#define STUCK_LOOKS 15 /* 0.3 s in which nothing changed */
+/* Of CPU time in which no visit ended: a queue is broken that spins. While a machine keeps the owner from its CPUs, all
+ * threads together have used less. */
+#define SPUN_NS 2000000000u
+#define LATE_S 118 /* a round at the end of the time may take so long */
 
 static struct {
 	struct fg_lock lock;
@@ -131,19 +134,20 @@ static void *worker(void *argument)
 /* Looks now and then whether the round goes on. */
 static void *supervise(void *stop)
 {
-	uint64_t events = 0, seen = 0;
-	int stuck = 0, quiet = 0;
+	uint64_t events = 0, seen = 0, moved_at = 0; /* in CPU time */
+	int stuck = 0;
 
 	while (!fg_load_relaxed((const uint32_t *)stop)) {
-		uint64_t now = fg_load_relaxed(&visits);
+		uint64_t now = fg_load_relaxed(&visits), used = fgi_now_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 		doze(LOOK_NS);
 		stuck = sleeps_stuck(&events) ? stuck + 1 : 0;
 		CHECK(stuck < STUCK_LOOKS, "lost wake-up: %d threads use the lock, and all of them sleep",
 		      fg_load_relaxed(&sleeps.at_work));
-		quiet = now == seen && fg_load_relaxed(&sleeps.at_work) > 0 ? quiet + 1 : 0;
+		if (now != seen || fg_load_relaxed(&sleeps.at_work) == 0)
+			moved_at = used;
 		seen = now;
-		CHECK(quiet < QUIET_LOOKS, "%d threads use the lock, and none gets on",
+		CHECK(used - moved_at < SPUN_NS, "%d threads use the lock, and none gets on",
 		      fg_load_relaxed(&sleeps.at_work));
 	}
 	return NULL;
@@ -159,7 +163,7 @@ static void choose_monitor(uint64_t r)
 
 int main(int argc, char **argv)
 {
-	uint64_t seed = 4711, rounds = 0, end, stall_ns = 0;
+	uint64_t seed = 4711, rounds = 0, seconds, end, stall_ns = 0;
 	pthread_t thread[MOST_THREADS], supervisor;
 	uint32_t stop = 0;
 	int most;
@@ -169,14 +173,15 @@ int main(int argc, char **argv)
 	CHECK(most >= 2 && most <= MOST_THREADS);
 	if (argc > 3)
 		stall_ns = strtoull(argv[3], NULL, 10) * 1000;
-	check_watchdog(120);
+	seconds = strtoull(argv[1], NULL, 10);
+	check_watchdog((unsigned int)seconds + LATE_S);
 	hostile_start();
 	pthread_barrier_init(&round_begins, NULL, (unsigned int)most + 1);
 	pthread_barrier_init(&round_ends, NULL, (unsigned int)most + 1);
 	for (int i = 0; i < most; i++)
 		thread[i] = check_thread(worker, (void *)(intptr_t)i);
 	supervisor = check_thread(supervise, &stop);
-	end = fgi_now_ns(CLOCK_MONOTONIC) + strtoull(argv[1], NULL, 10) * 1000000000u;
+	end = fgi_now_ns(CLOCK_MONOTONIC) + seconds * 1000000000u;
 	for (; fgi_now_ns(CLOCK_MONOTONIC) < end || !hostile_seen(); rounds++) {
 		uint64_t r = hostile_random(&seed);
 

@@ -148,6 +148,21 @@ static void taken(void)
 	CHECK_IS(misses(&event), 20 + 1);
 }
 
+/* The event came, was lost to another thread, and the wait goes on: the time since it began is not a CPU's taken. */
+static void stays_again(void)
+{
+	struct fgi_awake a;
+
+	forget(1000);
+	comes_at = 1;
+	CHECK(stays(&a, &event, NULL));
+	now_ns += 2 * FGI_AWAKE_TAKEN_NS;
+	comes_at = 4;
+	CHECK(fgi_awake_stay(&a, ready, NULL, FGI_NEVER), "after %u looks", looks);
+	comes_at = 0;
+	CHECK_IS(misses(&looks), 20 + 1);
+}
+
 /* After each miss the thread sleeps at once for ever more waits, up to 255. */
 static void misses_add_up(void)
 {
@@ -250,6 +265,7 @@ int main(void)
 	the_event_comes();
 	there_is_no_time();
 	taken();
+	stays_again();
 	misses_add_up();
 	comes_soon_after_all();
 	objects();

@@ -50,11 +50,22 @@ static struct fg_lock lock;
 
 static const struct fg_shared quiet = {.heartbeat_ns = INT64_MAX};
 static const struct fg_shared preempted = {.heartbeat_ns = INT64_MAX, .num_preempted_cs = 1};
-static const struct fg_shared idle = {.heartbeat_ns = INT64_MAX, .cpu_idle = {1}};
+static const struct fg_shared idle = {.heartbeat_ns = INT64_MAX, .cpus_seen = 1};
+static struct fg_cpu idle_cpus[FG_CPUS];
 
 static inline uint32_t flag_set(int i)
 {
 	return (i & 1 ? NEEDY : 0) | (i & 2 ? DEMAND : 0) | (i & 4 ? PARKED : 0);
+}
+
+static void attach(const struct fg_shared *page)
+{
+	if (page != &idle) {
+		fgi_monitor_attach(page);
+		return;
+	}
+	idle_cpus[0].idle = 1;
+	fgi_monitor_attach_cpus(page, idle_cpus);
 }
 
 static void begin(const struct fg_shared *page)
@@ -65,7 +76,7 @@ static void begin(const struct fg_shared *page)
 	fg_store_relaxed(&fgi_others_compete_until, 0);
 	wakes = woken = yields = 0;
 	somebody_sleeps = false;
-	fgi_monitor_attach(page);
+	attach(page);
 }
 
 static void finish(void)

@@ -179,7 +179,7 @@ static void test_wakes_for_idle_cpu(void)
 		begin(&preempted);
 		fgi_lock(&lock);
 		start_parked(0, 0, 1);
-		fgi_monitor_attach(&idle);
+		attach(&idle);
 		fgi_unlock(&lock);
 		check_join(waiters[0].thread);
 		seen = woken == 1;

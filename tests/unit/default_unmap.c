@@ -50,14 +50,15 @@ static void check_at_the_release(uint32_t flags, uint32_t waiters)
 
 static void test_at_the_release(void)
 {
-	static const struct fg_shared idle = {.heartbeat_ns = INT64_MAX, .cpu_idle = {1}};
+	static const struct fg_shared idle = {.heartbeat_ns = INT64_MAX, .cpus_seen = 1};
+	static const struct fg_cpu cpus[FG_CPUS] = {{.idle = 1}};
 
 	for (uint32_t i = 0; i < 8; i++) {
 		uint32_t flags = (i & 1 ? NEEDY : 0) | (i & 2 ? DEMAND : 0) | (i & 4 ? PARKED : 0);
 
 		check_at_the_release(flags, 0);
 		check_at_the_release(flags, FGI_CLOCKED);
-		fgi_monitor_attach(&idle); /* it would be useful to wake the one that has a clock */
+		fgi_monitor_attach_cpus(&idle, cpus); /* it would be useful to wake the one that has a clock */
 		check_at_the_release(flags, FGI_CLOCKED);
 		fgi_monitor_attach(NULL);
 	}

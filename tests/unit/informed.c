@@ -29,6 +29,7 @@ static inline void spin_by_yield(void)
 #define SECOND UINT64_C(1000000000)
 
 static struct fg_shared page = {.heartbeat_ns = INT64_MAX};
+static struct fg_cpu cpus[FG_CPUS];
 static struct fg_lock lock;
 static bool rule;
 static uint32_t spins, slices;
@@ -47,7 +48,7 @@ static void next_slice(void)
 
 	slices++;
 	for (uint32_t cpu = 0; cpu < FG_CPUS; cpu++)
-		fg_store_relaxed(&page.slice_end_ns[cpu], end + slices);
+		fg_store_relaxed(&cpus[cpu].slice_end_ns, end + slices);
 }
 
 /* Takes the lock whose tickets from `serving` to `next` are those of others. Returns after how many spins. */
@@ -101,7 +102,7 @@ int main(int argc, char **argv)
 	rule = argc > 1 && atoi(argv[1]) != 0;
 	check_watchdog(60);
 	fgi_self();
-	fgi_monitor_attach(&page);
+	fgi_monitor_attach_cpus(&page, cpus);
 	CHECK_IS(take(7, 7, 0, never), 0);
 	CHECK_IS(take(0, 1000000, 0, too_long_a_queue), 2);
 	CHECK_IS(take(0, 2, 0, long_wait), 20000);

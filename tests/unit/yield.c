@@ -12,7 +12,8 @@
 
 #define ENOUGH 1000
 
-static struct fg_shared page __attribute__((aligned(FG_PAGE)));
+static struct fg_shared page;
+static struct fg_cpu cpus[FG_CPUS];
 static int calls;
 
 static uint16_t turn_us; /* while a yield makes the system call, another process has the CPU for so long; 0: none has */
@@ -21,11 +22,8 @@ static bool it_waits;
 static void all_cpus(uint16_t stay, uint16_t turns)
 {
 	for (uint32_t cpu = 0; cpu < FG_CPUS; cpu++) {
-		__typeof__(page.process_switch[0][0]) *latest =
-			&page.process_switch[cpu % FG_SWITCH_LINES][cpu / FG_SWITCH_LINES];
-
-		latest->stay = stay;
-		latest->number += turns;
+		cpus[cpu].stay = stay;
+		cpus[cpu].process_switches += turns;
 	}
 }
 
@@ -97,7 +95,7 @@ int main(int argc, char **argv)
 
 	check_watchdog(20);
 	CHECK(!sleeps(3000, true)); /* no monitor */
-	fgi_monitor_attach(&page);
+	fgi_monitor_attach_cpus(&page, cpus);
 	if (off) {
 		CHECK(!sleeps(3000, true));
 		return 0;

@@ -43,11 +43,12 @@ fn shared_page() {
     assert_eq!(offset_of!(fg_shared, mode_transitions), 128);
     assert_eq!(offset_of!(fg_shared, missed), 136);
     assert_eq!(offset_of!(fg_shared, tick_ns), 144);
-    assert_eq!(offset_of!(fg_shared, slice_end_ns), 192);
-    assert_eq!(offset_of!(fg_shared, cpu_idle), 1216);
-    assert_eq!(offset_of!(fg_shared, process_switch), 1344);
-    assert_eq!(offset_of!(fg_shared, preemptions), 2048);
-    assert_eq!(offset_of!(fg_shared, off_cpu), 3072);
+    assert_eq!(offset_of!(fg_shared, domain_kind), 192);
+    assert_eq!(offset_of!(fg_shared, any_process), 200);
+    assert_eq!(offset_of!(fg_shared, cpus_seen), 216);
+    assert_eq!(offset_of!(fg_shared, blocking_ns), 232);
+    assert_eq!(offset_of!(fg_shared, preemptions), 256);
+    assert_eq!(offset_of!(fg_shared, off_cpu), 1280);
     assert_eq!(size_of::<fg_shared>(), FG_PAGE as usize);
 }
 
@@ -61,7 +62,17 @@ fn domains() {
         offset_of!(fg_published, off_cpu_notes),
         35 * FG_PAGE as usize
     );
-    assert_eq!(size_of::<fg_published>(), 67 * FG_PAGE as usize);
+    assert_eq!(offset_of!(fg_published, cpus), 67 * FG_PAGE as usize);
+    assert_eq!(size_of::<fg_published>(), 83 * FG_PAGE as usize);
+}
+
+#[test]
+fn cpus() {
+    assert_eq!(size_of::<fg_cpu>(), FG_CACHE_LINE as usize);
+    assert_eq!(offset_of!(fg_cpu, slice_end_ns), 0);
+    assert_eq!(offset_of!(fg_cpu, idle), 8);
+    assert_eq!(offset_of!(fg_cpu, process_switches), 12);
+    assert_eq!(offset_of!(fg_cpu, stay), 14);
 }
 
 #[test]

@@ -41,6 +41,7 @@ FG_ABI_AT(fg_thread_block, pending, 16);
 static const struct fg_shared no_monitor __attribute__((aligned(FG_CACHE_LINE)));
 static const struct fg_shared *page = &no_monitor;
 static const fg_u32 *off_cpu = no_monitor.off_cpu; /* of this guest's domain */
+static const struct fg_cpu *cpus;                  /* NULL: not mapped */
 
 /* ---- futexes ------------------------------------------------------------------------------------------------- */
 
@@ -101,6 +102,7 @@ int flexguard_monitored(void)
 		return 1;
 	page = &no_monitor;
 	off_cpu = no_monitor.off_cpu;
+	cpus = NULL;
 	return 0;
 }
 
@@ -126,7 +128,7 @@ unsigned long long flexguard_slice(void)
 {
 	unsigned int cpu = cpu_here();
 
-	return cpu < FG_CPUS ? *(const volatile fg_u64 *)&page->slice_end_ns[cpu] : 0;
+	return cpus && cpu < FG_CPUS ? *(const volatile fg_u64 *)&cpus[cpu].slice_end_ns : 0;
 }
 
 unsigned long long flexguard_slice_end(unsigned long long slice, unsigned long long now)
@@ -274,25 +276,36 @@ static int __init cannot_shrink(int fd, size_t size)
 	return seals >= 0 && (seals & F_SEAL_SHRINK) && s.st_size >= (off_t)size;
 }
 
+static struct fg_published *__init map_page(int fd, size_t size)
+{
+	struct fg_published *mapped = MAP_FAILED;
+
+	if (cannot_shrink(fd, size))
+		mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	if (mapped == MAP_FAILED)
+		return NULL;
+	if (mapped->page.magic == FG_ABI_MAGIC && mapped->page.version == FG_ABI_VERSION)
+		return mapped;
+	munmap(mapped, size);
+	return NULL;
+}
+
 static int __init attach(void)
 {
 	fg_u32 domain;
 	int fd = request(&domain);
-	struct fg_published *mapped = MAP_FAILED;
-	size_t size;
+	struct fg_published *mapped;
 
 	if (fd < 0)
 		return fd;
-	size = domain ? sizeof(*mapped) : FG_PAGE;
-	if (cannot_shrink(fd, size))
-		mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	mapped = map_page(fd, sizeof(*mapped));
+	if (mapped)
+		cpus = mapped->cpus;
+	else if (domain == 0)
+		mapped = map_page(fd, FG_PAGE);
 	close(fd);
-	if (mapped == MAP_FAILED)
+	if (!mapped)
 		return -EPROTO;
-	if (mapped->page.magic != FG_ABI_MAGIC || mapped->page.version != FG_ABI_VERSION) {
-		munmap(mapped, size);
-		return -EPROTO;
-	}
 	page = &mapped->page;
 	off_cpu = domain ? mapped->off_cpu[domain] : mapped->page.off_cpu;
 	return 0;

@@ -23,9 +23,12 @@ int checked_sem_clockwait(sem_t *restrict sem, clockid_t clock, const struct tim
 #undef sem_timedwait
 #undef sem_clockwait
 
-struct fgi_real fgi_real_table = {
-	.checked_sem_wait = sem_wait, .checked_sem_timedwait = sem_timedwait, .checked_sem_clockwait = sem_clockwait};
+struct fgi_real fgi_real_table = {.checked_sem_wait = sem_wait,
+				  .checked_sem_timedwait = sem_timedwait,
+				  .checked_sem_clockwait = sem_clockwait,
+				  .sem_understood = 1};
 int fgi_real_found = 1;
+uint32_t fgi_cancels;
 
 void fgi_real_find(void)
 {

@@ -7,6 +7,7 @@
 #include "interpose/real.h"
 
 __thread struct fgi_carried fgi_carried;
+uint32_t fgi_cancels;
 
 int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int __real_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes);
@@ -32,6 +33,7 @@ void fgi_real_find(void)
 {
 	fgi_real_table.rwlock_understood = fgi_glibc_knows_rwlock(fgi_real_table.rwlock_init);
 	fgi_real_table.barrier_understood = fgi_glibc_knows_barrier(fgi_real_table.barrier_init);
+	fgi_real_table.sem_understood = 1; /* the model has glibc's layout */
 	fgi_real_table.cond_flags_at = fgi_glibc_find_cond_flags(fgi_real_table.cond_init);
 	fg_store_release(&fgi_real_found, 1); /* pairs with fgi_real */
 }

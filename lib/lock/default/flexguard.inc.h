@@ -9,9 +9,9 @@
  *   ... | DEMAND    while the lock is free it is for the head waiter      that thread's compare-and-swap, or that of
  *                                                                         another that has stood back for GRACE looks,
  *                                                                         or the head waiter that gives up
- *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, a
- *                   one if that is useful                                 watcher, the release that wakes one, or any
- *                                                                         of a quick or watched lock
+ *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, the
+ *                   one if that is useful                                 release that wakes one, or any of a quick or
+ *                                                                         watched lock
  *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
@@ -35,7 +35,7 @@
  *   it has woken another for its turn, less than a LONG_WAIT ago     it parks, so that no more threads run than before
  *   the owner sleeps, or nothing moves for a LONG_WAIT, or           it parks
  *   the waiter's policy is real-time, or there is no monitor and
- *   it has spun for about what a sleep costs (has_spun)
+ *   it has spun for about what a sleep costs
  *   it has waited for a LONG_WAIT, and no other's turn is on         it becomes the head waiter: it demands the lock,
  *                                                                    keeps its CPU while nothing critical is preempted,
  *                                                                    and yields where others would park
@@ -335,22 +335,13 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 	return fgi_others_compete(w->now) && still > LEASE_US * 1000;
 }
 
-/* Without a monitor: has it spun for about what a sleep costs? Or does the lock stand still for longer than its owners
- * need from one acquisition to the next? Then the owner may wait for this CPU, because it has yielded. */
-static bool has_spun(const struct fg_lock *l, const struct wait *w)
-{
-	uint32_t period = fgi_pace(l, w->hot);
-	uint64_t still = w->now - (w->moved_at > w->awake ? w->moved_at : w->awake);
-
-	return w->now - w->awake >= FGI_SPIN_UNMONITORED_NS || (period && still > 2u * period);
-}
-
 /* The waiter has spun for a while: what is better for its CPU to do? */
 static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	bool monitored = fgi_monitor_alive(w->now);
+	bool has_spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS; /* for about what a sleep costs */
 
-	if (monitored ? should_park(l, w, word) : w->real_time || has_spun(l, w)) {
+	if (monitored ? should_park(l, w, word) : w->real_time || has_spun) {
 		stop_watching(l, w);
 		park(l, w, !monitored || w->real_time);
 		rise(l, w);
@@ -461,8 +452,6 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_de
 			w.stood_back = 0;
 		else if (may_take(l, &w, word, moved) && take_after_waiting(l, &w, word))
 			return 0;
-		if (w.watching && w.hot && moved && (word & PARKED)) /* owner and watcher run: no release need look */
-			fg_cas_relaxed(&l->word, word, word & ~PARKED);
 		if (w.spun >= SPIN_PAUSES && (w.hot || !is_free(word))) {
 			w.spun = 0;
 			look_at_clock(l, &w, word, moved);

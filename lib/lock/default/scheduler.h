@@ -32,17 +32,6 @@ static inline bool fgi_others_compete(uint64_t now)
 	return now < fg_load_relaxed(&fgi_others_compete_until);
 }
 
-/* Does a CPU of this machine idle? */
-static inline bool fgi_idle_cpu(void)
-{
-	const uint64_t *idle = (const uint64_t *)(const void *)fg_load_relaxed(&fgi_monitor_page)->cpu_idle;
-	uint64_t any = 0;
-
-	for (uint32_t i = 0; i < FG_CPUS / sizeof(*idle); i++)
-		any |= fg_load_relaxed(&idle[i]);
-	return any;
-}
-
 /* The CPUs on which waiters of this process have run, and their number. The kernel is not asked: what it says of one
  * thread need not hold for the others, and a program that has put itself into a sandbox may be killed for asking. */
 static uint64_t fgi_cpu_set[16]; /* 1,024 CPUs; one of a higher number shares a place */
@@ -79,24 +68,22 @@ static inline void fgi_expect_others(uint64_t until)
  * for a slice nevertheless, the waiters of this process yield no more for a while. */
 static inline void fgi_yield(uint64_t now)
 {
-	const struct fg_shared *page = fg_load_relaxed(&fgi_monitor_page);
-	const __typeof__(page->process_switch[0][0]) *last;
 	uint32_t cpu = fgi_cpu();
+	const struct fg_cpu *line = fgi_cpu_line(cpu);
 	uint16_t before;
 
-	if (cpu >= FG_CPUS) {
+	if (!line) {
 		fgi_spin_yield();
 		return;
 	}
-	last = &page->process_switch[cpu % FG_SWITCH_LINES][cpu / FG_SWITCH_LINES];
-	if (fg_load_relaxed(&last->stay) & FG_STAY_WAITS) {
+	if (fg_load_relaxed(&line->stay) & FG_STAY_WAITS) {
 		fgi_expect_others(now + FGI_QUEUED_NS);
 		return;
 	}
-	before = fg_load_relaxed(&last->number);
+	before = fg_load_relaxed(&line->process_switches);
 	fgi_spin_yield();
-	if (fgi_cpu() == cpu && fg_load_relaxed(&last->number) != before &&
-	    (fg_load_relaxed(&last->stay) & FG_STAY_US) > FGI_SLICE_US)
+	if (fgi_cpu() == cpu && fg_load_relaxed(&line->process_switches) != before &&
+	    (fg_load_relaxed(&line->stay) & FG_STAY_US) > FGI_SLICE_US)
 		fgi_expect_others(now + FGI_COMPETE_NS);
 }
 

@@ -149,6 +149,22 @@ pub fn read_page(page: NonNull<fg_shared>) -> fg_shared {
     unsafe { page.read_volatile() }
 }
 
+pub fn map_published(fd: &OwnedFd) -> NonNull<fg_published> {
+    let length = size_of::<fg_published>().try_into().unwrap();
+    let (read, shared) = (ProtFlags::PROT_READ, MapFlags::MAP_SHARED);
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    unsafe { mmap(None, length, read, shared, fd, 0) }
+        .unwrap()
+        .cast()
+}
+
+/// What the CPU says of itself.
+pub fn read_cpu(published: NonNull<fg_published>, cpu: usize) -> fg_cpu {
+    assert!(cpu < FG_CPUS as usize);
+    // SAFETY: mapped, of this size; a torn read does no harm to the fields compared.
+    unsafe { (&raw const (*published.as_ptr()).cpus[cpu]).read_volatile() }
+}
+
 fn now_ns() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
     Duration::from(now).as_nanos() as u64

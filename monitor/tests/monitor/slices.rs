@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! Ends of slices: published for the processes that ask, and for no other.
 
-use std::num::NonZeroUsize;
-use std::ptr;
 use std::time::{Duration, Instant};
 
 use flexguard_abi::*;
 use nix::sched::sched_getcpu;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 
 use crate::harness::{Running, register_asking, start, timeout};
+use crate::lifecycle::{map_published, read_cpu};
 use crate::victim::{block_offset, pin, say};
 
 /// Switches back to the victim that are waited for.
@@ -61,21 +59,8 @@ pub fn play(socket: &str, flags: u64) {
     pin();
     let cpu = sched_getcpu().unwrap();
     let page = register_asking(socket, block_offset(), flags);
-    let size = NonZeroUsize::new(FG_PAGE as usize).unwrap();
-    // SAFETY: a new mapping, of a whole page that the monitor keeps.
-    let page = unsafe {
-        mmap(
-            None,
-            size,
-            ProtFlags::PROT_READ,
-            MapFlags::MAP_SHARED,
-            page,
-            0,
-        )
-    };
-    let page = page.unwrap().cast::<fg_shared>();
-    // SAFETY: inside the mapping; `cpu` is one of the few CPUs of a machine that tests run on.
-    let end = || unsafe { ptr::read_volatile(&raw const (*page.as_ptr()).slice_end_ns[cpu]) };
+    let published = map_published(&page);
+    let end = || read_cpu(published, cpu).slice_end_ns;
     let (started, mut looked) = (Instant::now(), now());
     let (mut ends, mut absurd, mut lost, mut last) = (0, 0, 0, end());
     while ends < SLICES && (flags != 0 || lost < SLICES) && started.elapsed() < timeout() {

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flexguard_abi::{FG_STAY_US, FG_STAY_WAITS, FG_SWITCH_LINES, fg_shared};
+use flexguard_abi::{FG_STAY_US, FG_STAY_WAITS, fg_published};
 use nix::sched::sched_getcpu;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::ForkResult;
 
 use crate::harness::{is_root, register, start, take_turns_alone};
-use crate::lifecycle::{map_page, read_page};
+use crate::lifecycle::{map_published, read_cpu};
 use crate::victim::{be_real_time, block_offset, fork_to_die_together, pin, say};
 
 /// How much CPU time each of the two processes uses before it gives the CPU to the other.
@@ -22,7 +22,6 @@ const YIELDERS: Duration = Duration::from_millis(2);
 const SLEEPERS: Duration = Duration::from_millis(5);
 /// Of each of them.
 const SAMPLES: usize = 101;
-const LINES: usize = FG_SWITCH_LINES as usize;
 const STAY_MAX: u64 = FG_STAY_US as u64;
 
 /// Two processes take turns on one CPU, and each is told the other's stays. One yields; the other sleeps until the first
@@ -68,7 +67,7 @@ pub fn cpu_time() -> Duration {
         .into()
 }
 
-/// What a process says of its latest turn, for the process after it: `process_switch.number` throughout the turn, or no
+/// What a process says of its latest turn, for the process after it: `process_switches` throughout the turn, or no
 /// such number if it changed, and the CPU time that it used. Only one of the two runs at a time.
 struct Turn {
     number: AtomicU64,
@@ -76,7 +75,7 @@ struct Turn {
 }
 
 struct Player {
-    page: NonNull<fg_shared>,
+    published: NonNull<fg_published>,
     mine: &'static Turn,
     others: &'static Turn,
     /// What the other one is called.
@@ -89,12 +88,12 @@ impl Player {
     /// and CPU time by one clock, which may leave out interrupts and what the host takes.
     fn play(&self, length: Duration, mut hand_over: impl FnMut()) -> ! {
         let cpu = sched_getcpu().unwrap();
-        let latest = || read_page(self.page).process_switch[cpu % LINES][cpu / LINES];
+        let latest = || read_cpu(self.published, cpu);
         loop {
-            let (begin, number) = (cpu_time(), latest().number);
+            let (begin, number) = (cpu_time(), latest().process_switches);
             while cpu_time() - begin < length {}
             let used_us = (cpu_time() - begin).as_micros() as u64;
-            let before = latest().number;
+            let before = latest().process_switches;
             let alone = if before == number {
                 before.into()
             } else {
@@ -107,7 +106,7 @@ impl Player {
             let away = left.elapsed();
             let after = latest();
             // To the other and back. More: a third process was there, too.
-            if after.number == before.wrapping_add(2)
+            if after.process_switches == before.wrapping_add(2)
                 && self.others.number.load(Ordering::Relaxed) == before.wrapping_add(1).into()
             {
                 let (stay, used_us) = (after.stay, self.others.used_us.load(Ordering::Relaxed));
@@ -122,7 +121,7 @@ impl Player {
 pub fn play(socket: &str) {
     be_real_time();
     pin();
-    let page = map_page(&register(socket, block_offset(), &[]), ProtFlags::PROT_READ).unwrap();
+    let published = map_published(&register(socket, block_offset(), &[]));
     let (protection, length) = (
         ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
         size_of::<[Turn; 2]>(),
@@ -143,14 +142,14 @@ pub fn play(socket: &str) {
     // SAFETY: this process has no other thread.
     match unsafe { fork_to_die_together() } {
         ForkResult::Child => Player {
-            page,
+            published,
             mine: sleepers,
             others: yielders,
             other: "yielder",
         }
         .play(SLEEPERS, || wakes.read_exact(&mut [0]).unwrap()),
         ForkResult::Parent { .. } => Player {
-            page,
+            published,
             mine: yielders,
             others: sleepers,
             other: "sleeper",

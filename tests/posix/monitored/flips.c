@@ -14,16 +14,16 @@
 
 #include "tests/stress/hostile_monitor.h"
 
-static int make_page(struct fg_shared **page)
+static int make_page(struct fg_published **all)
 {
 	int fd = memfd_create("flips", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	CHECK(fd >= 0 && ftruncate(fd, FG_PAGE) == 0, "%m");
-	*page = mmap(NULL, FG_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	CHECK(*page != MAP_FAILED, "%m");
+	CHECK(fd >= 0 && ftruncate(fd, sizeof(**all)) == 0, "%m");
+	*all = mmap(NULL, sizeof(**all), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(*all != MAP_FAILED, "%m");
 	CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0, "%m");
-	(*page)->version = FG_ABI_VERSION;
-	(*page)->magic = FG_ABI_MAGIC;
+	(*all)->page.version = FG_ABI_VERSION;
+	(*all)->page.magic = FG_ABI_MAGIC;
 	return fd;
 }
 
@@ -102,17 +102,17 @@ int main(int argc, char **argv)
 {
 	struct pollfd listener = {.events = POLLIN};
 	uint64_t seed = 88172645463325252u;
-	struct fg_shared *page;
-	int page_fd = make_page(&page), served = 0, status;
+	struct fg_published *all;
+	int page_fd = make_page(&all), served = 0, status;
 	pid_t child;
 
 	CHECK(argc > 1, "usage: flips COMMAND ARGUMENTS...");
 	listener.fd = listen_for_clients();
-	hostile_flip(page, hostile_random(&seed), newest_thread());
+	hostile_flip(&all->page, all->cpus, hostile_random(&seed), newest_thread());
 	child = start(argv + 1);
 	while (waitpid(child, &status, WNOHANG) == 0) {
 		uint64_t r = hostile_random(&seed);
-		struct timespec nap = hostile_flip(page, r, r % 4 == 1 ? newest_thread() - 63 : 0);
+		struct timespec nap = hostile_flip(&all->page, all->cpus, r, r % 4 == 1 ? newest_thread() - 63 : 0);
 
 		if (ppoll(&listener, 1, &nap, NULL) == 1)
 			served += serve(accept(listener.fd, NULL, NULL), page_fd);

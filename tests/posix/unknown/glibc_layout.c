@@ -21,6 +21,12 @@ bool fgi_glibc_knows_barrier(__typeof__(pthread_barrier_init) *init)
 	return false;
 }
 
+bool fgi_glibc_knows_sem(__typeof__(sem_wait) *wait)
+{
+	(void)wait;
+	return false;
+}
+
 bool fgi_glibc_knows_spin(__typeof__(pthread_spin_lock) *lock)
 {
 	(void)lock;

@@ -84,7 +84,7 @@ struct Arguments {
     #[arg(long)]
     interposer: Option<PathBuf>,
     /// Longest time for one victim, in seconds
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 600)]
     seconds: u64,
     #[arg(long, value_enum, default_value = "exact")]
     expect: Expect,

@@ -27,6 +27,7 @@ const struct fg_shared fgi_no_monitor;
 /* For the thread of the system on which a model runs. */
 static __thread struct {
 	const struct fg_shared *page;
+	const struct fg_cpu *cpus;
 	bool real_time;
 	uint32_t cpus;
 } fgo_says = {.page = &fgi_no_monitor};
@@ -50,6 +51,11 @@ const uint32_t **fgo_off_cpu(void)
 
 	off_cpu = fgo_says.page->off_cpu;
 	return &off_cpu;
+}
+
+const struct fg_cpu **fgo_cpu_lines(void)
+{
+	return &fgo_says.cpus;
 }
 
 /* The clock goes on by 1 ms with each look: to the lock each yield without a monitor looks as if others competed. */
@@ -103,6 +109,7 @@ struct fgo {
 
 static struct fgo fgo_locks[FGO_OBJECTS];
 static struct fg_shared fgo_pages[FGO_OBJECTS];
+static struct fg_cpu fgo_lines[FGO_OBJECTS]; /* a machine of one CPU each */
 
 /* The nth lock, new. */
 struct fgo *fgo_new(uint32_t n, const struct fgo_setup *setup)
@@ -111,10 +118,12 @@ struct fgo *fgo_new(uint32_t n, const struct fgo_setup *setup)
 	struct fg_shared *page = &fgo_pages[n];
 
 	*o = (struct fgo){.lock.waiters = setup->hot ? FGI_HOT : 0};
-	*page = (struct fg_shared){.cpu_idle = {setup->idle}};
+	*page = (struct fg_shared){.cpus_seen = 1};
+	fgo_lines[n] = (struct fg_cpu){.idle = setup->idle};
 	for (uint32_t tid = 1; setup->asleep && tid < 8; tid++)
 		page->off_cpu[fg_off_cpu_place(tid)] = tid;
 	fgo_says.page = setup->monitored ? page : &fgi_no_monitor;
+	fgo_says.cpus = setup->monitored ? &fgo_lines[n] : NULL;
 	fgo_says.real_time = setup->real_time;
 	fgo_says.cpus = setup->watched ? 64 : 2;
 	fgi_others_compete_until = 0;

@@ -2,6 +2,7 @@
 //! `flexguard profile --spins`: CPU time that a program spends in loops that wait, and whether another thread of it waited
 //! for a CPU meanwhile.
 
+mod clock;
 mod places;
 mod report;
 
@@ -17,6 +18,7 @@ use flexguard_monitor::{SpinProgram, SpinSampler};
 
 use super::preempted::refuse_other_namespaces;
 use super::target::Target;
+use clock::Clock;
 use places::Places;
 use report::Report;
 
@@ -99,6 +101,7 @@ impl Spins<'_> {
         Ok(Seen {
             sampler,
             places,
+            clock: Clock::default(),
             begin: Instant::now(),
             report: Report::new(SpinSampler::PERIOD),
         })
@@ -108,14 +111,17 @@ impl Spins<'_> {
 struct Seen {
     sampler: SpinSampler,
     places: Places,
+    clock: Clock,
     begin: Instant,
     report: Report,
 }
 
 impl Seen {
     fn take(&mut self) -> Result<()> {
-        for sample in self.sampler.take().context("cannot read the samples")? {
-            self.report.add(self.places.of(&sample), sample.waiting);
+        let samples = self.sampler.take().context("cannot read the samples")?;
+        for (sample, time) in self.clock.times(&samples) {
+            self.report
+                .add(self.places.of(sample), sample.waiting, time);
         }
         Ok(())
     }

@@ -198,6 +198,8 @@ mod tests {
         let mut sample = SpinSample {
             pid: std::process::id(),
             tid: 1,
+            cpu: std::time::Duration::ZERO,
+            begun: 0,
             ip: 1,
             caller: 1,
             call: Some(libc::SYS_read as u32),

@@ -19,7 +19,7 @@ pub struct Report {
     /// None: a program was started.
     pid: Option<u32>,
     elapsed_seconds: f64,
-    /// CPU time that a sample stands for.
+    /// Time between two samples of a CPU.
     period_us: f64,
     /// Samples for which there was no memory.
     lost: u64,
@@ -29,9 +29,7 @@ pub struct Report {
     /// The one with the most time while a sibling waited comes first.
     functions: Vec<Function>,
     #[serde(skip)]
-    seen: HashMap<Spin, Counts>,
-    #[serde(skip)]
-    samples: u64,
+    seen: HashMap<Spin, Split>,
 }
 
 /// CPU time in loops that wait.
@@ -54,34 +52,16 @@ struct Function {
     spins: Split,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    sibling: u64,
-    none: u64,
-    unknown: u64,
-}
-
-impl Counts {
-    fn add(&mut self, waiting: Option<u32>) {
-        match waiting {
-            None => self.unknown += 1,
-            Some(0) => self.none += 1,
-            Some(_) => self.sibling += 1,
-        }
-    }
-
-    fn of(self, period: f64) -> Split {
-        let seconds = |n: u64| n as f64 * period;
-        Split {
-            seconds: seconds(self.sibling + self.none + self.unknown),
-            sibling_waited_seconds: seconds(self.sibling),
-            none_waited_seconds: seconds(self.none),
-            unknown_seconds: seconds(self.unknown),
-        }
-    }
-}
-
 impl Split {
+    fn add(&mut self, waiting: Option<u32>, seconds: f64) {
+        self.seconds += seconds;
+        match waiting {
+            None => self.unknown_seconds += seconds,
+            Some(0) => self.none_waited_seconds += seconds,
+            Some(_) => self.sibling_waited_seconds += seconds,
+        }
+    }
+
     fn cells(&self) -> [String; 4] {
         let times = [
             self.seconds,
@@ -133,35 +113,27 @@ impl Report {
             spins: Split::default(),
             functions: Vec::new(),
             seen: HashMap::new(),
-            samples: 0,
         }
     }
 
-    /// A sample of the program; `spin`: its thread waited there.
-    pub fn add(&mut self, spin: Option<Spin>, waiting: Option<u32>) {
-        self.samples += 1;
+    /// A sample of the program, which stands for `time`; `spin`: its thread waited there.
+    pub fn add(&mut self, spin: Option<Spin>, waiting: Option<u32>, time: Duration) {
+        let seconds = time.as_secs_f64();
+        self.cpu_seconds += seconds;
         if let Some(spin) = spin {
-            self.seen.entry(spin).or_default().add(waiting);
+            self.spins.add(waiting, seconds);
+            self.seen.entry(spin).or_default().add(waiting, seconds);
         }
     }
 
     pub fn end(&mut self, pid: Option<u32>, elapsed: Duration, lost: u64) {
-        let period = self.period_us / 1e6;
-        let mut all = Counts::default();
-        for counts in self.seen.values() {
-            all.sibling += counts.sibling;
-            all.none += counts.none;
-            all.unknown += counts.unknown;
-        }
         (self.pid, self.lost) = (pid, lost);
         self.elapsed_seconds = elapsed.as_secs_f64();
-        self.cpu_seconds = self.samples as f64 * period;
-        self.spins = all.of(period);
-        let function = |(spin, counts): (Spin, Counts)| Function {
+        let function = |(spin, spins): (Spin, Split)| Function {
             function: spin.function,
             file: spin.file,
             evidence: spin.evidence,
-            spins: counts.of(period),
+            spins,
         };
         self.functions = self.seen.drain().map(function).collect();
         let key = |f: &Function| (f.spins.sibling_waited_seconds, f.spins.seconds);
@@ -217,11 +189,12 @@ mod tests {
     #[test]
     fn time_is_added_up_by_function_and_by_what_waited() {
         let mut report = Report::new(Duration::from_millis(1));
+        let ms = Duration::from_millis;
         for waiting in [Some(0), Some(1), Some(3), None] {
-            report.add(spin("a"), waiting);
+            report.add(spin("a"), waiting, ms(1));
         }
-        (0..3).for_each(|_| report.add(spin("b"), Some(1)));
-        (0..3).for_each(|_| report.add(None, Some(1)));
+        (0..3).for_each(|_| report.add(spin("b"), Some(1), ms(1)));
+        report.add(None, Some(1), ms(3));
         report.end(Some(7), Duration::from_secs(1), 5);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(near(report.cpu_seconds, 0.010) && near(report.spins.seconds, 0.007));

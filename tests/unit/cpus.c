@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* What is published of each CPU, at the first CPUs, the last ones and beyond: the monitor's own code writes it, the
+ * locks' code reads it. */
+#include <string.h>
+
+#include "monitor/bpf/cpus.h"
+#include "runtime/cpu.h"
+
+static uint32_t here;
+
+#define fgi_cpu() here
+#include "lock/slice_forecast.h"
+#undef fgi_cpu
+
+#include "tests/check.h"
+
+static struct fg_published all;
+static struct fg_published before;
+static struct fg_cpu_counts counts;
+static struct task_struct idle = {.flags = PF_KTHREAD}, one = {.pid = 7, .tgid = 7}, two = {.pid = 8, .tgid = 8};
+
+static const uint32_t numbers[] = {0, 1, 63, 64, 127, 128, 255, FG_CPUS - 2, FG_CPUS - 1};
+static const uint32_t beyond[] = {FG_CPUS, FG_CPUS + 1, 2 * FG_CPUS, 8191, UINT32_MAX};
+
+static void begin(void)
+{
+	memset(&all, 0, sizeof(all));
+	counts = (struct fg_cpu_counts){0};
+	fgi_monitor_attach_all(&all, 0);
+}
+
+/* Did nothing change but the line of one CPU, and how many were seen? */
+static bool kept_the_rest(const struct fg_cpu *line)
+{
+	before.page.cpus_seen = all.page.cpus_seen;
+	before.cpus[line - all.cpus] = *line;
+	return memcmp(&before, &all, sizeof(all)) == 0;
+}
+
+static void writes_its_own_line(uint32_t cpu)
+{
+	struct fg_cpu *line = line_of(cpu, &all);
+
+	CHECK(line == all.cpus + cpu);
+	begin();
+	here = cpu;
+	memset(all.cpus, 0xff, sizeof(all.cpus));
+	*line = (struct fg_cpu){0};
+	before = all;
+	publish_cpu(&one, &idle, false, cpu, &all, &counts);
+	CHECK_IS(line->idle, 1);
+	CHECK_IS(all.page.cpus_seen, cpu + 1);
+	publish_cpu(&idle, &one, true, cpu, &all, &counts);
+	CHECK_IS(line->idle, 0);
+	two.se.exec_start = one.se.exec_start + 3000000;
+	publish_cpu(&one, &two, true, cpu, &all, &counts);
+	CHECK_IS(fgi_process_switch().stay, 3000 | FG_STAY_WAITS);
+	CHECK_IS(fgi_process_switch().number, 2); /* the first from no process at all */
+	CHECK(fgi_other_process_waits());
+	publish_cpu(&two, &idle, false, cpu, &all, &counts);
+	CHECK(!fgi_other_process_waits());
+	line->slice_end_ns = 77;
+	CHECK_IS(fgi_slice_published(), 77);
+	CHECK(kept_the_rest(line));
+}
+
+static void knows_nothing_beyond(uint32_t cpu)
+{
+	begin();
+	memset(all.cpus, 0xff, sizeof(all.cpus));
+	before = all;
+	publish_cpu(&one, &idle, true, cpu, &all, &counts);
+	publish_cpu(&idle, &one, true, cpu, &all, &counts);
+	publish_cpu(&one, &two, true, cpu, &all, &counts);
+	CHECK(!line_of(cpu, &all));
+	CHECK(memcmp(&before, &all, sizeof(all)) == 0);
+	here = cpu;
+	CHECK_IS(fgi_slice_published(), 0);
+	CHECK_IS(fgi_process_switch().stay, 0);
+	CHECK(!fgi_other_process_waits());
+}
+
+/* From any CPU, also one that is beyond the lines; a machine with as many CPUs as are looked at at a time. */
+static void finds_an_idle_cpu(uint32_t idle_one, uint32_t seen)
+{
+	begin();
+	all.page.cpus_seen = seen;
+	for (here = 0; here < 2 * FG_CPUS; here += 97)
+		CHECK(!fgi_idle_cpu());
+	all.cpus[idle_one].idle = 1;
+	for (here = 0; here < 2 * FG_CPUS; here += 97)
+		CHECK(fgi_idle_cpu(), "%u of %u, from %u", idle_one, seen, here);
+}
+
+/* Of more CPUs some look does. */
+static void finds_it_from_somewhere(uint32_t idle_one)
+{
+	uint32_t found = 0;
+
+	begin();
+	all.page.cpus_seen = FG_CPUS;
+	all.cpus[idle_one].idle = 1;
+	for (here = 0; here < FG_CPUS; here++)
+		found += fgi_idle_cpu();
+	CHECK_IS(found, FGI_IDLE_LOOKS);
+}
+
+/* Up to eight CPUs are counted, more are estimated; no count is larger than the machine, rounded up to steps. */
+static void counts_idle_cpus(void)
+{
+	begin();
+	all.page.cpus_seen = 8;
+	all.cpus[2].idle = all.cpus[5].idle = all.cpus[7].idle = 1;
+	for (here = 0; here < 16; here++)
+		CHECK_IS(fgi_idle_cpus(), 3);
+	all.page.cpus_seen = UINT32_MAX; /* what no monitor says */
+	for (uint32_t cpu = 0; cpu < FG_CPUS; cpu += 2)
+		all.cpus[cpu].idle = all.cpus[cpu + 1].idle = cpu < FG_CPUS / 2;
+	for (here = 0; here < FG_CPUS; here++)
+		CHECK_IS(fgi_idle_cpus(), FG_CPUS / 2);
+}
+
+int main(void)
+{
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		writes_its_own_line(numbers[i]);
+		finds_it_from_somewhere(numbers[i]);
+	}
+	for (size_t i = 0; i < sizeof(beyond) / sizeof(*beyond); i++)
+		knows_nothing_beyond(beyond[i]);
+	finds_an_idle_cpu(0, 1);
+	finds_an_idle_cpu(1, 2);
+	finds_an_idle_cpu(0, FGI_IDLE_LOOKS);
+	finds_an_idle_cpu(FGI_IDLE_LOOKS - 1, FGI_IDLE_LOOKS);
+	counts_idle_cpus();
+	fgi_monitor_attach(&all.page); /* the page alone */
+	here = 0;
+	CHECK(!fgi_idle_cpu());
+	CHECK_IS(fgi_idle_cpus(), 0);
+	CHECK_IS(fgi_slice_published(), 0);
+	return 0;
+}
