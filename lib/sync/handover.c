@@ -136,10 +136,9 @@ static void rest(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t no
 		p->reserved = p->writer && l->writers_first;
 }
 
-void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
+/* With the list locked, which it unlocks. */
+static void release(struct fgi_rwlock *l, struct fgi_parked_list *list, bool after_writer)
 {
-	bool suspended = fgi_async_suspend();
-	struct fgi_parked_list *list = fgi_parked_lock(l);
 	struct census c = count(list, l);
 	bool writer = writer_is_next(l, &c, after_writer);
 	struct fgi_parked *chain = NULL;
@@ -160,6 +159,39 @@ void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
 		rest(l, list, c.now_ns);
 	fgi_parked_unlock(list);
 	fgi_rw_tell(chain, state);
+}
+
+void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
+{
+	bool suspended = fgi_async_suspend();
+
+	release(l, fgi_parked_lock(l), after_writer);
+	fgi_async_resume(suspended);
+}
+
+/* Reads again, unless another thread has the lock by now, and so wakes the next. With the list locked, and a thread in
+ * it. */
+static bool comes_back(struct fgi_rwlock *l)
+{
+	uint32_t word;
+
+	do {
+		word = fg_load_relaxed(&l->word);
+		if (word & FGI_RW_COUNT)
+			return false;
+	} while (fg_cas_relaxed(&l->word, word, (word | FGI_RW_READ) + 1) != word);
+	return true;
+}
+
+void fgi_rw_left(struct fgi_rwlock *l)
+{
+	bool suspended = fgi_async_suspend();
+	struct fgi_parked_list *list = fgi_parked_lock(l);
+
+	if (fgi_parked_next(list, l, NULL) && comes_back(l))
+		release(l, list, false);
+	else
+		fgi_parked_unlock(list);
 	fgi_async_resume(suspended);
 }
 

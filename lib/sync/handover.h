@@ -40,7 +40,7 @@ static inline bool fgi_rw_readable(uint32_t word, bool even_if_reserved)
 
 static inline bool fgi_rw_writable(uint32_t word)
 {
-	return !(word & (FGI_RW_COUNT | FGI_RW_READ | FGI_RW_BIASED | FGI_RW_ENTRIES));
+	return !(word & (FGI_RW_COUNT | FGI_RW_BIASED | FGI_RW_ENTRIES));
 }
 
 /* Gives up the lock of a writer, or of one reader, where threads may be parked. release: pairs with the acquires of

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "runtime/arch/arch.h"
 #include "runtime/cancel.h"
 #include "runtime/cleanup.h"
 #include "runtime/clock.h"
@@ -16,6 +17,7 @@
 #define FIRST_PASS_NS 10000000u /* for so long after that a writer keeps readers out */
 #define LONGEST_PASS_NS 1280000000u
 #define TRIES 64          /* lost to other threads while awake, before the thread parks */
+#define BACK_OFF_BITS 8u  /* a reader that loses the word to others pauses up to 2^BACK_OFF_BITS times */
 #define UNBIASED_TIMES 9u /* the bias rests for so many times as long as ending it took */
 #define HANDED_TIMES 9u   /* and so do hand-overs: a thread that is handed the lock may take long to run */
 
@@ -28,6 +30,7 @@ struct wait {
 	struct fgi_deadline deadline;
 	uint32_t tries;
 	bool exempt; /* a reader that RESERVED does not keep out */
+	bool polite; /* a reader that an awake writer keeps out */
 	bool began, slept;
 	bool parked;      /* in the list, or just taken out of it */
 	bool suspended;   /* the caller's asynchronous cancellation, except in the sleep */
@@ -43,6 +46,7 @@ static struct wait wait_at(struct fgi_rwlock *l, bool writer, struct fgi_deadlin
 		.lock = l,
 		.deadline = until,
 		.exempt = !writer && !l->writers_first && fgi_reading > 0,
+		.polite = !writer && fgi_reading == 0,
 		.suspended = fgi_async_suspend(),
 		.pass_ns = FIRST_PASS_NS,
 	};
@@ -59,11 +63,37 @@ static bool invites(const struct wait *w, uint32_t word)
 	return takeable(w, word) || (w->node.writer && (word & FGI_RW_ENTRIES));
 }
 
+static bool is_kept_out(const struct wait *w)
+{
+	return w->polite && fg_load_relaxed(&w->lock->awaited);
+}
+
+static void set_awaited(struct fgi_rwlock *l, uint16_t awaited)
+{
+	if (fg_load_relaxed(&l->awaited) != awaited)
+		fg_store_relaxed(&l->awaited, awaited);
+}
+
 static bool worth_a_try(const void *waiter)
 {
 	const struct wait *w = waiter;
+	uint32_t word = fg_load_relaxed(&w->lock->word);
 
-	return invites(w, fg_load_relaxed(&w->lock->word));
+	if (w->node.writer && fgi_rw_read(word) && (word & FGI_RW_COUNT) > 1)
+		set_awaited(w->lock, 1);
+	return invites(w, word) && !is_kept_out(w);
+}
+
+/* Awake, until the lock is worth a try. */
+static bool stay_awake(struct wait *w)
+{
+	bool ready = fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline), polite = w->polite;
+
+	/* A writer that goes on to sleep keeps nobody out; nor does one of which only the hint is left. */
+	if (!ready && (w->node.writer || (polite && w->awake.stayed)))
+		set_awaited(w->lock, 0);
+	w->polite = false;
+	return ready || (polite && worth_a_try(w));
 }
 
 /* ---- parking ----------------------------------------------------------------------------------------------------- */
@@ -284,7 +314,7 @@ static int wait_turn(struct wait *w)
 		if (w->node.writer && w->lock->writers_first)
 			w->act_ns = 0; /* reserved from the start, for as long as it takes */
 	}
-	if (w->tries++ < TRIES && !w->slept && fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline))
+	if (w->tries++ < TRIES && !w->slept && stay_awake(w))
 		return 0;
 	if (fgi_past_deadline(&w->deadline))
 		return ETIMEDOUT;
@@ -338,9 +368,18 @@ static uint32_t with_reader(struct fgi_rwlock *l, uint32_t word, bool crowded)
 	return next | FGI_RW_BIASED | FGI_RW_ENTRIES;
 }
 
+/* Threads that lose the word to one another come back at times that differ. */
+static void back_off(uint32_t *lost)
+{
+	*lost += *lost < BACK_OFF_BITS;
+	for (uint32_t i = 0; i < 1u << *lost; i++)
+		fg_pause();
+}
+
 static int read_wait(struct wait *w)
 {
 	struct fgi_rwlock *l = w->lock;
+	uint32_t lost = 0;
 	uint32_t seen = fg_load_relaxed(&l->word);
 	/* Then the caller has lost the word to another thread. */
 	bool crowded = fgi_rw_readable(seen, false);
@@ -351,7 +390,7 @@ static int read_wait(struct wait *w)
 	for (;;) {
 		uint32_t word = fg_load_relaxed(&l->word), next;
 
-		if (!fgi_rw_readable(word, w->exempt)) {
+		if (!fgi_rw_readable(word, w->exempt) || is_kept_out(w)) {
 			result = wait_turn(w);
 			if (result)
 				return result == EALREADY ? 0 : result;
@@ -364,6 +403,7 @@ static int read_wait(struct wait *w)
 			next &= ~FGI_RW_WOKEN;
 		if (fg_cas_acq_rel(&l->word, word, next) == word) /* pairs with the releases */
 			return 0;
+		back_off(&lost);
 		crowded = true;
 	}
 }
@@ -406,9 +446,9 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 	if ((fg_load_relaxed(&l->word) & FGI_RW_ENTRIES) && fgi_readers_leave(fgi_readers_entry(l), l))
 		return;
 	for (;;) {
-		uint32_t word = fg_load_relaxed(&l->word), next = word - 1;
+		uint32_t word = fg_load_relaxed(&l->word);
 
-		if (!(word & FGI_RW_READ)) { /* what another thread has locked */
+		if (!fgi_rw_read(word)) { /* what another thread has locked */
 			uint64_t *entry = fgi_readers_find(l);
 
 			if (!entry && counted)
@@ -417,14 +457,15 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 				return;
 			continue;
 		}
-		if ((word & FGI_RW_COUNT) == 1) {
-			if ((word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED))) {
-				fgi_rw_release(l, false);
-				return;
-			}
-			next = word & ~(FGI_RW_READ | FGI_RW_COUNT);
+		if ((word & FGI_RW_COUNT) > 1) {
+			fgi_rwlock_read_leave(l);
+			return;
 		}
-		if (fg_cas_release(&l->word, word, next) == word)
+		if (fgi_rw_wakes(word)) {
+			fgi_rw_release(l, false);
+			return;
+		}
+		if (fg_cas_release(&l->word, word, word & ~(FGI_RW_READ | FGI_RW_COUNT)) == word)
 			return;
 	}
 }
@@ -505,7 +546,7 @@ static int write_wait(struct wait *w)
 				return result == EALREADY ? 0 : result;
 			continue;
 		}
-		next = (w->woken ? word & ~FGI_RW_WOKEN : word) | w->node.self;
+		next = (word & ~(FGI_RW_READ | (w->woken ? FGI_RW_WOKEN : 0))) | w->node.self;
 		if (fg_cas_acquire(&l->word, word, next) == word)
 			return 0;
 	}
@@ -518,6 +559,7 @@ int fgi_rwlock_write_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 
 	fgi_intent_set(&l->word);
 	result = write_wait(&w);
+	set_awaited(l, 0);
 	if (result)
 		fgi_intent_clear(&l->word);
 	end_wait(&w, result);
@@ -529,13 +571,13 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l)
 {
 	uint32_t word = fg_load_relaxed(&l->word), self = fgi_self();
 
-	if ((word & FGI_RW_ENTRIES) && !(word & FGI_RW_READ)) {
+	if ((word & FGI_RW_ENTRIES) && !fgi_rw_read(word)) {
 		fgi_rw_end_bias(l);
 		word = fg_load_relaxed(&l->word);
 	}
 	fgi_intent_set(&l->word);
 	while (fgi_rw_writable(word)) {
-		uint32_t found = fg_cas_acquire(&l->word, word, word | self);
+		uint32_t found = fg_cas_acquire(&l->word, word, (word & ~FGI_RW_READ) | self);
 
 		if (found == word)
 			return 0;
@@ -560,7 +602,7 @@ void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l)
 	for (;;) {
 		uint32_t word = fg_load_relaxed(&l->word);
 
-		if ((word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED))) {
+		if (fgi_rw_wakes(word)) {
 			fgi_rw_release(l, true);
 			return;
 		}

@@ -4,7 +4,7 @@
  *   word               meaning
  *   0                  free
  *   tid                held by a writer; bits 26 to 28 are 0 then
- *   READ | n           held by n readers that are counted here
+ *   READ | n           held by n readers that are counted here. Without readers READ says nothing
  *   ... | ENTRIES      more readers may stand in the table (sync/readers.h); no writer may take the lock
  *   ... | BIASED       and further readers may enter there
  *   ... | PARKED       a thread may be parked (sync/parked.h): the release has to look
@@ -13,6 +13,8 @@
  *                      the lock over. Of a lock that prefers writers: a writer is parked, or woken and on its way
  *
  * Waiting: a thread stays awake for a while as at the switching condition variable (sync/awake.h), then it parks.
+ * A writer that is awake and sees several readers would wait until by chance none is there. So it keeps those that come
+ * (`awaited`) out, for as long as they stay awake at most.
  *
  * I1  The word and the table alone decide. A writer takes the lock only where ENTRIES is not set; only a thread that
  *     has found the table without readers, with BIASED taken away before, clears it.
@@ -26,7 +28,9 @@
  *     wait for it. Other threads that read may wait for a thread that is kept out. So a writer that finds the lock read
  *     for 10 ms more lets all readers pass that wait, then for 20 ms, and so on.
  * I5  A writer by published intent (runtime/thread.h), exactly; a reader by hand: held, after it was counted.
- * A release touches the lock for the last time when it gives it up. */
+ * A release touches the lock for the last time when it gives it up. A reader that leaves beside others subtracts
+ * itself, so that no other access makes it try again. If it was the last after all, and PARKED was set, it comes back
+ * as a reader to wake the next: only if a thread is in the list, for then the lock exists. */
 #ifndef FGI_SYNC_RWLOCK_H
 #define FGI_SYNC_RWLOCK_H
 
@@ -39,7 +43,8 @@
 
 struct fgi_rwlock {
 	uint32_t word;
-	uint32_t writers_first; /* the kind that prefers writers; constant */
+	uint16_t writers_first; /* the kind that prefers writers; constant */
+	uint16_t awaited;       /* 1: a writer is awake and waits for readers that overlap. A hint */
 	/* Times (sync/handover.h): what ended the bias, or handed the lock over, has cost so much that it pays no
 	 * earlier. */
 	uint32_t unbiased_until, unreserved_until;
@@ -60,10 +65,22 @@ int fgi_rwlock_write_slow(struct fgi_rwlock *l, struct fgi_deadline until);
 void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted); /* in `held`, which has been lowered */
 void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l);
 void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l);
+void fgi_rw_left(struct fgi_rwlock *l); /* the last reader has left, and PARKED was set */
 
 static inline bool fgi_rw_written(uint32_t word)
 {
 	return !(word & FGI_RW_READ) && (word & FGI_RW_COUNT);
+}
+
+static inline bool fgi_rw_read(uint32_t word)
+{
+	return (word & FGI_RW_READ) && (word & FGI_RW_COUNT);
+}
+
+/* Of a release: is a parked thread to be woken, or the lock to be handed over? */
+static inline bool fgi_rw_wakes(uint32_t word)
+{
+	return (word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED));
 }
 
 static inline void fgi_rwlock_reads(void)
@@ -100,7 +117,7 @@ static inline int fgi_rwlock_read(struct fgi_rwlock *l, struct fgi_deadline unti
 
 	/* acquire: pairs with the release of a writer */
 	if (fg_likely(!(word & (FGI_RW_BIASED | FGI_RW_RESERVED)) && !fgi_rw_written(word) &&
-		      (word & FGI_RW_COUNT) < FGI_RW_COUNT &&
+		      (word & FGI_RW_COUNT) < FGI_RW_COUNT && !fg_load_relaxed(&l->awaited) &&
 		      fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word)) {
 		fgi_rwlock_reads();
 		return 0;
@@ -122,21 +139,29 @@ static inline int fgi_rwlock_write(struct fgi_rwlock *l, struct fgi_deadline unt
 int fgi_rwlock_try_read(struct fgi_rwlock *l);
 int fgi_rwlock_try_write(struct fgi_rwlock *l);
 
+/* One of several readers leaves. release: pairs with the acquire of the next writer */
+static inline void fgi_rwlock_read_leave(struct fgi_rwlock *l)
+{
+	uint32_t found = fg_fetch_sub_release(&l->word, 1);
+
+	if (fg_unlikely((found & FGI_RW_COUNT) == 1) && fgi_rw_wakes(found))
+		fgi_rw_left(l);
+}
+
 static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint32_t word)
 {
 	bool counted = fgi_reading > 0; /* otherwise another thread has taken it, or none */
-	uint32_t next = word - 1;
 
 	if (fg_likely(counted)) {
 		fgi_reading--;
 		fgi_held_lower();
 	}
-	if (fg_likely(word == (FGI_RW_READ | 1)))
-		next = 0;
-	else if ((word & (FGI_RW_READ | FGI_RW_ENTRIES)) != FGI_RW_READ || (word & FGI_RW_COUNT) < 2)
-		next = word; /* not here */
-	/* release: pairs with the acquire of the next writer */
-	if (fg_unlikely(next == word) || fg_unlikely(fg_cas_release(&l->word, word, next) != word))
+	/* release: as above */
+	if (fg_likely(word == (FGI_RW_READ | 1)) && fg_likely(fg_cas_release(&l->word, word, 0) == word))
+		return;
+	if ((word & (FGI_RW_READ | FGI_RW_ENTRIES)) == FGI_RW_READ && (word & FGI_RW_COUNT) > 1)
+		fgi_rwlock_read_leave(l);
+	else
 		fgi_rwlock_read_unlock_slow(l, counted);
 }
 

@@ -106,6 +106,37 @@ static void a_reader_comes(bool due)
 	stays_parked("a reader comes", fgi_parked_lock(&l));
 }
 
+/* The others leave before a reader that has seen them: it is the last, and wakes the writer that has parked. */
+static void others_leave(void)
+{
+	make(READ(2) | P, READ(1) | P);
+	fgi_parked_unlock(park(true, false));
+	read_unlock();
+	check("others leave", K);
+	CHECK_IS(node.state, FGI_PARKED_RETRY);
+}
+
+/* Or one that was woken does, which is on its way. */
+static void others_leave_and_one_is_woken(void)
+{
+	make(READ(2) | P | K, READ(1) | P | K);
+	fgi_parked_unlock(park(true, false));
+	read_unlock();
+	check("one is woken", READ(0) | P | K);
+	stays_parked("one is woken", fgi_parked_lock(&l));
+}
+
+/* A writer has the lock by the time that the last reader looks into the list. */
+static void a_writer_takes_it(void)
+{
+	make(OTHER | P, 0);
+	other = NULL;
+	fgi_parked_unlock(park(true, false));
+	fgi_rw_left(&l);
+	CHECK(l.word == (OTHER | P), "%x", l.word);
+	stays_parked("a writer takes it", fgi_parked_lock(&l));
+}
+
 /* A woken thread gives up while the writer leaves: now it has to wake the one that is parked. */
 static void a_turn_comes_back(void)
 {
@@ -209,7 +240,12 @@ static const struct {
 	{try_write, 0, K, 0, WRITES, K},
 	{try_write, 0, READ(1), EBUSY, 0, READ(1)},
 	{unlock_read, READ(1), READ(2), 0, 0, READ(1)},
-	{unlock_read, READ(2), READ(1), 0, 0, 0},
+	{unlock_read, READ(2), READ(1), 0, 0, READ(0)},
+	{unlock, READ(2), READ(1), 0, 0, READ(0)},
+	{unlock, READ(2), READ(1) | P, 0, 0, READ(0) | P},
+	{write_slowly, READ(0), READ(0) | P, 0, WRITES, P},
+	{try_write, READ(0), READ(0) | K, 0, WRITES, K},
+	{read_it, READ(0), READ(1), 0, 0, READ(2)},
 	{unlock, READ(1), READ(2), 0, 0, READ(1)},
 	{unlock_write, OTHER, OTHER | P | K, 0, 0, P | K},
 };
@@ -222,6 +258,36 @@ static void calls_try_again(void)
 		CHECK(!other, "call %zu: no such step", i);
 		CHECK(l.word == calls[i].next + (calls[i].more & WRITES ? fgi_self() : 0), "call %zu: %x", i, l.word);
 	}
+}
+
+/* ---- an awake writer ---- */
+
+/* It keeps further readers out where several read, until it has the lock or goes to sleep. */
+static void a_writer_waits_for_several(void)
+{
+	static const struct timespec past;
+	struct wait w = wait_at(&l, true, FGI_NEVER), r, late;
+
+	make(READ(1), 0);
+	other = NULL;
+	CHECK(!worth_a_try(&w) && !l.awaited, "one reader");
+	l.word = READ(2);
+	CHECK(!worth_a_try(&w) && l.awaited, "two readers");
+	r = wait_at(&l, false, FGI_NEVER);
+	CHECK(!worth_a_try(&r), "a reader is kept out");
+	fgi_reading = 1;
+	r = wait_at(&l, false, FGI_NEVER);
+	fgi_reading = 0;
+	CHECK(worth_a_try(&r), "a thread that reads is not");
+	late = wait_at(&l, false, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
+	CHECK(read_wait(&late) == 0, "kept out beyond its deadline");
+	end_wait(&late, 0);
+	CHECK(l.word == READ(3), "%x", l.word);
+	CHECK(!l.awaited, "nobody is awake any more");
+	l.word = READ(0);
+	l.awaited = 1;
+	CHECK(fgi_rwlock_write_slow(&l, FGI_NEVER) == 0 && !l.awaited, "the writer has the lock");
+	fgi_rwlock_unlock(&l);
 }
 
 /* ---- parking ---- */
@@ -467,6 +533,10 @@ int main(void)
 	nobody_is_let_into_a_taken_lock();
 	flags_keep_what_else_changes();
 	calls_try_again();
+	others_leave();
+	others_leave_and_one_is_woken();
+	a_writer_takes_it();
+	a_writer_waits_for_several();
 	is_asynchronous_again(read_unlock, READ(1) | P);
 	is_asynchronous_again(write_unlock, OTHER | P);
 	is_asynchronous_again(end_bias, E);

@@ -141,6 +141,7 @@ size_t fgo_rw_places(struct fgo_rw *o, struct fgo_place *places)
 	size_t n = 0;
 
 	places[n++] = (struct fgo_place){&o->lock.word, sizeof(o->lock.word)};
+	places[n++] = (struct fgo_place){&o->lock.awaited, sizeof(o->lock.awaited)};
 	places[n++] = (struct fgo_place){&o->lock.unbiased_until, sizeof(o->lock.unbiased_until)};
 	places[n++] = (struct fgo_place){&o->lock.unreserved_until, sizeof(o->lock.unreserved_until)};
 	places[n++] = (struct fgo_place){&o->data, sizeof(o->data)};

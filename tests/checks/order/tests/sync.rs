@@ -423,6 +423,7 @@ finds! {
     write_acquires: TWO_WRITERS, 2, c"fgi_rwlock_write" Cas Relaxed;
     read_unlock_releases: BOTH, 2, c"fgi_rwlock_read_unlock" Cas Relaxed;
     read_unlock_slow_releases: HELD_BY_READER, 2, c"fgi_rwlock_read_unlock_slow" Cas Relaxed;
+    read_leave_releases: HELD_BY_READER, 2, c"fgi_rwlock_read_leave" Sub Relaxed;
     unlock_releases: TWO_WRITERS, 2, c"fgi_rwlock_unlock" Cas Relaxed;
     unlock_slow_releases: CARRIED, 2, c"fgi_rwlock_write_unlock_slow" Cas Relaxed;
     read_wait_acquires: BOTH, 2, c"read_wait" Cas Release;
@@ -430,8 +431,8 @@ finds! {
     write_wait_acquires: THREE_WRITERS, 3, c"write_wait" Cas Relaxed;
     try_read_acquires: TRIES, 2, c"fgi_rwlock_try_read" Cas Relaxed;
     try_write_acquires: TRIES, 2, c"fgi_rwlock_try_write" Cas Relaxed;
-    release_releases: THREE_WRITERS, 2, c"fgi_rw_release" Cas Acquire;
-    release_acquires: HELD_BY_READER_HANDED, 2, c"fgi_rw_release" Cas Release;
+    release_releases: THREE_WRITERS, 2, c"release" Cas Acquire;
+    release_acquires: HELD_BY_READER_HANDED, 2, c"release" Cas Release;
     tell_releases: THREE_WRITERS_HANDED, 3, c"fgi_parked_tell" Swap Relaxed;
     told_acquires: THREE_WRITERS_HANDED, 3, c"fgi_parked_state" Load Relaxed;
     table_reader: ONE_READER_BIASED, 2, c"fgi_readers_enter" Cas AcqRel, c"fgi_rwlock_read_biased" Load Acquire;
