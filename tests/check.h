@@ -41,7 +41,7 @@ static void check_hang(int signo)
 	_exit(2);
 }
 
-/* From now on the test has so many seconds. */
+/* From now on the test has so many seconds. It is for hangs: on a busy machine a test of seconds takes minutes. */
 static inline void check_watchdog(unsigned int seconds)
 {
 	signal(SIGALRM, check_hang);

@@ -225,7 +225,11 @@ pub fn receive_with_descriptor(
         let mut parts = [IoSliceMut::new(&mut answer[length..])];
         let mut space = nix::cmsg_space!(RawFd);
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        let message = recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+        let received = recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut parts, Some(&mut space), flags);
+        if matches!(received, Err(Errno::EINTR)) {
+            continue; // with a time limit, also when the process was stopped, or frozen, and goes on
+        }
+        let message = received?;
         for control in message.cmsgs()? {
             if let ControlMessageOwned::ScmRights(fds) = control {
                 for fd in fds {
@@ -246,10 +250,13 @@ pub fn receive_with_descriptor(
 mod tests {
     use std::io::{ErrorKind, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::os::unix::thread::JoinHandleExt;
     use std::sync::PoisonError;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::sync::mpsc::channel;
     use std::thread;
 
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
     use nix::sys::socket::{setsockopt, sockopt};
 
     use super::*;
@@ -366,5 +373,33 @@ mod tests {
         graves.close_old();
         assert_eq!((graves.forks, hung_up(&end)), (2, Ok(true)));
         assert_eq!(graves.due(), None);
+    }
+
+    static INTERRUPTIONS: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn count_interruption(_: i32) {
+        INTERRUPTIONS.fetch_add(1, Relaxed);
+    }
+
+    /// As a process is that was stopped, and goes on.
+    #[test]
+    fn an_answer_is_waited_for_beyond_interruptions() {
+        let count = SigAction::new(
+            SigHandler::Handler(count_interruption),
+            SaFlags::SA_RESTART,
+            SigSet::empty(),
+        );
+        // SAFETY: the handler counts, and does nothing else.
+        unsafe { sigaction(Signal::SIGURG, &count) }.unwrap();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let waits = thread::spawn(move || receive_with_descriptor(&ours, &mut [0; 4]));
+        while INTERRUPTIONS.load(Relaxed) < 50 && !waits.is_finished() {
+            // SAFETY: the thread has not been joined.
+            unsafe { libc::pthread_kill(waits.as_pthread_t(), libc::SIGURG) };
+            thread::sleep(Duration::from_millis(1));
+        }
+        theirs.write_all(b"well").unwrap();
+        assert_eq!(waits.join().unwrap().unwrap().0, 4);
     }
 }

@@ -8,7 +8,7 @@
 #include "tests/check.h"
 
 #define LOOKS_ASLEEP 1000000 /* the advice is the longest sleep */
-#define WATCHDOG_S 60
+#define WATCHDOG_S 500
 #define FORGOTTEN_S 3 /* after so long; the header says two seconds */
 
 static __thread sigjmp_buf back;

@@ -31,7 +31,7 @@ static uint64_t value(const uint64_t *of)
 }
 
 /* A child that dies with this process. */
-static unsigned int seconds = 100;
+static unsigned int seconds = 500;
 
 static pid_t start(void (*play)(int), int argument)
 {
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
 	bool clockless = argc > 1 && strcmp(argv[1], "clockless") == 0, until_it_fails = argc > 2;
 
 	if (clockless)
-		seconds = until_it_fails ? (unsigned int)atoi(argv[2]) : 25;
+		seconds = until_it_fails ? (unsigned int)atoi(argv[2]) : 500;
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(s != MAP_FAILED);
 	do {

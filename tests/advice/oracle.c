@@ -362,7 +362,7 @@ int main(int argc, char **argv)
 	int cpus[2], found = 0;
 	pid_t busy;
 
-	check_watchdog(100);
+	check_watchdog(500);
 	CHECK(sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
 	for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
 		if (CPU_ISSET(cpu, &allowed))

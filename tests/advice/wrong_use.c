@@ -111,7 +111,7 @@ static void threads_that_end(void)
 
 int main(void)
 {
-	check_watchdog(100);
+	check_watchdog(500);
 	handle = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(handle != MAP_FAILED);
 	CHECK(fg_monitor_attached(), "%s", fg_strerror(fg_monitor_error()));

@@ -34,7 +34,7 @@
 #define MOVE_EVERY 20      /* preemptions, if there is another CPU */
 #define LONG_WAIT 30000u   /* cycles: others have run meanwhile */
 #define NAP_EVERY 1500000u /* cycles */
-#define WATCHDOG_S 100
+#define WATCHDOG_S 500
 
 struct worker {
 	pthread_t thread;

@@ -14,7 +14,7 @@
 #include "abi/flexguard_abi.h"
 #include "tests/check.h"
 
-#define WATCHDOG_SECONDS 100 /* FG_TEST_WATCHDOG replaces it */
+#define WATCHDOG_SECONDS 500 /* FG_TEST_WATCHDOG replaces it */
 #define WRONG_LIBRARY 3      /* exit status */
 
 /* Is an interposer of ours loaded? Its exported thread block tells. */

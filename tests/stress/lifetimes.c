@@ -220,7 +220,7 @@ static void child(uint64_t before)
 {
 	pthread_t thread[2];
 
-	check_watchdog(60);
+	check_watchdog(500);
 	CHECK_SECTIONS(1); /* what its parent had */
 	CHECK(fgi_self() == (uint32_t)getpid(), "the child goes by its parent's name");
 	CHECK(counter == before);
@@ -281,7 +281,7 @@ static void test(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	CHECK(argc >= 2, "usage: lifetimes short-lived [THREADS] | nested [ROUNDS] | abandoned THREADS [WAITS] | fork");
-	check_watchdog(300);
+	check_watchdog(500);
 	hostile_start();
 	do
 		test(argc, argv);

@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 	CHECK(number > 0 && threads >= 1 && threads <= 64);
 	locks = calloc(number, sizeof(*locks));
 	CHECK(locks);
-	check_watchdog(300);
+	check_watchdog(500);
 	sweep_together(threads);
 	met = fgi_extended_used(FGI_EXTENDED_SMALL) + fgi_extended_used(FGI_EXTENDED_LARGE);
 	getrusage(RUSAGE_SELF, &usage);

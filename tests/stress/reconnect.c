@@ -600,7 +600,7 @@ int main(int argc, char **argv)
 	char number[16], *again[] = {argv[0], number, NULL, NULL, NULL};
 	const uint32_t may_pass[] = {EAGAIN, EBUSY, ECONNRESET, EDQUOT, ETOOMANYREFS, EIO, ENOMEM};
 
-	check_watchdog(60);
+	check_watchdog(500);
 	if (argc > 3) {
 		listener = atoi(argv[1]);
 		now = fgi_now_ns(CLOCK_MONOTONIC);

@@ -267,7 +267,7 @@ static void forks(void)
 	child = fork();
 	CHECK(child >= 0);
 	if (!child) {
-		check_watchdog(20);
+		check_watchdog(500);
 		waiting = 0;
 		fg_cond_broadcast(&c);
 		fg_mutex_lock(&m);
@@ -288,7 +288,7 @@ static void forks(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	_Static_assert(sizeof(struct fg_cond) == 8, "as the header says");
 	signals_in_order();
 	times_out();

@@ -232,7 +232,7 @@ static void c_calls()
 
 int main() // NOLINT(bugprone-exception-escape): then the test fails
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	excludes<flexguard::mutex>();
 	excludes<flexguard::shared_mutex>();
 	shares();

@@ -111,7 +111,7 @@ static void test_fork(void)
 
 int main(void)
 {
-	check_watchdog(100);
+	check_watchdog(500);
 	test_mixed();
 	begun = ended = 0;
 	test_fork();

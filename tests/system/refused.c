@@ -393,7 +393,7 @@ int main(int argc, char **argv)
 	if (argc > 2 && strcmp(argv[1], "loads") == 0)
 		return dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL) ? 0 : 1;
 	CHECK(argc == 2);
-	check_watchdog(60);
+	check_watchdog(500);
 	self = "/proc/self/exe";
 	interposer = argv[1];
 	snprintf(name, sizeof(name), "@flexguard-test-refused-%d", (int)getpid());

@@ -259,7 +259,7 @@ static bool policies(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	fgi_monitor_attach(&monitor);
 	its_time();
 	the_event_comes();

@@ -28,7 +28,7 @@ static void in_the_child(void)
 {
 	pthread_t threads[THREADS];
 
-	check_watchdog(60);
+	check_watchdog(500);
 	/* As they may be at the fork: three threads of the parent sleep, and five more should. */
 	sleep_buffer.target = 8;
 	sleep_buffer.sleepers = 3;
@@ -52,7 +52,7 @@ int main(void)
 	int status;
 	pid_t pid;
 
-	check_watchdog(90);
+	check_watchdog(500);
 	pid = _Fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {

@@ -96,7 +96,7 @@ static void ends_before_the_sleep(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	a_thread_waits();
 	a_late_end();
 	a_long_life();

@@ -66,7 +66,7 @@ int main(void)
 	pthread_t signaller;
 	struct waiter w;
 
-	check_watchdog(60);
+	check_watchdog(500);
 	begin(&w);
 	CHECK(fgi_cond_busy(&c) && !fgi_parked_told(&w.node), "it waits");
 	fgi_cond_signal(&c);

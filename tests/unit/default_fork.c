@@ -22,7 +22,7 @@ static void run_child(void (*child)(void))
 
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		check_watchdog(60);
+		check_watchdog(500);
 		child();
 		_exit(0);
 	}
@@ -110,7 +110,7 @@ static void handler_forks(int signal)
 	(void)signal;
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		check_watchdog(60);
+		check_watchdog(500);
 		in_child = true;
 		fgi_unlock(&lock); /* of the parent's thread */
 		return;
@@ -154,7 +154,7 @@ static void test_waiter_forks(void)
 
 int main(void)
 {
-	check_watchdog(200);
+	check_watchdog(500);
 	fgi_self();
 	test_with_waiters();
 	test_states();

@@ -484,7 +484,7 @@ static void test_foreign_unlock(void)
 
 int main(int argc, char **argv)
 {
-	check_watchdog(200);
+	check_watchdog(500);
 	if (argc == 2 && strcmp(argv[1], "blind") == 0) {
 		forbid(SYS_membarrier);
 		CHECK(!fgi_membarrier());

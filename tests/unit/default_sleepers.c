@@ -67,7 +67,7 @@ int main(void)
 {
 	static const struct fg_shared quiet = {.heartbeat_ns = INT64_MAX};
 
-	check_watchdog(100);
+	check_watchdog(500);
 	fgi_self();
 	check_held_for_long("without a monitor");
 	fgi_monitor_attach(&quiet);

@@ -115,7 +115,7 @@ static void test_successor(void)
 
 int main(void)
 {
-	check_watchdog(100);
+	check_watchdog(500);
 	fgi_self();
 	test_at_the_release();
 	test_successor();

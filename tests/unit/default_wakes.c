@@ -311,7 +311,7 @@ static void test_makes_way(void)
 
 int main(void)
 {
-	check_watchdog(100);
+	check_watchdog(500);
 	fgi_self();
 	test_wakes_one_at_a_time();
 	test_wakes_one_needy_at_a_time();

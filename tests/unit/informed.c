@@ -100,7 +100,7 @@ static void stalled_queue(void)
 int main(int argc, char **argv)
 {
 	rule = argc > 1 && atoi(argv[1]) != 0;
-	check_watchdog(60);
+	check_watchdog(500);
 	fgi_self();
 	fgi_monitor_attach_cpus(&page, cpus);
 	CHECK_IS(take(7, 7, 0, never), 0);

@@ -99,7 +99,7 @@ int main(void)
 {
 	const struct sigaction action = {.sa_handler = after_instruction};
 
-	check_watchdog(100);
+	check_watchdog(500);
 	fgi_self();
 	check_join(check_thread(keep_busy, NULL));
 	CHECK(sigaction(SIGTRAP, &action, NULL) == 0);

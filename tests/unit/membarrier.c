@@ -85,7 +85,7 @@ static void test_forbidden(void)
 
 int main(void)
 {
-	check_watchdog(100);
+	check_watchdog(500);
 	test_errno();
 	test_fence();
 	test_forbidden();

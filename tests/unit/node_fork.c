@@ -69,7 +69,7 @@ static bool interrupted(int n)
 	__asm__ volatile("pushfq\n andq $~0x100, (%%rsp)\n popfq" ::: "memory", "cc");
 	happened = traps_left <= 0;
 	if (child == 0) {
-		check_watchdog(20);
+		check_watchdog(500);
 		check_distinct(held, 3);
 		CHECK(fgi_nodes_used() <= used + NODES + 3, "nodes are lost: %u, and %u before", fgi_nodes_used(),
 		      used);
@@ -91,7 +91,7 @@ int main(void)
 	struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
 	int n = 1;
 
-	check_watchdog(90);
+	check_watchdog(500);
 	CHECK_IS(sigaction(SIGTRAP, &action, NULL), 0);
 	while (interrupted(n))
 		n++;

@@ -304,7 +304,7 @@ static void test_counts_stay(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	fgi_self();
 	test_faster_when_hot();
 	test_not_faster_when_hot();

@@ -116,7 +116,7 @@ static void at_every_instruction(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	more_than_it_keeps();
 	locks_and_is_interrupted();
 	check_runs(0, 1, 1);

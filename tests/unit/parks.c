@@ -100,7 +100,7 @@ static void traced_main(int go)
 {
 	char byte;
 
-	check_watchdog(100);
+	check_watchdog(500);
 	CHECK_IS(read(go, &byte, 1), 1);
 	filter_call(SYS_futex, SECCOMP_RET_TRACE, 0); /* of this thread and those that it starts */
 	contend();

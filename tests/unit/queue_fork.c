@@ -17,7 +17,7 @@ static uint64_t fork_if(bool *wanted, uint64_t tag)
 		*wanted = false;
 		child = fork();
 		CHECK(child >= 0);
-		check_watchdog(20); /* the child inherits none */
+		check_watchdog(500); /* the child inherits none */
 	}
 	return tag;
 }
@@ -138,7 +138,7 @@ static void forks_beside_a_passive_waiter(void)
 
 int main(void)
 {
-	check_watchdog(30);
+	check_watchdog(500);
 	forks_while_it_takes();
 	forks_while_it_releases();
 	forks_as_the_head();

@@ -159,7 +159,7 @@ static void forks(bool reads)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	forks(false);
 	forks(true);
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {

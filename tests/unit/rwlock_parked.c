@@ -501,7 +501,7 @@ static void finds_it_free(bool writer)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	fgi_forks = 2; /* as in the child of a fork */
 	for (size_t i = 0; i < sizeof(parks) / sizeof(*parks); i++)
 		parks_so(i);

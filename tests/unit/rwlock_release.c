@@ -193,7 +193,7 @@ static void are_let_in(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	released("after a reader", after_a_reader, sizeof(after_a_reader) / sizeof(*after_a_reader), false);
 	released("after a writer", after_a_writer, sizeof(after_a_writer) / sizeof(*after_a_writer), true);
 	are_let_in();

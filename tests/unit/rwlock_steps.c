@@ -525,7 +525,7 @@ static void gives_up_what_others_took(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	fgi_readers_used = 1;
 	a_reader_comes(false);
 	a_reader_comes(true);

@@ -68,7 +68,7 @@ static void told_late(bool timed)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	told_late(true);
 	told_late(false);
 	return 0;

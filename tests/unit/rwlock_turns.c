@@ -118,7 +118,7 @@ static void a_writer_is_let_in(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	a_writer_is_let_in();
 	a_reader_parks_again();
 	return 0;

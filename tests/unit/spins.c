@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 
 	CHECK(argc == 2, "usage: spins LEAST");
 	least = strtoull(argv[1], NULL, 10);
-	check_watchdog(60);
+	check_watchdog(500);
 	for (int round = 0; round < ROUNDS; round++) {
 		memset(waiters, 0, sizeof(waiters));
 		fgi_lock(&lock);

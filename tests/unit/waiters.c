@@ -154,7 +154,7 @@ static void test_at_the_same_time(void)
 
 int main(void)
 {
-	check_watchdog(60);
+	check_watchdog(500);
 	fgi_self();
 	test_join_and_leave();
 	test_full();

@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 {
 	bool off = argc > 1 && strcmp(argv[1], "off") == 0;
 
-	check_watchdog(20);
+	check_watchdog(500);
 	CHECK(!sleeps(3000, true)); /* no monitor */
 	fgi_monitor_attach_cpus(&page, cpus);
 	if (off) {

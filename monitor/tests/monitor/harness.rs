@@ -17,6 +17,7 @@ use std::{env, fs};
 
 use flexguard_abi::*;
 use flexguard_monitor::{DomainKind, Error, Monitor, Options, SocketName, Stats, Stop};
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 use nix::time::{ClockId, clock_gettime};
@@ -309,8 +310,13 @@ fn send_request(name: &str, message: &[u8]) -> (OwnedFd, u32) {
     let mut parts = [IoSliceMut::new(&mut reply)];
     let mut space = nix::cmsg_space!(RawFd);
     let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-    let message =
-        recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut parts, Some(&mut space), flags).unwrap();
+    // With a time limit it is interrupted when this process was stopped, or frozen, and goes on.
+    let message = loop {
+        match recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut parts, Some(&mut space), flags) {
+            Err(Errno::EINTR) => {}
+            received => break received.unwrap(),
+        }
+    };
     let fds: Vec<RawFd> = message
         .cmsgs()
         .unwrap()

@@ -38,7 +38,7 @@ int main(void)
 	long before, calls = 0;
 	pid_t hog;
 
-	check_watchdog(60);
+	check_watchdog(500);
 	pin_to_first_cpu();
 	hog = start_hog();
 	before = voluntary_switches();
