@@ -27,7 +27,7 @@ const struct fg_shared fgi_no_monitor;
 /* For the thread of the system on which a model runs. */
 static __thread struct {
 	const struct fg_shared *page;
-	const struct fg_cpu *cpus;
+	const struct fg_cpu *lines;
 	bool real_time;
 	uint32_t cpus;
 } fgo_says = {.page = &fgi_no_monitor};
@@ -55,7 +55,7 @@ const uint32_t **fgo_off_cpu(void)
 
 const struct fg_cpu **fgo_cpu_lines(void)
 {
-	return &fgo_says.cpus;
+	return &fgo_says.lines;
 }
 
 /* The clock goes on by 1 ms with each look: to the lock each yield without a monitor looks as if others competed. */
@@ -123,7 +123,7 @@ struct fgo *fgo_new(uint32_t n, const struct fgo_setup *setup)
 	for (uint32_t tid = 1; setup->asleep && tid < 8; tid++)
 		page->off_cpu[fg_off_cpu_place(tid)] = tid;
 	fgo_says.page = setup->monitored ? page : &fgi_no_monitor;
-	fgo_says.cpus = setup->monitored ? &fgo_lines[n] : NULL;
+	fgo_says.lines = setup->monitored ? &fgo_lines[n] : NULL;
 	fgo_says.real_time = setup->real_time;
 	fgo_says.cpus = setup->watched ? 64 : 2;
 	fgi_others_compete_until = 0;
