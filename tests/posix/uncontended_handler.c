@@ -76,6 +76,7 @@ int main(void)
 	static pthread_cond_t conds[2] = {PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
 	struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
 	pthread_t second; /* glibc locks without atomic instructions in a process of one thread */
+	const char *lock = getenv("FG_TEST_LOCK");
 	int end = 0;
 	sem_t sems[2];
 
@@ -87,7 +88,7 @@ int main(void)
 	compare("pthread_cond_signal", NULL, &conds[0], &conds[1]);
 	compare("pthread_cond_broadcast", NULL, &conds[0], &conds[1]);
 	compare("sem_wait", NULL, &sems[0], &sems[1]);
-	if (strcmp(getenv("FG_TEST_LOCK"), "flexguard") == 0) { /* other locks have queues, windows or pools */
+	if (lock && strcmp(lock, "flexguard") == 0) { /* other locks have queues, windows or pools */
 		compare_mutexes(PTHREAD_MUTEX_NORMAL);
 		compare_mutexes(PTHREAD_MUTEX_RECURSIVE);
 		compare_mutexes(PTHREAD_MUTEX_ERRORCHECK);
