@@ -47,9 +47,9 @@ static void nothing(void)
 	PAIR(spin, pthread_spin_lock(&spin), pthread_spin_unlock(&spin))                                               \
 	PAIR(sem_post_and_wait, sem_post(&sem), sem_wait(&sem))                                                        \
 	PAIR(sem_post_and_try, sem_post(&sem), sem_trywait(&sem))                                                      \
-	PAIR(cond_signal, pthread_cond_signal(&cond), (void)0)                                                         \
-	PAIR(cond_broadcast, pthread_cond_broadcast(&cond), (void)0)                                                   \
-	PAIR(once, pthread_once(&once, nothing), (void)0)                                                              \
+	PAIR(cond_signal, pthread_cond_signal(&cond), 0)                                                               \
+	PAIR(cond_broadcast, pthread_cond_broadcast(&cond), 0)                                                         \
+	PAIR(once, pthread_once(&once, nothing), 0)                                                                    \
 	PAIR(mutex_init, pthread_mutex_init(&new_mutex, NULL), pthread_mutex_destroy(&new_mutex))                      \
 	PAIR(cond_init, pthread_cond_init(&new_cond, NULL), pthread_cond_destroy(&new_cond))                           \
 	PAIR(rwlock_init, pthread_rwlock_init(&new_rwlock, NULL), pthread_rwlock_destroy(&new_rwlock))
@@ -58,8 +58,8 @@ static void nothing(void)
 	__attribute__((noinline, aligned(64))) static void run_##name(void)                                            \
 	{                                                                                                              \
 		for (int i = 0; i < PAIRS; i++) {                                                                      \
-			first;                                                                                         \
-			second;                                                                                        \
+			(void)(first);                                                                                 \
+			(void)(second);                                                                                \
 			fg_compiler_barrier();                                                                         \
 		}                                                                                                      \
 	}
