@@ -17,7 +17,7 @@ static void release_often(uint32_t flag)
 	}
 }
 
-/* Two are parked, a CPU idles, and the owner releases again and again: one wake-up, until that waiter takes the lock. */
+/* Two are parked, a CPU idles, and the owner releases again and again: one wake-up until that waiter owns the lock. */
 static void test_wakes_one_at_a_time(void)
 {
 	struct wait woken_waiter = {0};
