@@ -17,7 +17,7 @@ const FLAGS: [&str; 3] = [
 ];
 
 /// Sources of lab/worker/ with a `main` of their own.
-const PROGRAMS: [&str; 3] = ["handover", "launcher", "main"];
+const PROGRAMS: [&str; 4] = ["calls", "handover", "launcher", "main"];
 
 /// Files of `dir` that end in `.extension`, in order.
 fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
