@@ -345,13 +345,15 @@ int main(int argc, char **argv)
 		seconds = until_it_fails ? (unsigned int)atoi(argv[2]) : 500;
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(s != MAP_FAILED);
-	do {
+	for (;;) {
 		check_watchdog(seconds);
 		refuses_wrong_use();
 		excludes();
 		passes_the_flag_on();
 		wakes_who_slept_behind_the_dead();
-	} while (until_it_fails);
+		if (!until_it_fails)
+			break;
+	}
 	if (clockless)
 		return 0;
 	waits_for_its_time();
