@@ -218,7 +218,7 @@ fn while_starved(edits: &[(&str, &str)], wanted: impl Fn(&Stats) -> bool) {
 fn ends_of_slices_cost_a_bystander_no_look_up() {
     const COUNTED: (&str, &str) = (
         "process = bpf_task_storage_get(&processes, leader, 0, 0);\n\tif (process && (process->flags",
-        "if (!leader->bpf_storage)\n\t\tpage->missed++;\n\t\
+        "if (!leader->bpf_storage)\n\t\tall->page.missed++;\n\t\
          process = bpf_task_storage_get(&processes, leader, 0, 0);\n\tif (process && (process->flags",
     );
     const ALWAYS: (&str, &str) = (" || !leader->bpf_storage)", ")");
