@@ -77,9 +77,11 @@ EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 
 __attribute__((noinline)) static int trylock_slow(pthread_spinlock_t *lock)
 {
+	uint32_t *word = word_of(lock);
+
 	if (!fgi_real()->spin_understood)
 		return fgi_real()->spin_trylock(lock);
-	return take(word_of(lock)) ? 0 : EBUSY;
+	return fg_load_relaxed(word) == FGI_GLIBC_SPIN_FREE && take(word) ? 0 : EBUSY;
 }
 
 EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
