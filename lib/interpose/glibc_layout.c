@@ -4,6 +4,16 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/system.h"
+
+/* Calls libc's own function, by whatever library its name is taken: such a library's constructor may run later. Not
+ * found, as in a static program: what the name leads to. */
+#define LIBC(version, function, ...)                                                                                   \
+	__extension__({                                                                                                \
+		void *found_ = fgi_libc_function(#function, version);                                                  \
+		(found_ ? (__typeof__(function) *)found_ : function)(__VA_ARGS__);                                     \
+	})
+
 uint32_t fgi_glibc_find_cond_flags(__typeof__(pthread_cond_init) *init)
 {
 	uint32_t words[sizeof(pthread_cond_t) / sizeof(uint32_t)], at = 0;
@@ -11,10 +21,9 @@ uint32_t fgi_glibc_find_cond_flags(__typeof__(pthread_cond_init) *init)
 	pthread_cond_t cond;
 
 	memset(&cond, 0, sizeof(cond));
-	pthread_condattr_init(&attr);
-	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	if (init(&cond, &attr))
+	if (LIBC(FGI_GLIBC_BASE, pthread_condattr_init, &attr) ||
+	    LIBC(FGI_GLIBC_BASE, pthread_condattr_setpshared, &attr, PTHREAD_PROCESS_SHARED) ||
+	    LIBC(FGI_GLIBC_CONDATTR_CLOCK, pthread_condattr_setclock, &attr, CLOCK_MONOTONIC) || init(&cond, &attr))
 		return 0;
 	memcpy(words, &cond, sizeof(words));
 	for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -37,10 +46,9 @@ static bool rwlock_is(__typeof__(pthread_rwlock_init) *init, int shared, int kin
 	bool same = true;
 
 	memset(&lock, 0, sizeof(lock));
-	pthread_rwlockattr_init(&attr);
-	pthread_rwlockattr_setpshared(&attr, shared);
-	pthread_rwlockattr_setkind_np(&attr, kind);
-	if (init(&lock, &attr))
+	if (LIBC(FGI_GLIBC_BASE, pthread_rwlockattr_init, &attr) ||
+	    LIBC(FGI_GLIBC_BASE, pthread_rwlockattr_setpshared, &attr, shared) ||
+	    LIBC(FGI_GLIBC_BASE, pthread_rwlockattr_setkind_np, &attr, kind) || init(&lock, &attr))
 		return false;
 	memcpy(words, &lock, sizeof(words));
 	for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -66,36 +74,29 @@ bool fgi_glibc_knows_barrier(__typeof__(pthread_barrier_init) *init)
 	} own = {.words = {0}}, shared = {.words = {0}};
 	pthread_barrierattr_t attr;
 
-	pthread_barrierattr_init(&attr);
-	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	return init(&own.barrier, NULL, 1) == 0 && init(&shared.barrier, &attr, 1) == 0 && own.words[at] == 0 &&
+	return LIBC(FGI_GLIBC_BASE, pthread_barrierattr_init, &attr) == 0 &&
+	       LIBC(FGI_GLIBC_BASE, pthread_barrierattr_setpshared, &attr, PTHREAD_PROCESS_SHARED) == 0 &&
+	       init(&own.barrier, NULL, 1) == 0 && init(&shared.barrier, &attr, 1) == 0 && own.words[at] == 0 &&
 	       shared.words[at] != 0;
 }
 
-/* sem_wait is a cancellation point, and the call that comes here first may be none. */
+/* sem_trywait takes a token as `wait` does. It is no cancellation point: the call that comes here first may be none. */
 bool fgi_glibc_knows_sem(__typeof__(sem_wait) *wait)
 {
 	union {
 		sem_t sem;
 		uint64_t tokens;
 	} two = {.tokens = 0};
-	int state;
-	bool known;
 
-	if (sem_init(&two.sem, 0, 2) || two.tokens != 2)
-		return false;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	known = wait(&two.sem) == 0 && two.tokens == 1;
-	pthread_setcancelstate(state, NULL);
-	return known;
+	(void)wait;
+	return LIBC(FGI_GLIBC_BASE, sem_init, &two.sem, 0, 2) == 0 && two.tokens == 2 &&
+	       LIBC(FGI_GLIBC_BASE, sem_trywait, &two.sem) == 0 && two.tokens == 1;
 }
 
 bool fgi_glibc_knows_spin(__typeof__(pthread_spin_lock) *lock)
 {
 	pthread_spinlock_t word;
-	bool free_known;
 
-	pthread_spin_init(&word, PTHREAD_PROCESS_PRIVATE);
-	free_known = (uint32_t)word == FGI_GLIBC_SPIN_FREE;
-	return lock(&word) == 0 && free_known && (uint32_t)word == FGI_GLIBC_SPIN_HELD;
+	return LIBC(FGI_GLIBC_BASE, pthread_spin_init, &word, PTHREAD_PROCESS_PRIVATE) == 0 &&
+	       (uint32_t)word == FGI_GLIBC_SPIN_FREE && lock(&word) == 0 && (uint32_t)word == FGI_GLIBC_SPIN_HELD;
 }

@@ -42,8 +42,8 @@ bool fgi_glibc_knows_rwlock(__typeof__(pthread_rwlock_init) *init);
 #define FGI_GLIBC_BARRIER_SHARED_AT 12
 bool fgi_glibc_knows_barrier(__typeof__(pthread_barrier_init) *init);
 
-/* A semaphore: its tokens, in the low half of its first 64 bits. glibc's sem_wait takes one by subtracting 1 there.
- * Looked for at the start. */
+/* A semaphore: its tokens, in the low half of its first 64 bits. glibc's sem_wait and sem_trywait take one by
+ * subtracting 1 there. The latter is tried at the start. */
 #define FGI_GLIBC_SEM_TOKENS 0xffffffffull
 bool fgi_glibc_knows_sem(__typeof__(sem_wait) *wait);
 
@@ -61,6 +61,7 @@ bool fgi_glibc_knows_spin(__typeof__(pthread_spin_lock) *lock);
 #define FGI_GLIBC_BASE "GLIBC_2.2.5"
 #define FGI_GLIBC_COND "GLIBC_2.3.2" /* GLIBC_2.2.5 has smaller condition variables: interpose/cond_old.c */
 #define FGI_GLIBC_ATFORK "GLIBC_2.3.2"
+#define FGI_GLIBC_CONDATTR_CLOCK "GLIBC_2.3.3"
 #define FGI_GLIBC_CEILING "GLIBC_2.4"
 #define FGI_GLIBC_ROBUST "GLIBC_2.12"
 #elif defined(__aarch64__)
@@ -73,6 +74,7 @@ bool fgi_glibc_knows_spin(__typeof__(pthread_spin_lock) *lock);
 #define FGI_GLIBC_BASE "GLIBC_2.17"
 #define FGI_GLIBC_COND FGI_GLIBC_BASE
 #define FGI_GLIBC_ATFORK FGI_GLIBC_BASE
+#define FGI_GLIBC_CONDATTR_CLOCK FGI_GLIBC_BASE
 #define FGI_GLIBC_CEILING FGI_GLIBC_BASE
 #define FGI_GLIBC_ROBUST FGI_GLIBC_BASE
 #else
