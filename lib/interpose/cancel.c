@@ -4,6 +4,7 @@
 #include "interpose/cancel.h"
 
 #include "interpose/real.h"
+#include "runtime/atomic.h"
 #include "runtime/cancel.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -12,6 +12,7 @@
  * a sandbox all waiting is glibc's. So it is where the thread may be cancelled asynchronously: its cleanup handlers
  * would run with signals blocked. */
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 
@@ -126,11 +127,23 @@ __attribute__((noinline)) static int wait_slow(sem_t *sem)
 	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_wait(sem)) : ended(error);
 }
 
+/* pthread_testcancel, without a call until our pthread_cancel has been called. relaxed: a thread that must find itself
+ * cancelled has synchronised with the one that did it. Code that finds glibc's pthread_cancel before ours, such as a
+ * plugin with RTLD_DEEPBIND, cancels unseen, so each 64th call of a thread asks glibc in any case. */
+static inline void test_cancel(void)
+{
+	static __thread uint8_t unasked __attribute__((tls_model("initial-exec")));
+
+	unasked = (uint8_t)(unasked + (UINT8_MAX + 1) / 64);
+	if (fg_unlikely(unasked == 0) || fg_unlikely(fg_load_relaxed(&fgi_cancels)))
+		pthread_testcancel();
+}
+
 /* Like glibc's, sem_wait and sem_timedwait are cancellation points also where there is a token, and sem_clockwait is
  * not. */
 EXPORT int sem_wait(sem_t *sem)
 {
-	fgi_test_cancel();
+	test_cancel();
 	return understood() && fg_likely(take(sem)) ? 0 : wait_slow(sem);
 }
 
@@ -141,7 +154,7 @@ EXPORT int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict ab
 
 	if (!fgi_is_time(abs))
 		return fgi_real()->sem_timedwait(sem, abs);
-	fgi_test_cancel();
+	test_cancel();
 	error = wait_awake(&w, sem, FGI_DEADLINE(CLOCK_REALTIME, abs));
 	return error == EAGAIN ? after_sleep(&w, fgi_real()->sem_timedwait(sem, abs)) : ended(error);
 }

@@ -182,6 +182,37 @@ static void test_cancellation(enum how how)
 	ok(sem_destroy(&w.sem));
 }
 
+#define TOKENS 100
+#define BOUND 64 /* a wait of so many acts on it at the latest */
+
+static void *cancelled_by_glibc(void *argument)
+{
+	int (*cancel)(pthread_t);
+	void *glibc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	CHECK(glibc, "%s", dlerror());
+	*(void **)&cancel = dlsym(glibc, "pthread_cancel");
+	CHECK(cancel, "%s", dlerror());
+	ok(cancel(pthread_self()));
+	for (int i = 0; i < TOKENS; i++)
+		wait_in(argument);
+	return NULL;
+}
+
+/* By glibc's function, past an interposer's, and before that one's has been called: waits that find tokens act on it,
+ * too, glibc's at once. */
+static void test_cancelled_by_glibc(enum how how)
+{
+	struct waiter w = {.how = how};
+	int value;
+
+	ok(sem_init(&w.sem, 0, TOKENS));
+	CHECK(check_join(check_thread(cancelled_by_glibc, &w)) == PTHREAD_CANCELED);
+	ok(sem_getvalue(&w.sem, &value));
+	CHECK(value > TOKENS - BOUND, "%d tokens are left", value);
+	ok(sem_destroy(&w.sem));
+}
+
 /* ---- processes --------------------------------------------------------------------------------------------------- */
 
 #define EXCHANGES 2000
@@ -220,6 +251,8 @@ int main(int argc, char **argv)
 	test_ring(12, 5);
 	test_refused();
 	test_deadlines();
+	test_cancelled_by_glibc(WAIT);
+	test_cancelled_by_glibc(TIMEDWAIT);
 	for (enum how how = WAIT; how < WAYS; how++) {
 		test_signal(how);
 		test_cancellation(how);
