@@ -26,7 +26,7 @@
 #define YIELDS_PER_SLEEP FG_LOOKS_YIELDING
 /* A yield that took longer gave a time slice away; for so long the waiters of this process sleep instead. As the
  * default lock has them. */
-#define GIVEN_AWAY_NS 600000u
+#define GIVEN_AWAY_US 600u
 #define COMPETE_NS 100000000u
 /* Threads of this process that sleep by this clock, for each CPU, before sleeps become longer; and the longest. */
 #define SLEEPERS_PER_CPU 4u
@@ -171,14 +171,25 @@ struct fg_advice fg_wait_advice(const struct fg_wait *w)
 	return fgi_advice(w);
 }
 
+/* A yield from then on took long. Did another process have the CPU? The CPU's line says it: a yield to a thread of this
+ * process takes as long. Where nothing is known, or this thread was moved meanwhile, it is taken to be so. */
+static bool another_had_it(const struct fg_cpu *line, uint16_t switches)
+{
+	return !line || fgi_cpu_line(fgi_cpu()) != line ||
+	       (fg_load_relaxed(&line->process_switches) != switches &&
+		(fg_load_relaxed(&line->stay) & FG_STAY_US) > GIVEN_AWAY_US);
+}
+
 /* Learns from it: a yield that finds no thread takes less than a microsecond; to another process it takes a slice. */
 static void yield(void)
 {
+	const struct fg_cpu *line = fgi_cpu_line(fgi_cpu());
+	uint16_t switches = line ? fg_load_relaxed(&line->process_switches) : 0;
 	uint64_t before = fgi_now_ns(CLOCK_MONOTONIC), after;
 
 	fgi_spin_yield();
 	after = fgi_now_ns(CLOCK_MONOTONIC);
-	if (after - before > GIVEN_AWAY_NS)
+	if (after - before > GIVEN_AWAY_US * 1000 && another_had_it(line, switches))
 		fg_store_relaxed(&compete_until_ns, after + COMPETE_NS);
 }
 

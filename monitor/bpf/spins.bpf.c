@@ -299,6 +299,7 @@ int fg_spin_sample(void *context)
 	sample.ip = instruction_pointer(regs);
 	sample.cpu_ns = cpu_time(task);
 	sample.begun = task->start_time;
+	sample.task = (unsigned long)task;
 	sample.caller = caller_of(regs);
 	sample.call = system_call(interrupted, regs);
 	sample.pid = task->tgid;

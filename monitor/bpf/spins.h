@@ -35,6 +35,8 @@ struct fg_spin_sample {
 	fg_u64 ip;     /* in user mode, or where it entered the kernel */
 	fg_u64 cpu_ns; /* CPU time of its thread */
 	fg_u64 begun;  /* when that thread began: its number is used again */
+	fg_u64 task;   /* its address in the kernel: a thread that calls exec takes over the number and the beginning
+			* of its process's first thread, and keeps its own CPU time */
 	fg_u64 caller; /* the word on top of its stack: in a function that has put nothing there, who called it; or 0 */
 	fg_u32 pid;
 	fg_u32 tid;

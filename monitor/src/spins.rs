@@ -33,8 +33,9 @@ pub struct SpinSample {
     pub tid: u32,
     /// The thread's CPU time. It may go back by what a host has taken.
     pub cpu: Duration,
-    /// When the thread began, in nanoseconds: its number is used again.
-    pub begun: u64,
+    /// With `tid` it tells threads apart: a `tid` is used again, and a thread that calls exec takes over that of its
+    /// process's first thread.
+    pub life: u64,
     /// In user mode, or where it entered the kernel.
     pub ip: u64,
     /// The word on top of its stack; 0: none.
@@ -52,7 +53,7 @@ impl SpinSample {
             pid: sample.pid,
             tid: sample.tid,
             cpu: Duration::from_nanos(sample.cpu_ns),
-            begun: sample.begun,
+            life: sample.begun.wrapping_add(sample.task),
             ip: sample.ip,
             caller: sample.caller,
             call: Some(sample.call).filter(|&call| call != FG_SPIN_USER),
@@ -216,6 +217,7 @@ mod tests {
             ip: 5,
             cpu_ns: 9,
             begun: 10,
+            task: 3,
             caller: 6,
             pid: 7,
             tid: 8,
@@ -228,7 +230,7 @@ mod tests {
             (5, 6, 7, 8)
         );
         assert_eq!((sample.waiting, sample.call), (Some(2), Some(24)));
-        assert_eq!((sample.cpu, sample.begun), (Duration::from_nanos(9), 10));
+        assert_eq!((sample.cpu, sample.life), (Duration::from_nanos(9), 13));
         (wire.waiting, wire.call) = (FG_SPIN_UNKNOWN, FG_SPIN_USER);
         let sample = SpinSample::of(wire.as_bytes()).unwrap();
         assert_eq!((sample.waiting, sample.call), (None, None));

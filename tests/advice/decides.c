@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "flexguard/advice.h"
+#include "runtime/clock.h"
 #include "runtime/cpu.h"
 #include "runtime/monitor.h"
 #include "runtime/thread.h"
@@ -256,6 +257,87 @@ static void sleeps_longer_in_a_crowd(void)
 	CHECK_IS(sleep_once(), FG_SLEEP_LONGEST_NS);
 }
 
+/* ---- what a yield teaches --------------------------------------------------------------------------------------- */
+
+static uint16_t turn_us; /* of a process that the other thread says has had the CPU; 0: it says nothing */
+
+/* It runs only while this test's first thread does not: they share a CPU. */
+static void *compute(void *its_line)
+{
+	struct fg_cpu *line = its_line;
+	uint16_t us;
+
+	while (!fg_load_relaxed(&stop)) {
+		us = fg_load_relaxed(&turn_us);
+		if (us) {
+			fg_store_relaxed(&line->stay, us);
+			fg_store_relaxed(&line->process_switches, line->process_switches + 1);
+		}
+	}
+	return NULL;
+}
+
+static uint32_t wait_for_many(void)
+{
+	struct fg_wait w = {.number = CPU_SETSIZE};
+
+	return fg_wait_once(&w).action;
+}
+
+/* Until a yield has given a slice away; each of them is advised. */
+static void yield_for_long(void)
+{
+	uint64_t before;
+
+	do {
+		before = fgi_now_ns(CLOCK_MONOTONIC);
+		CHECK_IS(wait_for_many(), FG_WAIT_YIELD);
+	} while (fgi_now_ns(CLOCK_MONOTONIC) - before <= 600000);
+}
+
+/* What it has learnt it does not know any longer after this. */
+static void forget(void)
+{
+	static const struct timespec long_ago = {0, 110000000};
+
+	nanosleep(&long_ago, NULL);
+	ADVICE(YIELD, TOO_MANY, .number = CPU_SETSIZE);
+}
+
+/* Was the slice another process's? The CPU's line says it, and without one the time does. The watchdog ends what is not
+ * learnt. */
+static void learns_from_yields(void)
+{
+	uint32_t here = fgi_cpu();
+	pthread_t other_thread;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(here, &set);
+	ok(sched_setaffinity(0, sizeof(set), &set));
+	fg_store_relaxed(&all.page.heartbeat_ns, INT64_MAX);
+	fgi_monitor_attach_all(&all, DOMAIN);
+	fg_store_relaxed(&stop, 0);
+	other_thread = check_thread(compute, &all.cpus[here]);
+
+	yield_for_long();
+	ADVICE(YIELD, TOO_MANY, .number = CPU_SETSIZE);
+	fg_store_relaxed(&turn_us, 500);
+	yield_for_long();
+	ADVICE(YIELD, TOO_MANY, .number = CPU_SETSIZE);
+	fg_store_relaxed(&turn_us, 3000);
+	while (wait_for_many() == FG_WAIT_YIELD)
+		;
+
+	fg_store_relaxed(&turn_us, 0);
+	fgi_monitor_attach(&quiet.page);
+	forget();
+	while (wait_for_many() == FG_WAIT_YIELD)
+		;
+	fg_store_relaxed(&stop, 1);
+	check_join(other_thread);
+}
+
 int main(void)
 {
 	check_watchdog(500);
@@ -271,5 +353,6 @@ int main(void)
 	knows_names_alone();
 	has_no_monitor();
 	outlives_its_monitor();
+	learns_from_yields();
 	return 0;
 }

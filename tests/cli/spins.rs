@@ -3,7 +3,8 @@
 
 use std::hint;
 use std::io::{BufRead, BufReader};
-use std::process::{Output, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 /// What the program does; unset: it is a test that has nothing to do.
 const ROLE: &str = "FLEXGUARD_TEST_SPINS";
+const PROGRAM: [&str; 3] = ["spins::the_spinning_program", "--exact", "--nocapture"];
 
 /// Of this thread, or of the whole process.
 fn cpu_seconds(clock: libc::clockid_t) -> f64 {
@@ -168,6 +170,36 @@ fn work() {
     println!("cpu={};", cpu_seconds(libc::CLOCK_PROCESS_CPUTIME_ID));
 }
 
+static HAS_BURNT: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn burn_a_little(_signal: libc::c_int) {
+    let before = cpu_seconds(OWN);
+    while cpu_seconds(OWN) - before < 0.2 {}
+    HAS_BURNT.store(true, Ordering::Relaxed);
+}
+
+/// The first thread burns CPU time, then another one, which calls exec: it takes over the number of the first one.
+fn exec_by_a_thread() {
+    // SAFETY: zero is an action without flags. The handler may run at any instruction.
+    let failed = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = burn_a_little as *const () as usize;
+        let first = libc::getpid();
+        libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) as libc::c_long
+            | libc::syscall(libc::SYS_tgkill, first, first, libc::SIGUSR2)
+    };
+    assert_eq!(failed, 0);
+    while !HAS_BURNT.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let other = thread::spawn(|| {
+        burn(the_place_that_looks, Duration::from_secs(1), OWN);
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args(PROGRAM).env(ROLE, "after_exec").exec()
+    });
+    panic!("{:?}", other.join());
+}
+
 #[test]
 fn the_spinning_program() {
     match std::env::var(ROLE).as_deref() {
@@ -185,6 +217,11 @@ fn the_spinning_program() {
             );
         }
         Ok("work") => work(),
+        Ok("exec") => exec_by_a_thread(),
+        Ok("after_exec") => {
+            burn(the_place_that_looks, Duration::from_millis(300), OWN);
+            println!("cpu={};", cpu_seconds(libc::CLOCK_PROCESS_CPUTIME_ID));
+        }
         Ok(role) => panic!("{role}"),
     }
     std::process::exit(23);
@@ -195,7 +232,7 @@ fn spins(role: &str, options: &[&str]) -> Output {
     command.env(ROLE, role).args(["profile", "--spins"]);
     command.args(options).arg("--");
     command.arg(std::env::current_exe().unwrap());
-    command.args(["spins::the_spinning_program", "--exact", "--nocapture"]);
+    command.args(PROGRAM);
     command.output().expect("the command starts")
 }
 
@@ -308,6 +345,15 @@ fn a_program_that_works_and_sleeps_burns_nothing() {
 }
 
 #[test]
+fn a_thread_that_calls_exec_brings_its_time_along_once() {
+    if !as_root() || !bpf("a_thread_that_calls_exec_brings_its_time_along_once") {
+        return;
+    }
+    let (report, text) = report("exec", &[]);
+    assert_near(&report["cpu_seconds"], said(&text, "cpu"));
+}
+
+#[test]
 fn a_process_that_runs_is_sampled_with_its_children() {
     if !as_root() || !bpf("a_process_that_runs_is_sampled_with_its_children") {
         return;
@@ -318,7 +364,7 @@ fn a_process_that_runs_is_sampled_with_its_children() {
         "{} spins::the_spinning_program --exact --nocapture",
         program.display()
     );
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{spin} & {spin} & wait")]);
     let shell = Process::start(shell.env(ROLE, "spin").stdout(Stdio::null()));
     let pid = shell.pid().to_string();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flexguard_monitor::{SpinSample, SpinSampler};
 
-/// A thread: its number, and when it began.
+/// A thread: its number, and which thread of that number it is.
 type Thread = (u32, u64);
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Clock {
         &mut self,
         samples: &'a [SpinSample],
     ) -> impl Iterator<Item = (&'a SpinSample, Duration)> + use<'a> {
-        let thread = |sample: &SpinSample| (sample.tid, sample.begun);
+        let thread = |sample: &SpinSample| (sample.tid, sample.life);
         let mut counts: HashMap<Thread, (u32, Duration)> = HashMap::new();
         for sample in samples {
             let charged = self.threads.entry(thread(sample)).or_insert(Charged {
@@ -58,12 +58,12 @@ impl Clock {
 mod tests {
     use super::*;
 
-    fn sample(begun: u64, cpu_ms: u64) -> SpinSample {
+    fn sample(life: u64, cpu_ms: u64) -> SpinSample {
         SpinSample {
             pid: 1,
             tid: 1,
             cpu: Duration::from_millis(cpu_ms),
-            begun,
+            life,
             ip: 0,
             caller: 0,
             call: None,

@@ -199,7 +199,7 @@ mod tests {
             pid: std::process::id(),
             tid: 1,
             cpu: std::time::Duration::ZERO,
-            begun: 0,
+            life: 0,
             ip: 1,
             caller: 1,
             call: Some(libc::SYS_read as u32),
