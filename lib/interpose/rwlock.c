@@ -152,10 +152,8 @@ __attribute__((noinline, cold)) static void forget_carried(const struct fgi_rwlo
 
 EXPORT int pthread_rwlock_init(pthread_rwlock_t *restrict rwlock, const pthread_rwlockattr_t *restrict attr)
 {
-	uint32_t entries = 0;
+	uint32_t entries = fgi_readers_forget(&of(rwlock)->lock);
 
-	if (fg_unlikely(fg_load_relaxed(&fgi_readers_used)))
-		entries = fgi_readers_forget(&of(rwlock)->lock);
 	if (fg_unlikely(fgi_carried.locks > 0))
 		forget_carried(&of(rwlock)->lock, entries);
 	if (!attr && fg_load_relaxed(&fgi_real_table.rwlock_understood)) {

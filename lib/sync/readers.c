@@ -50,7 +50,7 @@ void fgi_readers_sleep(uint64_t *entry, const void *lock, struct fgi_deadline un
 	fgi_futex_wait(futex_of(entry), (uint32_t)marked, until.clock, until.time);
 }
 
-uint32_t fgi_readers_forget(const void *lock)
+uint32_t fgi_readers_forget_slow(const void *lock)
 {
 	uint64_t *entry;
 	uint32_t entries = 0;

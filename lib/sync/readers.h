@@ -78,8 +78,14 @@ static inline bool fgi_readers_left(const uint64_t *entry, const void *lock)
 void fgi_readers_sleep(uint64_t *entry, const void *lock, struct fgi_deadline until);
 
 /* A new lock begins at the address: the entries there are of a lock that no longer exists, and of threads that have
- * ended as its readers. Returns their number. Where the table is used. */
-uint32_t fgi_readers_forget(const void *lock);
+ * ended as its readers. Returns their number. */
+uint32_t fgi_readers_forget_slow(const void *lock);
+
+static inline uint32_t fgi_readers_forget(const void *lock)
+{
+	/* relaxed: a reader in the table has seen the word that a thread released after it had stored 1 (read_wait) */
+	return fg_unlikely(fg_load_relaxed(&fgi_readers_used)) ? fgi_readers_forget_slow(lock) : 0;
+}
 
 /* In the thread that forks, and in the child, where no other reader exists. Its own entries go to the row of its new
  * tid. A thread that reads may carry entries of others along: of those that shared its row. */

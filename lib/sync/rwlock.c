@@ -401,7 +401,8 @@ static int read_wait(struct wait *w)
 		next = with_reader(l, word, crowded);
 		if (w->woken)
 			next &= ~FGI_RW_WOKEN;
-		if (fg_cas_acq_rel(&l->word, word, next) == word) /* pairs with the releases */
+		/* acquire: pairs with the releases; release: fgi_readers_used before BIASED */
+		if (fg_cas_acq_rel(&l->word, word, next) == word)
 			return 0;
 		back_off(&lost);
 		crowded = true;
