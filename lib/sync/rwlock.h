@@ -30,7 +30,8 @@
  * I5  A writer by published intent (runtime/thread.h), exactly; a reader by hand: held, after it was counted.
  * A release touches the lock for the last time when it gives it up. A reader that leaves beside others subtracts
  * itself, so that no other access makes it try again. If it was the last after all, and PARKED was set, it comes back
- * as a reader to wake the next: only if a thread is in the list, for then the lock exists. */
+ * as a reader to wake the next: only if a thread that waits for a read-write lock is in the list, for then the lock
+ * exists. */
 #ifndef FGI_SYNC_RWLOCK_H
 #define FGI_SYNC_RWLOCK_H
 

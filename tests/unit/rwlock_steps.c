@@ -137,6 +137,21 @@ static void a_writer_takes_it(void)
 	stays_parked("a writer takes it", fgi_parked_lock(&l));
 }
 
+/* The lock is gone, and in its memory is a mutex, free or taken, at which a thread of a condition variable waits. */
+static void a_mutex_is_there(uint32_t word)
+{
+	struct fgi_parked_list *list;
+
+	make(word, 0);
+	other = NULL;
+	list = park(false, false);
+	node.list = list;
+	fgi_parked_unlock(list);
+	fgi_rw_left(&l);
+	CHECK(l.word == word, "%x", l.word);
+	stays_parked("a mutex is there", fgi_parked_lock(&l));
+}
+
 /* A woken thread gives up while the writer leaves: now it has to wake the one that is parked. */
 static void a_turn_comes_back(void)
 {
@@ -536,6 +551,9 @@ int main(void)
 	others_leave();
 	others_leave_and_one_is_woken();
 	a_writer_takes_it();
+	a_mutex_is_there(0);
+	a_mutex_is_there(P);
+	a_mutex_is_there(OTHER | P);
 	a_writer_waits_for_several();
 	is_asynchronous_again(read_unlock, READ(1) | P);
 	is_asynchronous_again(write_unlock, OTHER | P);
