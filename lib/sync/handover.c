@@ -169,7 +169,7 @@ void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
 	fgi_async_resume(suspended);
 }
 
-/* Reads again, unless another thread has the lock by now, and so wakes the next. With the list
+/* Reads again, unless another thread has the lock by now or is on its way, and so wakes the next. With the list
  * locked, and a thread in it that waits for the lock: it stays there until the list is unlocked, so the lock exists for
  * as long. It may be another lock than the reader has left, made at the same address since. Then one more of its
  * waiters is woken, or handed the free lock if it is due, as by any reader that leaves that lock. */
@@ -179,7 +179,7 @@ static bool comes_back(struct fgi_rwlock *l)
 
 	do {
 		word = fg_load_relaxed(&l->word);
-		if (word & FGI_RW_COUNT)
+		if ((word & FGI_RW_COUNT) || !fgi_rw_wakes(word))
 			return false;
 	} while (fg_cas_relaxed(&l->word, word, (word | FGI_RW_READ) + 1) != word);
 	return true;

@@ -126,15 +126,15 @@ static void others_leave_and_one_is_woken(void)
 	stays_parked("one is woken", fgi_parked_lock(&l));
 }
 
-/* A writer has the lock by the time that the last reader looks into the list. */
-static void a_writer_takes_it(void)
+/* A writer has the lock, or a woken thread is on its way, by the time that the last reader looks into the list. */
+static void another_goes_on(uint32_t word)
 {
-	make(OTHER | P, 0);
+	make(word, 0);
 	other = NULL;
 	fgi_parked_unlock(park(true, false));
 	fgi_rw_left(&l);
-	CHECK(l.word == (OTHER | P), "%x", l.word);
-	stays_parked("a writer takes it", fgi_parked_lock(&l));
+	CHECK(l.word == word, "%x, not %x", l.word, word);
+	stays_parked("another goes on", fgi_parked_lock(&l));
 }
 
 /* The lock is gone, and in its memory is a mutex, free or taken, at which a thread of a condition variable waits. */
@@ -550,7 +550,8 @@ int main(void)
 	calls_try_again();
 	others_leave();
 	others_leave_and_one_is_woken();
-	a_writer_takes_it();
+	another_goes_on(OTHER | P);
+	another_goes_on(READ(0) | P | K);
 	a_mutex_is_there(0);
 	a_mutex_is_there(P);
 	a_mutex_is_there(OTHER | P);
