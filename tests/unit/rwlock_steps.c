@@ -95,6 +95,11 @@ static void write_unlock(void)
 	fgi_rwlock_write_unlock_slow(&l);
 }
 
+static void unlock_any(void)
+{
+	fgi_rwlock_unlock(&l);
+}
+
 /* Another reader comes while the last one hands the lock over: it is not the last any more. */
 static void a_reader_comes(bool due)
 {
@@ -124,6 +129,30 @@ static void others_leave_and_one_is_woken(void)
 	read_unlock();
 	check("one is woken", READ(0) | P | K);
 	stays_parked("one is woken", fgi_parked_lock(&l));
+}
+
+static void takes_a_free_lock(void)
+{
+	if (!(l.word & FGI_RW_COUNT))
+		l.word |= OTHER + 1;
+}
+
+static void leaves_and_takes_a_free_lock(void)
+{
+	l.word--;
+	other = takes_a_free_lock;
+}
+
+/* Others leave before a reader that has seen them. It is the last, and hands the lock over before a thread that runs
+ * can take it. */
+static void hands_over_at_once(void (*unlock)(void))
+{
+	make(READ(2) | P | R, 0);
+	fgi_parked_unlock(park(true, true));
+	other = leaves_and_takes_a_free_lock;
+	unlock();
+	check("hands over at once", OTHER);
+	CHECK_IS(node.state, FGI_PARKED_OWNER);
 }
 
 /* A writer has the lock, or a woken thread is on its way, by the time that the last reader looks into the list. */
@@ -550,6 +579,8 @@ int main(void)
 	calls_try_again();
 	others_leave();
 	others_leave_and_one_is_woken();
+	hands_over_at_once(read_unlock);
+	hands_over_at_once(unlock_any);
 	another_goes_on(OTHER | P);
 	another_goes_on(READ(0) | P | K);
 	a_mutex_is_there(0);
