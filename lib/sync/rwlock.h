@@ -41,6 +41,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "runtime/cancel.h"
 #include "runtime/thread.h"
 #include "sync/readers.h"
 
@@ -86,10 +87,11 @@ static inline bool fgi_rw_wakes(uint32_t word)
 	return (word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED));
 }
 
-/* May a reader that leaves subtract itself? */
+/* May a reader that leaves subtract itself? An asynchronous cancellation could end the last one before it wakes the
+ * next. */
 static inline bool fgi_rw_subtracts(uint32_t word)
 {
-	return (word & FGI_RW_COUNT) > 1 && !(word & FGI_RW_RESERVED);
+	return (word & FGI_RW_COUNT) > 1 && !(word & FGI_RW_RESERVED) && fg_likely(!fgi_async);
 }
 
 static inline void fgi_rwlock_reads(void)

@@ -470,18 +470,34 @@ static void end_bias(void)
 	CHECK(!fgi_rw_end_bias(&l), "nobody stands there");
 }
 
-static void is_asynchronous_again(void (*call)(void), uint32_t word)
+static void call_asynchronously(void (*call)(void))
 {
 	int type;
 
-	make(word, 0);
-	other = NULL;
 	fgi_async = 1;
 	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
 	call();
 	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type), 0);
 	fgi_async = 0;
 	CHECK_IS(type, PTHREAD_CANCEL_ASYNCHRONOUS);
+}
+
+static void is_asynchronous_again(void (*call)(void), uint32_t word)
+{
+	make(word, 0);
+	other = NULL;
+	call_asynchronously(call);
+}
+
+/* The lock is not free before the cancellation is suspended, and so before the next thread is woken in any case. */
+static void wakes_at_once(void (*unlock)(void))
+{
+	make(READ(2) | P, 0);
+	fgi_parked_unlock(park(true, false));
+	other = leaves_and_takes_a_free_lock;
+	call_asynchronously(unlock);
+	check("wakes at once", K);
+	CHECK_IS(node.state, FGI_PARKED_RETRY);
 }
 
 /* ---- the table of readers ---- */
@@ -591,6 +607,8 @@ int main(void)
 	is_asynchronous_again(write_unlock, OTHER | P);
 	is_asynchronous_again(end_bias, E);
 	is_asynchronous_again(end_late, OTHER);
+	wakes_at_once(read_unlock);
+	wakes_at_once(unlock_any);
 	does_not_park(false);
 	does_not_park(true);
 	reserves_no_free_lock(false);
