@@ -37,10 +37,11 @@ void fgi_awake_begin(struct fgi_awake *a, const void *object)
 
 bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, struct fgi_deadline until)
 {
-	bool again = a->stayed; /* in the same wait: what has gone by since then was the caller's */
+	bool again = a->again; /* in the same wait: what has gone by since it began was the caller's */
 	uint64_t now = a->begin_ns, spent = 0;
 	uint64_t most = fgi_monitor_alive(now) ? FGI_AWAKE_NS : FGI_AWAKE_UNMONITORED_NS;
 
+	a->again = true;
 	if (now < fg_load_relaxed(&asleep_until_ns))
 		return false;
 	if (a->history->sleeps_left) {

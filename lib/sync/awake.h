@@ -37,6 +37,7 @@ struct fgi_awake { /* one wait */
 	struct fgi_history *history;
 	uint64_t begin_ns;
 	bool stayed; /* awake, for some time */
+	bool again;  /* it was to stay awake before, whether it did or not */
 };
 
 /* The wait for an event at `object` begins. Of a condition variable: before the mutex is unlocked. */

@@ -169,15 +169,17 @@ void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
 	fgi_async_resume(suspended);
 }
 
-/* Reads again, unless another thread has the lock by now, and so wakes the next. With the list locked, and a thread in
- * it. */
+/* Reads again, unless another thread has the lock by now or is on its way, and so wakes the next. With the list
+ * locked, and a thread in it that waits for the lock: it stays there until the list is unlocked, so the lock exists for
+ * as long. It may be another lock than the reader has left, made at the same address since. Then one more of its
+ * waiters is woken, or handed the free lock if it is due, as by any reader that leaves that lock. */
 static bool comes_back(struct fgi_rwlock *l)
 {
 	uint32_t word;
 
 	do {
 		word = fg_load_relaxed(&l->word);
-		if (word & FGI_RW_COUNT)
+		if ((word & FGI_RW_COUNT) || !fgi_rw_wakes(word))
 			return false;
 	} while (fg_cas_relaxed(&l->word, word, (word | FGI_RW_READ) + 1) != word);
 	return true;
@@ -187,8 +189,10 @@ void fgi_rw_left(struct fgi_rwlock *l)
 {
 	bool suspended = fgi_async_suspend();
 	struct fgi_parked_list *list = fgi_parked_lock(l);
+	const struct fgi_parked *p = fgi_parked_next(list, l, NULL);
 
-	if (fgi_parked_next(list, l, NULL) && comes_back(l))
+	/* Threads of a condition variable may wait at a mutex that is at this address by now. They have a list. */
+	if (p && !p->list && comes_back(l))
 		release(l, list, false);
 	else
 		fgi_parked_unlock(list);

@@ -448,6 +448,7 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 		return;
 	for (;;) {
 		uint32_t word = fg_load_relaxed(&l->word);
+		bool last = (word & FGI_RW_COUNT) == 1;
 
 		if (!fgi_rw_read(word)) { /* what another thread has locked */
 			uint64_t *entry = fgi_readers_find(l);
@@ -458,15 +459,15 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 				return;
 			continue;
 		}
-		if ((word & FGI_RW_COUNT) > 1) {
+		if (fgi_rw_subtracts(word)) {
 			fgi_rwlock_read_leave(l);
 			return;
 		}
-		if (fgi_rw_wakes(word)) {
+		if (last && fgi_rw_wakes(word)) {
 			fgi_rw_release(l, false);
 			return;
 		}
-		if (fg_cas_release(&l->word, word, word & ~(FGI_RW_READ | FGI_RW_COUNT)) == word)
+		if (fg_cas_release(&l->word, word, (last ? word & ~FGI_RW_READ : word) - 1) == word)
 			return;
 	}
 }

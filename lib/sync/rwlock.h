@@ -30,7 +30,10 @@
  * I5  A writer by published intent (runtime/thread.h), exactly; a reader by hand: held, after it was counted.
  * A release touches the lock for the last time when it gives it up. A reader that leaves beside others subtracts
  * itself, so that no other access makes it try again. If it was the last after all, and PARKED was set, it comes back
- * as a reader to wake the next: only if a thread is in the list, for then the lock exists. */
+ * as a reader to wake the next: only if a thread that waits for a read-write lock is in the list, for then the lock
+ * exists. While RESERVED is set, readers exchange the word, so that the last hands the lock over before another thread
+ * can take it. RESERVED may be set between a reader's look and its subtraction. If that reader is the last one, a
+ * thread may take the lock first, for one section: its release sees RESERVED, and hands over. */
 #ifndef FGI_SYNC_RWLOCK_H
 #define FGI_SYNC_RWLOCK_H
 
@@ -38,6 +41,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "runtime/cancel.h"
 #include "runtime/thread.h"
 #include "sync/readers.h"
 
@@ -81,6 +85,13 @@ static inline bool fgi_rw_read(uint32_t word)
 static inline bool fgi_rw_wakes(uint32_t word)
 {
 	return (word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED));
+}
+
+/* May a reader that leaves subtract itself? An asynchronous cancellation could end the last one before it wakes the
+ * next. */
+static inline bool fgi_rw_subtracts(uint32_t word)
+{
+	return (word & FGI_RW_COUNT) > 1 && !(word & FGI_RW_RESERVED) && fg_likely(!fgi_async);
 }
 
 static inline void fgi_rwlock_reads(void)
@@ -159,7 +170,7 @@ static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint32_t word)
 	/* release: as above */
 	if (fg_likely(word == (FGI_RW_READ | 1)) && fg_likely(fg_cas_release(&l->word, word, 0) == word))
 		return;
-	if ((word & (FGI_RW_READ | FGI_RW_ENTRIES)) == FGI_RW_READ && (word & FGI_RW_COUNT) > 1)
+	if ((word & (FGI_RW_READ | FGI_RW_ENTRIES)) == FGI_RW_READ && fgi_rw_subtracts(word))
 		fgi_rwlock_read_leave(l);
 	else
 		fgi_rwlock_read_unlock_slow(l, counted);

@@ -112,7 +112,7 @@ active [THREADS] proctype thread()
 	byte kind, sweeps;
 	bit timed, head, watching, stood_back;
 	bit joined, beside_watcher, clock, needed;
-	byte useful; /* what a release does of PARKED; of a waiter that gives up: whether it watched */
+	byte useful; /* what a release does of PARKED; of a waiter that gives up: whether it sets PARKED */
 
 idle:
 	atomic {
@@ -315,7 +315,10 @@ give_up:
 		found = 0;
 		stood_back = 0;
 		watchers = (watching -> watchers - 1 : watchers);
-		useful = watching;
+		if
+		:: true -> useful = 1 /* it watched, or was woken */
+		:: !watching -> useful = 0
+		fi;
 		watching = 0
 	}
 	atomic {

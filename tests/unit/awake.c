@@ -148,14 +148,16 @@ static void taken(void)
 	CHECK_IS(misses(&event), 20 + 1);
 }
 
-/* The event came, was lost to another thread, and the wait goes on: the time since it began is not a CPU's taken. */
-static void stays_again(void)
+/* The event came, was lost to another thread, and the wait goes on: the time since it began is not a CPU's taken. The
+ * same if the waiter did not stay awake before, since its history said so. */
+static void stays_again(bool at_once)
 {
 	struct fgi_awake a;
 
 	forget(1000);
+	history_of(&event)->sleeps_left = at_once;
 	comes_at = 1;
-	CHECK(stays(&a, &event, NULL));
+	CHECK(stays(&a, &event, NULL) == !at_once);
 	now_ns += 2 * FGI_AWAKE_TAKEN_NS;
 	comes_at = 4;
 	CHECK(fgi_awake_stay(&a, ready, NULL, FGI_NEVER), "after %u looks", looks);
@@ -265,7 +267,8 @@ int main(void)
 	the_event_comes();
 	there_is_no_time();
 	taken();
-	stays_again();
+	stays_again(false);
+	stays_again(true);
 	misses_add_up();
 	comes_soon_after_all();
 	objects();

@@ -224,6 +224,23 @@ static void test_watcher_leaves(void)
 	}
 }
 
+/* A release has woken one for its turn, and taken PARKED out. That waiter gives up: the next release looks again. One
+ * that was not woken leaves the word alone. */
+static void test_woken_waiter_gives_up(void)
+{
+	for (int woken = 0; woken < 2; woken++) {
+		struct wait w = {.looked = true, .began = 1, .woken = woken};
+
+		begin(&quiet);
+		lock.word = fgi_self();
+		lock.waiters = FGI_CLOCKED;
+		CHECK(give_up(&lock, &w) == ETIMEDOUT && lock.waiters == FGI_CLOCKED, "%#x", lock.waiters);
+		CHECK(lock.word == (fgi_self() | (woken ? PARKED : 0)), "word %#x", lock.word);
+		lock = (struct fg_lock){0};
+		finish();
+	}
+}
+
 /* A waiter that rises watches if the lock is hot by now, and it is not a real-time one. */
 static void test_rises(void)
 {
@@ -320,6 +337,7 @@ int main(void)
 	test_few_stay_awake();
 	test_takers_share();
 	test_watcher_leaves();
+	test_woken_waiter_gives_up();
 	test_rises();
 	test_last_watcher_sets_the_flag();
 	test_makes_way();

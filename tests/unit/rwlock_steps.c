@@ -95,6 +95,11 @@ static void write_unlock(void)
 	fgi_rwlock_write_unlock_slow(&l);
 }
 
+static void unlock_any(void)
+{
+	fgi_rwlock_unlock(&l);
+}
+
 /* Another reader comes while the last one hands the lock over: it is not the last any more. */
 static void a_reader_comes(bool due)
 {
@@ -126,15 +131,54 @@ static void others_leave_and_one_is_woken(void)
 	stays_parked("one is woken", fgi_parked_lock(&l));
 }
 
-/* A writer has the lock by the time that the last reader looks into the list. */
-static void a_writer_takes_it(void)
+static void takes_a_free_lock(void)
 {
-	make(OTHER | P, 0);
+	if (!(l.word & FGI_RW_COUNT))
+		l.word |= OTHER + 1;
+}
+
+static void leaves_and_takes_a_free_lock(void)
+{
+	l.word--;
+	other = takes_a_free_lock;
+}
+
+/* Others leave before a reader that has seen them. It is the last, and hands the lock over before a thread that runs
+ * can take it. */
+static void hands_over_at_once(void (*unlock)(void))
+{
+	make(READ(2) | P | R, 0);
+	fgi_parked_unlock(park(true, true));
+	other = leaves_and_takes_a_free_lock;
+	unlock();
+	check("hands over at once", OTHER);
+	CHECK_IS(node.state, FGI_PARKED_OWNER);
+}
+
+/* A writer has the lock, or a woken thread is on its way, by the time that the last reader looks into the list. */
+static void another_goes_on(uint32_t word)
+{
+	make(word, 0);
 	other = NULL;
 	fgi_parked_unlock(park(true, false));
 	fgi_rw_left(&l);
-	CHECK(l.word == (OTHER | P), "%x", l.word);
-	stays_parked("a writer takes it", fgi_parked_lock(&l));
+	CHECK(l.word == word, "%x, not %x", l.word, word);
+	stays_parked("another goes on", fgi_parked_lock(&l));
+}
+
+/* The lock is gone, and in its memory is a mutex, free or taken, at which a thread of a condition variable waits. */
+static void a_mutex_is_there(uint32_t word)
+{
+	struct fgi_parked_list *list;
+
+	make(word, 0);
+	other = NULL;
+	list = park(false, false);
+	node.list = list;
+	fgi_parked_unlock(list);
+	fgi_rw_left(&l);
+	CHECK(l.word == word, "%x", l.word);
+	stays_parked("a mutex is there", fgi_parked_lock(&l));
 }
 
 /* A woken thread gives up while the writer leaves: now it has to wake the one that is parked. */
@@ -426,18 +470,34 @@ static void end_bias(void)
 	CHECK(!fgi_rw_end_bias(&l), "nobody stands there");
 }
 
-static void is_asynchronous_again(void (*call)(void), uint32_t word)
+static void call_asynchronously(void (*call)(void))
 {
 	int type;
 
-	make(word, 0);
-	other = NULL;
 	fgi_async = 1;
 	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
 	call();
 	CHECK_IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type), 0);
 	fgi_async = 0;
 	CHECK_IS(type, PTHREAD_CANCEL_ASYNCHRONOUS);
+}
+
+static void is_asynchronous_again(void (*call)(void), uint32_t word)
+{
+	make(word, 0);
+	other = NULL;
+	call_asynchronously(call);
+}
+
+/* The lock is not free before the cancellation is suspended, and so before the next thread is woken in any case. */
+static void wakes_at_once(void (*unlock)(void))
+{
+	make(READ(2) | P, 0);
+	fgi_parked_unlock(park(true, false));
+	other = leaves_and_takes_a_free_lock;
+	call_asynchronously(unlock);
+	check("wakes at once", K);
+	CHECK_IS(node.state, FGI_PARKED_RETRY);
 }
 
 /* ---- the table of readers ---- */
@@ -535,12 +595,20 @@ int main(void)
 	calls_try_again();
 	others_leave();
 	others_leave_and_one_is_woken();
-	a_writer_takes_it();
+	hands_over_at_once(read_unlock);
+	hands_over_at_once(unlock_any);
+	another_goes_on(OTHER | P);
+	another_goes_on(READ(0) | P | K);
+	a_mutex_is_there(0);
+	a_mutex_is_there(P);
+	a_mutex_is_there(OTHER | P);
 	a_writer_waits_for_several();
 	is_asynchronous_again(read_unlock, READ(1) | P);
 	is_asynchronous_again(write_unlock, OTHER | P);
 	is_asynchronous_again(end_bias, E);
 	is_asynchronous_again(end_late, OTHER);
+	wakes_at_once(read_unlock);
+	wakes_at_once(unlock_any);
 	does_not_park(false);
 	does_not_park(true);
 	reserves_no_free_lock(false);

@@ -231,7 +231,7 @@ static void stop_watching(struct fg_lock *l, struct wait *w)
 	w->watching = 0;
 }
 
-/* The release looks after the parked waiters that this one has watched for. */
+/* The release looks after the parked waiters that this one has watched for, or was woken in place of. */
 static void hand_to_release(struct fg_lock *l, struct wait *w)
 {
 	stop_watching(l, w);
@@ -362,7 +362,7 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
  * sleep: after the barrier that release is over. */
 static int give_up(struct fg_lock *l, struct wait *w)
 {
-	if (w->watching)
+	if (w->watching || w->woken)
 		hand_to_release(l, w);
 	if (w->head)
 		fg_fetch_and_relaxed(&l->word, ~DEMAND);

@@ -45,6 +45,7 @@ static void fgo_parked_add(struct fgi_parked_list *list, struct fgi_parked *p, b
 	fgo_share(&p->next, sizeof(p->next));
 	fgo_share(&p->prev, sizeof(p->prev));
 	fgo_share(&p->sibling, sizeof(p->sibling));
+	fgo_share(&p->list, sizeof(p->list));
 	fgo_share(&p->object, sizeof(p->object));
 	fgo_share(&p->number, sizeof(p->number));
 	fgo_share(&p->since_ns, sizeof(p->since_ns));
