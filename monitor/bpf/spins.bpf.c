@@ -81,9 +81,10 @@ static __always_inline void count(__u32 state, long by, struct fg_spin_control *
 }
 
 /* The state of a thread that is seen for the first time; false: it has one. */
-static __always_inline bool begin(__u32 tid, __u32 state, struct fg_spin_control *all)
+static __always_inline bool begin(struct task_struct *task, __u32 state, struct fg_spin_control *all)
 {
-	struct fg_spin_thread thread = {.state = state};
+	struct fg_spin_thread thread = {.state = state, .added = task->se.sum_exec_runtime};
+	__u32 tid = task->pid;
 
 	if (bpf_map_update_elem(&states, &tid, &thread, BPF_NOEXIST))
 		return false;
@@ -91,13 +92,14 @@ static __always_inline bool begin(__u32 tid, __u32 state, struct fg_spin_control
 	return true;
 }
 
-static __always_inline void change(__u32 tid, __u32 state, struct fg_spin_control *all)
+static __always_inline void change(struct task_struct *task, __u32 state, struct fg_spin_control *all)
 {
+	__u32 tid = task->pid;
 	struct fg_spin_thread *place = bpf_map_lookup_elem(&states, &tid);
 	__u32 before;
 
 	if (!place) {
-		if (begin(tid, state, all))
+		if (begin(task, state, all))
 			return;
 		place = bpf_map_lookup_elem(&states, &tid);
 	}
@@ -110,10 +112,28 @@ static __always_inline void change(__u32 tid, __u32 state, struct fg_spin_contro
 	count(state, 1, all);
 }
 
-static __always_inline void end(__u32 tid, struct fg_spin_control *all)
+static __always_inline void end(struct task_struct *task, struct fg_spin_control *all)
 {
-	change(tid, FG_SPIN_ASLEEP, all);
+	__u32 tid = task->pid;
+
+	change(task, FG_SPIN_ASLEEP, all);
 	bpf_map_delete_elem(&states, &tid);
+}
+
+/* Adds what the thread has had since the last time. Less, if that time counted what a host had taken. */
+static __always_inline void add(struct fg_spin_thread *thread, __u64 cpu_ns, struct fg_spin_control *all)
+{
+	__sync_fetch_and_add(&all->cpu_ns, (__s64)(cpu_ns - thread->added));
+	thread->added = cpu_ns;
+}
+
+static __always_inline void leave(struct task_struct *prev, struct fg_spin_control *all)
+{
+	__u32 tid = prev->pid;
+	struct fg_spin_thread *thread = bpf_map_lookup_elem(&states, &tid);
+
+	if (thread)
+		add(thread, prev->se.sum_exec_runtime, all);
 }
 
 static __always_inline void arrive(struct task_struct *next)
@@ -135,15 +155,16 @@ int BPF_PROG(fg_spin_switch, bool preempt, struct task_struct *prev, struct task
 	if (!all)
 		return 0;
 	if (is_member(next)) {
-		change(next->pid, FG_SPIN_RUNS, all);
+		change(next, FG_SPIN_RUNS, all);
 		arrive(next);
 	}
 	if (!is_member(prev))
 		return 0;
+	leave(prev, all);
 	if (prev->flags & PF_EXITING)
-		end(prev->pid, all);
+		end(prev, all);
 	else
-		change(prev->pid, still_runnable(prev, preempt, prev_state) ? FG_SPIN_WAITS : FG_SPIN_ASLEEP, all);
+		change(prev, still_runnable(prev, preempt, prev_state) ? FG_SPIN_WAITS : FG_SPIN_ASLEEP, all);
 	return 0;
 }
 
@@ -153,7 +174,7 @@ static __always_inline int woken(struct task_struct *task)
 	struct fg_spin_control *all = the_control();
 
 	if (all && is_member(task) && !task->on_cpu)
-		change(task->pid, FG_SPIN_WAITS, all);
+		change(task, FG_SPIN_WAITS, all);
 	return 0;
 }
 
@@ -190,7 +211,8 @@ int BPF_PROG(fg_spin_exit, struct task_struct *task)
 
 	if (!all || !is_member(task))
 		return 0;
-	end(task->pid, all);
+	leave(task, all);
+	end(task, all);
 	if (task->signal->live.counter == 0)
 		bpf_map_delete_elem(&members, &pid);
 	return 0;
@@ -238,7 +260,7 @@ int fg_spin_look(struct bpf_iter__task *ctx)
 		state = FG_SPIN_RUNS;
 	else if (task->on_rq && !(bpf_core_field_exists(task->se.sched_delayed) && task->se.sched_delayed))
 		state = FG_SPIN_WAITS;
-	begin(task->pid, state, all);
+	begin(task, state, all);
 	return 0;
 }
 
@@ -271,16 +293,20 @@ static __always_inline __u32 system_call(const struct pt_regs *interrupted, cons
 
 /* Of the thread that runs here. The scheduler counts it when the thread leaves its CPU, and at each tick; what it has
  * had since is the time since then, of which a host may have taken a part. */
-static __always_inline __u64 cpu_time(struct task_struct *task)
+static __always_inline __u64 cpu_time(struct task_struct *task, struct fg_spin_control *all)
 {
 	__u32 tid = task->pid;
 	struct fg_spin_thread *thread = bpf_map_lookup_elem(&states, &tid);
-	__u64 counted = task->se.sum_exec_runtime, until_now;
+	__u64 cpu_ns = task->se.sum_exec_runtime, until_now;
 
-	if (!thread || !thread->since)
-		return counted;
-	until_now = thread->cpu_ns + (bpf_ktime_get_ns() - thread->since);
-	return until_now < counted + FG_SPIN_TICK_NS ? until_now : counted + FG_SPIN_TICK_NS;
+	if (!thread)
+		return cpu_ns;
+	if (thread->since) {
+		until_now = thread->cpu_ns + (bpf_ktime_get_ns() - thread->since);
+		cpu_ns = until_now < cpu_ns + FG_SPIN_TICK_NS ? until_now : cpu_ns + FG_SPIN_TICK_NS;
+	}
+	add(thread, cpu_ns, all);
+	return cpu_ns;
 }
 
 SEC("perf_event")
@@ -297,7 +323,7 @@ int fg_spin_sample(void *context)
 		return 0;
 	regs = (const struct pt_regs *)bpf_task_pt_regs(task);
 	sample.ip = instruction_pointer(regs);
-	sample.cpu_ns = cpu_time(task);
+	sample.cpu_ns = cpu_time(task, all);
 	sample.begun = task->start_time;
 	sample.task = (unsigned long)task;
 	sample.caller = caller_of(regs);

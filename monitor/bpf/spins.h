@@ -21,12 +21,13 @@ enum fg_spin_state {
 #define FG_SPIN_TICK_NS 10000000u /* no kernel ticks more seldom */
 
 /* What a thread does, and when it came to its CPU, with the CPU time that it had had; 0: it has not come to it since
- * the sampler is attached. */
+ * the sampler is attached. `added` is the part of its CPU time that is in the sum or was had before. */
 struct fg_spin_thread {
 	fg_u32 state; /* enum fg_spin_state */
 	fg_u32 padding;
 	fg_u64 since;
 	fg_u64 cpu_ns;
+	fg_u64 added;
 };
 
 /* Where a thread of the program was when a period of CPU time was over. Numbers are those of the initial PID
@@ -52,6 +53,7 @@ struct fg_spin_control {
 	fg_u32 forgotten; /* threads or processes for which there was no memory: what waits is then not known */
 	fg_u64 lost;      /* samples for which there was no memory */
 	fg_s64 waiting;   /* threads of the program in FG_SPIN_WAITS */
+	fg_s64 cpu_ns;    /* CPU time of all threads; of those that run now, until their last sample */
 };
 
 #endif

@@ -136,6 +136,12 @@ impl SpinSampler {
         self.ring.take()
     }
 
+    /// CPU time of the program since the sampler was attached, as the scheduler counts it.
+    pub fn cpu_time(&self) -> Result<Duration, Error> {
+        let ns = self.control.get("reading the sampler's counts")?.cpu_ns;
+        Ok(Duration::from_nanos(ns.try_into().unwrap_or(0)))
+    }
+
     /// Samples for which there was no memory.
     pub fn lost(&self) -> Result<u64, Error> {
         Ok(self.control.get("reading the sampler's counts")?.lost)

@@ -130,7 +130,9 @@ impl Seen {
         let elapsed = self.begin.elapsed();
         self.take()?;
         let lost = self.sampler.lost().context("cannot read what was lost")?;
-        self.report.end(pid, elapsed, lost);
+        let cpu = self.sampler.cpu_time();
+        let cpu = cpu.context("cannot read the program's CPU time")?;
+        self.report.end(pid, elapsed, cpu, lost);
         Ok(self.report)
     }
 }

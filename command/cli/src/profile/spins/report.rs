@@ -23,7 +23,7 @@ pub struct Report {
     period_us: f64,
     /// Samples for which there was no memory.
     lost: u64,
-    /// All of the program's.
+    /// All of the program's, as the scheduler counts it. Samples say of a part of it where it was spent.
     cpu_seconds: f64,
     spins: Split,
     /// The one with the most time while a sibling waited comes first.
@@ -119,16 +119,16 @@ impl Report {
     /// A sample of the program, which stands for `time`; `spin`: its thread waited there.
     pub fn add(&mut self, spin: Option<Spin>, waiting: Option<u32>, time: Duration) {
         let seconds = time.as_secs_f64();
-        self.cpu_seconds += seconds;
         if let Some(spin) = spin {
             self.spins.add(waiting, seconds);
             self.seen.entry(spin).or_default().add(waiting, seconds);
         }
     }
 
-    pub fn end(&mut self, pid: Option<u32>, elapsed: Duration, lost: u64) {
+    pub fn end(&mut self, pid: Option<u32>, elapsed: Duration, cpu: Duration, lost: u64) {
         (self.pid, self.lost) = (pid, lost);
         self.elapsed_seconds = elapsed.as_secs_f64();
+        self.cpu_seconds = cpu.as_secs_f64();
         let function = |(spin, spins): (Spin, Split)| Function {
             function: spin.function,
             file: spin.file,
@@ -195,7 +195,7 @@ mod tests {
         }
         (0..3).for_each(|_| report.add(spin("b"), Some(1), ms(1)));
         report.add(None, Some(1), ms(3));
-        report.end(Some(7), Duration::from_secs(1), 5);
+        report.end(Some(7), Duration::from_secs(1), ms(10), 5);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(near(report.cpu_seconds, 0.010) && near(report.spins.seconds, 0.007));
         assert!(near(report.spins.sibling_waited_seconds, 0.005));
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_program_that_never_ran_has_no_share() {
         let mut report = Report::new(Duration::from_millis(1));
-        report.end(None, Duration::ZERO, 0);
+        report.end(None, Duration::ZERO, Duration::ZERO, 0);
         assert!(
             report.text(10).contains("0.00 s, 0 %"),
             "{}",
