@@ -78,11 +78,16 @@ pub fn start_with_domains(domains: DomainKind) -> Option<Running> {
     })
 }
 
-/// The same with the kernel half in that file, and those options.
-pub fn load_with(object: Option<&Path>, options: Options) -> Option<(Monitor, String)> {
+/// Another each time: a child that another test forks has the socket of a monitor that is gone until it calls exec.
+pub fn fresh_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("@flexguard-test-{}-{number}", std::process::id());
+    format!("@flexguard-test-{}-{number}", std::process::id())
+}
+
+/// The same with the kernel half in that file, and those options.
+pub fn load_with(object: Option<&Path>, options: Options) -> Option<(Monitor, String)> {
+    let name = fresh_name();
     let socket = SocketName::parse(name.as_ref()).unwrap();
     let options = Options {
         socket,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use flexguard_monitor::{Error, Keeper, Monitor, Options, SocketName};
 use nix::mount::{MsFlags, mount, umount};
 
-use crate::harness::{is_root, start};
+use crate::harness::{fresh_name, is_root, start};
 
 /// As many as the monitor has maps that outlive it, and hooks.
 const MAPS: usize = 5;
@@ -43,9 +43,8 @@ impl BpfFileSystem {
     }
 
     fn try_start(&self) -> Result<Monitor, Error> {
-        let name = format!("@flexguard-test-{}", self.pins().display());
         Monitor::start(Options {
-            socket: SocketName::parse(name.as_ref()).unwrap(),
+            socket: SocketName::parse(fresh_name().as_ref()).unwrap(),
             keeper: Keeper::Directory(self.pins()),
             ..Options::default()
         })
