@@ -83,7 +83,8 @@ static __always_inline void count(__u32 state, long by, struct fg_spin_control *
 /* The state of a thread that is seen for the first time; false: it has one. */
 static __always_inline bool begin(struct task_struct *task, __u32 state, struct fg_spin_control *all)
 {
-	struct fg_spin_thread thread = {.state = state, .added = task->se.sum_exec_runtime};
+	__u64 cpu_ns = task->se.sum_exec_runtime;
+	struct fg_spin_thread thread = {.state = state, .since = bpf_ktime_get_ns(), .cpu_ns = cpu_ns, .added = cpu_ns};
 	__u32 tid = task->pid;
 
 	if (bpf_map_update_elem(&states, &tid, &thread, BPF_NOEXIST))
@@ -92,24 +93,37 @@ static __always_inline bool begin(struct task_struct *task, __u32 state, struct 
 	return true;
 }
 
+/* Adds what the thread has had since the last time. Less, if that time counted what a host had taken. */
+static __always_inline void add(struct fg_spin_thread *thread, __u64 cpu_ns, struct fg_spin_control *all)
+{
+	__sync_fetch_and_add(&all->cpu_ns, (__s64)(cpu_ns - thread->added));
+	thread->added = cpu_ns;
+}
+
+/* The thread comes to its CPU, leaves it, or is woken. The scheduler has counted its CPU time until now. */
 static __always_inline void change(struct task_struct *task, __u32 state, struct fg_spin_control *all)
 {
 	__u32 tid = task->pid;
-	struct fg_spin_thread *place = bpf_map_lookup_elem(&states, &tid);
+	struct fg_spin_thread *thread = bpf_map_lookup_elem(&states, &tid);
 	__u32 before;
 
-	if (!place) {
+	if (!thread) {
 		if (begin(task, state, all))
 			return;
-		place = bpf_map_lookup_elem(&states, &tid);
+		thread = bpf_map_lookup_elem(&states, &tid);
 	}
-	if (!place) {
+	if (!thread) {
 		__sync_fetch_and_add(&all->forgotten, 1);
 		return;
 	}
-	before = __sync_lock_test_and_set(&place->state, state);
+	before = __sync_lock_test_and_set(&thread->state, state);
 	count(before, -1, all);
 	count(state, 1, all);
+	add(thread, task->se.sum_exec_runtime, all);
+	if (state == FG_SPIN_RUNS) {
+		thread->since = bpf_ktime_get_ns();
+		thread->cpu_ns = thread->added;
+	}
 }
 
 static __always_inline void end(struct task_struct *task, struct fg_spin_control *all)
@@ -120,33 +134,6 @@ static __always_inline void end(struct task_struct *task, struct fg_spin_control
 	bpf_map_delete_elem(&states, &tid);
 }
 
-/* Adds what the thread has had since the last time. Less, if that time counted what a host had taken. */
-static __always_inline void add(struct fg_spin_thread *thread, __u64 cpu_ns, struct fg_spin_control *all)
-{
-	__sync_fetch_and_add(&all->cpu_ns, (__s64)(cpu_ns - thread->added));
-	thread->added = cpu_ns;
-}
-
-static __always_inline void leave(struct task_struct *prev, struct fg_spin_control *all)
-{
-	__u32 tid = prev->pid;
-	struct fg_spin_thread *thread = bpf_map_lookup_elem(&states, &tid);
-
-	if (thread)
-		add(thread, prev->se.sum_exec_runtime, all);
-}
-
-static __always_inline void arrive(struct task_struct *next)
-{
-	__u32 tid = next->pid;
-	struct fg_spin_thread *thread = bpf_map_lookup_elem(&states, &tid);
-
-	if (!thread)
-		return;
-	thread->since = bpf_ktime_get_ns();
-	thread->cpu_ns = next->se.sum_exec_runtime;
-}
-
 SEC("tp_btf/sched_switch")
 int BPF_PROG(fg_spin_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
@@ -154,13 +141,10 @@ int BPF_PROG(fg_spin_switch, bool preempt, struct task_struct *prev, struct task
 
 	if (!all)
 		return 0;
-	if (is_member(next)) {
+	if (is_member(next))
 		change(next, FG_SPIN_RUNS, all);
-		arrive(next);
-	}
 	if (!is_member(prev))
 		return 0;
-	leave(prev, all);
 	if (prev->flags & PF_EXITING)
 		end(prev, all);
 	else
@@ -211,7 +195,6 @@ int BPF_PROG(fg_spin_exit, struct task_struct *task)
 
 	if (!all || !is_member(task))
 		return 0;
-	leave(task, all);
 	end(task, all);
 	if (task->signal->live.counter == 0)
 		bpf_map_delete_elem(&members, &pid);
@@ -301,10 +284,8 @@ static __always_inline __u64 cpu_time(struct task_struct *task, struct fg_spin_c
 
 	if (!thread)
 		return cpu_ns;
-	if (thread->since) {
-		until_now = thread->cpu_ns + (bpf_ktime_get_ns() - thread->since);
-		cpu_ns = until_now < cpu_ns + FG_SPIN_TICK_NS ? until_now : cpu_ns + FG_SPIN_TICK_NS;
-	}
+	until_now = thread->cpu_ns + (bpf_ktime_get_ns() - thread->since);
+	cpu_ns = until_now < cpu_ns + FG_SPIN_TICK_NS ? until_now : cpu_ns + FG_SPIN_TICK_NS;
 	add(thread, cpu_ns, all);
 	return cpu_ns;
 }

@@ -20,8 +20,8 @@ enum fg_spin_state {
 
 #define FG_SPIN_TICK_NS 10000000u /* no kernel ticks more seldom */
 
-/* What a thread does, and when it came to its CPU, with the CPU time that it had had; 0: it has not come to it since
- * the sampler is attached. `added` is the part of its CPU time that is in the sum or was had before. */
+/* What a thread does, and when it last came to its CPU, or was seen first, with the CPU time that it had had. `added`
+ * is the part of its CPU time that is in the sum or was had before. */
 struct fg_spin_thread {
 	fg_u32 state; /* enum fg_spin_state */
 	fg_u32 padding;

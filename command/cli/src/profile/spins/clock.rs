@@ -4,6 +4,7 @@
 //! CPU unseen.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use flexguard_monitor::{SpinSample, SpinSampler};
@@ -11,46 +12,25 @@ use flexguard_monitor::{SpinSample, SpinSampler};
 /// A thread: its number, and which thread of that number it is.
 type Thread = (u32, u64);
 
+/// The CPU time that each thread had had at its samples: the most of them.
 #[derive(Default)]
-pub struct Clock {
-    threads: HashMap<Thread, Charged>,
-}
-
-struct Charged {
-    /// The CPU time that the thread had had at its first sample.
-    first: Duration,
-    /// What its samples stand for until now.
-    time: Duration,
-}
+pub struct Clock(HashMap<Thread, Duration>);
 
 impl Clock {
-    /// The samples, in their order, each with its time. Those of a thread share the time that it has had since the call
-    /// before. The first sample of a thread stands for a period: so it does for threads that run for less than one, of
-    /// which few have a sample.
-    pub fn times<'a>(
-        &mut self,
-        samples: &'a [SpinSample],
-    ) -> impl Iterator<Item = (&'a SpinSample, Duration)> + use<'a> {
-        let thread = |sample: &SpinSample| (sample.tid, sample.life);
-        let mut counts: HashMap<Thread, (u32, Duration)> = HashMap::new();
-        for sample in samples {
-            let charged = self.threads.entry(thread(sample)).or_insert(Charged {
-                first: sample.cpu,
-                time: Duration::ZERO,
-            });
-            let (count, time) = counts.entry(thread(sample)).or_default();
-            *count += 1;
-            *time = SpinSampler::PERIOD + sample.cpu.saturating_sub(charged.first);
+    /// What the sample stands for: the time that its thread has had since the sample before. The first sample of a
+    /// thread stands for a period: so it does for threads that run for less than one, of which few have a sample.
+    pub fn time(&mut self, sample: &SpinSample) -> Duration {
+        match self.0.entry((sample.tid, sample.life)) {
+            Entry::Vacant(new) => {
+                new.insert(sample.cpu);
+                SpinSampler::PERIOD
+            }
+            Entry::Occupied(mut seen) => {
+                let time = sample.cpu.saturating_sub(*seen.get());
+                *seen.get_mut() += time;
+                time
+            }
         }
-        for (thread, (count, time)) in &mut counts {
-            let charged = self.threads.get_mut(thread).expect("each has been entered");
-            let new = time.saturating_sub(charged.time);
-            charged.time += new;
-            *time = new / *count;
-        }
-        samples
-            .iter()
-            .map(move |sample| (sample, counts[&thread(sample)].1))
     }
 }
 
@@ -72,15 +52,15 @@ mod tests {
     }
 
     fn times(clock: &mut Clock, samples: &[SpinSample]) -> Vec<Duration> {
-        clock.times(samples).map(|(_, time)| time).collect()
+        samples.iter().map(|sample| clock.time(sample)).collect()
     }
 
     #[test]
-    fn a_threads_samples_share_its_time_since_the_call_before() {
+    fn a_sample_stands_for_its_threads_time_since_the_one_before() {
         let (ms, mut clock) = (Duration::from_millis, Clock::default());
         let period = SpinSampler::PERIOD;
         let begin = [sample(1, 500), sample(2, 40), sample(1, 500)];
-        assert_eq!(times(&mut clock, &begin), [period / 2, period, period / 2]);
+        assert_eq!(times(&mut clock, &begin), [period, period, ms(0)]);
         let next = [
             sample(1, 504),
             sample(2, 49),
