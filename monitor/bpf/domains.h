@@ -232,7 +232,7 @@ static __always_inline __u32 take_domain(struct fg_published *all, __u64 key, __
 
 /* Returns the domain of a process that registers. One process registers at a time. The first domains are anybody's, one
  * a key. If all are taken, each class has some more, and then some that its further keys share: never one of those that
- * another class is in. Whoever can take any number of ids takes domains of its own class alone, so that nobody polls a
+ * another class is in. A user who can take any number of ids takes domains of its own class alone: nobody polls a
  * counter of the machine. */
 static __always_inline __u32 find_domain(struct task_struct *task, struct fg_published *all)
 {

@@ -129,7 +129,7 @@ static void *try_to_write(void *l)
 	return (void *)(long)error;
 }
 
-/* The mutex excludes all the same. */
+/* The mutex still excludes. */
 static void still_works(pthread_mutex_t *m)
 {
 	for (int i = 0; i < 3; i++) {

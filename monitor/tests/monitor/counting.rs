@@ -29,7 +29,7 @@ fn check(running: &Running, role: &str, expect: Expect) {
     compare(role, expect, before, running.stats());
 }
 
-/// One victim alone makes every preemption that is counted a transition, but for those after a switch back to it that
+/// One victim alone makes every preemption that is counted a transition, except those after a switch back to it that
 /// the tracepoint did not report: then it still is counted. However many those are, the others come.
 fn wait_for_preemptions(running: &Running, role: &str, expect: Expect, before: Stats) {
     let many = PREEMPTIONS / 2;

@@ -441,7 +441,7 @@ fn where_all_domains_are_taken_those_without_one_share_some() {
     }
 }
 
-/// A user who has as many ids as there are domains keeps the counters above 0 of whoever it shares one with.
+/// A user who has as many ids as there are domains keeps above 0 the counters of the users that it shares one with.
 #[test]
 fn who_has_many_ids_slows_none_that_come_later() {
     const SAMPLES: usize = 1000;

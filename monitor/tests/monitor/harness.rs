@@ -238,7 +238,7 @@ pub fn connect(name: &str) -> UnixStream {
 pub fn status_of(name: &str, bytes: &[u8]) -> i32 {
     let mut stream = connect(name);
     match stream.write_all(bytes) {
-        // A message may be refused before all of it is said; the answer is there all the same.
+        // A message may be refused before all of it is said; the answer is there nevertheless.
         Err(error)
             if matches!(
                 error.kind(),
