@@ -119,7 +119,8 @@ struct Seen {
 impl Seen {
     fn take(&mut self) -> Result<()> {
         let samples = self.sampler.take().context("cannot read the samples")?;
-        for (sample, time) in self.clock.times(&samples) {
+        for sample in &samples {
+            let time = self.clock.time(sample);
             self.report
                 .add(self.places.of(sample), sample.waiting, time);
         }
