@@ -189,15 +189,17 @@ static void wake(struct fgi_cond *c, enum had what)
 	fgi_async_resume(suspended);
 }
 
-/* Any thread that waits, at whatever condition variable or moved to whatever mutex: all of the first queue of the list
- * that is of such threads. */
+/* Any thread that waits, at whatever condition variable or moved to whatever mutex. */
 static struct fgi_parked *first_waiter(const struct fgi_parked_list *list)
 {
-	struct fgi_parked *p = list->queues;
+	struct fgi_parked *p, *queue;
 
-	while (p && !p->list) /* at a read-write lock */
-		p = p->sibling;
-	return p;
+	for (p = fgi_parked_after(list, NULL); p; p = fgi_parked_after(list, p->object)) {
+		for (queue = p; queue; queue = queue->sibling)
+			if (queue->list) /* not at a read-write lock */
+				return queue;
+	}
+	return NULL;
 }
 
 /* Every waiter of the process goes on, as after a broadcast (P7). `waited` of their condition variables is out of date
