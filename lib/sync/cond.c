@@ -51,8 +51,7 @@ static struct waiter *of(struct fgi_parked *p)
 /* Has a waiter with a priority ever slept? Until then the order of arrival is the order of priority. */
 static uint32_t ranked;
 
-/* So many waiters this thread has moved (C7). Its own, and its signal handlers'. */
-static __thread uint32_t moves __attribute__((tls_model("initial-exec")));
+__thread const void *fgi_cond_moved_to __attribute__((tls_model("initial-exec")));
 
 /* ---- with the bucket locked -------------------------------------------------------------------------------------- */
 
@@ -110,7 +109,7 @@ static void move(struct fgi_parked_list *list, struct fgi_parked *p)
 	const void *mutex = of(p)->mutex;
 	struct fgi_parked *first = fgi_parked_first(list, mutex, 0), *watcher = first ? first->prev : NULL;
 
-	moves++;
+	fg_store_relaxed(&fgi_cond_moved_to, mutex);
 	p->object = mutex;
 	p->number = 0;
 	fgi_parked_add(list, p, false);
@@ -277,7 +276,7 @@ static bool wakes_another(struct fgi_due *due)
 	return true;
 }
 
-/* All that were moved to the mutex, without it. */
+/* Without the mutex. */
 static void tell_moved(void *mutex)
 {
 	struct fgi_parked *chain = NULL, **end = &chain, *p;
@@ -291,12 +290,24 @@ static void tell_moved(void *mutex)
 	tell_all(chain);
 }
 
+void fgi_cond_tell_moved(void *mutex)
+{
+	bool suspended = fgi_async_suspend();
+
+	fg_store_relaxed(&fgi_cond_moved_to, NULL);
+	if (!fgi_parked_postpone(tell_moved, mutex, wake_all))
+		tell_moved(mutex);
+	fgi_async_resume(suspended);
+}
+
 struct fgi_due_told fgi_due_take(struct fgi_due *due, void *mutex)
 {
 	struct fgi_due_told told = {NULL, NULL};
 	struct fgi_parked **end = &told.chain, *p;
 	struct fgi_parked_list *list;
 
+	fg_store_relaxed(&fgi_cond_moved_to, NULL);
+	fg_compiler_barrier();
 	if (fgi_parked_postpone(tell_moved, mutex, wake_all))
 		return told;
 	list = fgi_parked_lock(mutex);
@@ -473,21 +484,17 @@ static void await(struct waiter *w)
 int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, struct fgi_deadline until)
 {
 	struct waiter w = {.mutexes = mutexes, .mutex = mutex, .cancel_type = PTHREAD_CANCEL_DEFERRED};
-	uint32_t before;
 	int error, result = 0;
 
 	w.deadline = until;
 	w.suspended = fgi_async_suspend();
 	join(c, &w); /* C2 */
-	before = fg_load_relaxed(&moves);
 	error = mutexes->unlock(mutex);
 	if (error) {
 		leave_and_pass_on(&w);
 		fgi_async_resume(w.suspended);
 		return error;
 	}
-	if (fg_unlikely(fg_load_relaxed(&moves) != before)) /* C7 */
-		tell_moved(mutex);
 	await(&w);
 	if (leave(&w) == NOTHING && until.time && w.node.forks == fgi_forks)
 		result = ETIMEDOUT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal handler of the waiting thread signals or broadcasts the condition variable on which that thread waits. POSIX
  * does not allow it, and programs do it. Here it happens at every few instructions of a wait. The wait ends, by its
- * deadline at the latest, and no other thread loses its wake-up. */
+ * deadline at the latest, and no other thread loses its wake-up. The same in an unlock of the mutex. */
 #include <signal.h>
 #include <ucontext.h>
 
@@ -218,6 +218,28 @@ static void unlocked_by_handler(void)
 	end(&d, others, 2);
 }
 
+/* A handler signals while its thread unlocks the mutex: nobody unlocks it again. */
+static void while_it_unlocks(int (*wakes)(void))
+{
+	pthread_t other = check_thread(wait_again, &c);
+	bool happened = true;
+	int wakings = 0;
+
+	for (int n = 1; happened; n++) {
+		await(&at, 1);
+		ok(pthread_mutex_lock(&m));
+		at = 0;
+		trap_after(n, wakes);
+		ok(pthread_mutex_unlock(&m));
+		happened = has_trapped();
+		if (!happened)
+			wakes();
+		await(&released, ++wakings);
+	}
+	await(&at, 1);
+	end(&c, &other, 1);
+}
+
 int main(void)
 {
 	if (!ours()) /* glibc's waiter locks the condition variable when it leaves, and hangs in the handler then */
@@ -233,5 +255,7 @@ int main(void)
 	for_another(signals);
 	for_another(broadcasts);
 	unlocked_by_handler();
+	while_it_unlocks(signals);
+	while_it_unlocks(broadcasts);
 	return 0;
 }
