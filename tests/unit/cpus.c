@@ -62,6 +62,11 @@ static void writes_its_own_line(uint32_t cpu)
 	line->slice_end_ns = 77;
 	CHECK_IS(fgi_slice_published(), 77);
 	CHECK(kept_the_rest(line));
+	CHECK_IS(line->idle, 1);
+	publish_off_line(cpu, &all);
+	CHECK_IS(line->idle, 0);
+	CHECK_IS(fgi_slice_published(), 77);
+	CHECK(kept_the_rest(line));
 }
 
 static void knows_nothing_beyond(uint32_t cpu)
@@ -72,6 +77,7 @@ static void knows_nothing_beyond(uint32_t cpu)
 	publish_cpu(&one, &idle, true, cpu, &all, &counts);
 	publish_cpu(&idle, &one, true, cpu, &all, &counts);
 	publish_cpu(&one, &two, true, cpu, &all, &counts);
+	publish_off_line(cpu, &all);
 	CHECK(!line_of(cpu, &all));
 	CHECK(memcmp(&before, &all, sizeof(all)) == 0);
 	here = cpu;
