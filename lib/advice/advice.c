@@ -43,7 +43,7 @@ void fg_section_end(void)
 	fgi_held_lower();
 }
 
-/* Threads of one tid that live one after the other get the same number once in 16 million times; then the advice about
+/* Threads of one tid that live one after the other get the same number once in 4 million times; then the advice about
  * one may be that about the other. A signal handler may have given the thread its handle meanwhile. */
 uint64_t fgi_new_handle(void)
 {
@@ -51,7 +51,7 @@ uint64_t fgi_new_handle(void)
 	uint32_t self = fgi_self(), mixed;
 	uint64_t seed = fgi_now_ns(CLOCK_MONOTONIC) + ((uint64_t)fg_fetch_add_relaxed(&given, 1) << 40);
 
-	mixed = (uint32_t)fgi_hash(seed ^ (uint64_t)self << 32, 24) & FG_NOTE_LIFE;
+	mixed = (uint32_t)fgi_hash(seed ^ (uint64_t)self << 32, 22) & FG_NOTE_LIFE;
 	fg_cas_relaxed(&fg_thread.life, 0, mixed ? mixed : 1);
 	return fgi_handle_of(self, fg_thread.life);
 }
