@@ -91,6 +91,28 @@ static void knows_nothing_beyond(uint32_t cpu)
 	CHECK_IS(fgi_slice_published(), 0);
 	CHECK_IS(fgi_process_switch().stay, 0);
 	CHECK(!fgi_other_process_waits());
+	CHECK(fgi_gave_slice_away(fgi_process_switch(), true));
+	CHECK(!fgi_gave_slice_away(fgi_process_switch(), false));
+}
+
+/* Another process, for longer than a slice, on this CPU. */
+static void says_who_had_it_for_a_slice(uint32_t cpu, uint32_t us, bool slice)
+{
+	struct fgi_process_switch since;
+
+	begin();
+	here = cpu;
+	publish_cpu(&idle, &one, true, cpu, &all, &counts);
+	since = fgi_process_switch();
+	CHECK(!fgi_gave_slice_away(since, true));
+	two.se.exec_start = one.se.exec_start + us * (uint64_t)1000;
+	publish_cpu(&one, &two, true, cpu, &all, &counts);
+	CHECK_IS(fgi_gave_slice_away(since, !slice), slice);
+	since = fgi_process_switch();
+	CHECK(!fgi_gave_slice_away(since, true));
+	here = cpu ? 0 : 1; /* moved */
+	CHECK(fgi_gave_slice_away(since, true));
+	CHECK(!fgi_gave_slice_away(since, false));
 }
 
 /* From any CPU, also one that is beyond the lines; a machine with as many CPUs as are looked at at a time. */
@@ -160,6 +182,8 @@ int main(void)
 {
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		writes_its_own_line(numbers[i]);
+		says_who_had_it_for_a_slice(numbers[i], FGI_SLICE_US, false);
+		says_who_had_it_for_a_slice(numbers[i], FGI_SLICE_US + 1, true);
 		finds_it_from_somewhere(numbers[i]);
 		notes_it(numbers[i], numbers[i] != FG_CPUS - 1);
 	}

@@ -10,8 +10,8 @@
  *                                                                         another that has stood back for GRACE looks,
  *                                                                         or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, the
- *                   one if that is useful                                 release that wakes one, or any of a quick or
- *                                                                         watched lock
+ *                   one if that is useful                                 release that wakes one, or any of a watched
+ *                                                                         lock
  *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
@@ -165,8 +165,8 @@ static inline bool is_looked_after(const struct fg_lock *l, uint32_t waiters)
 
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
  * waiter counts itself before it sets its flag in the word (release), so it is seen here. Beside a watcher, if the lock
- * is not hot, one taker in SHARE sets PARKED. Of a quick lock none does: one release looks at the flag of a waiter that
- * parks (release_to_parked). */
+ * is not hot, one taker in SHARE sets PARKED. Of a quick lock none does: two threads hand such a lock to each other 1.5
+ * times as fast if they find its word 0. */
 static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
@@ -428,7 +428,7 @@ static void back_off(struct wait *w, uint32_t moved)
 	if (w->head || !w->looked)
 		w->pauses = w->hot && !w->head ? LAST_PAUSES / 4 : FIRST_PAUSES;
 	else if (w->hot)
-		w->pauses = w->stood_back ? FIRST_PAUSES * 4 : LAST_PAUSES;
+		w->pauses = LAST_PAUSES;
 	else
 		w->pauses = FIRST_PAUSES * (w->passed < MOST_PASSED ? w->passed + 1 : MOST_PASSED);
 	w->looked = true;
@@ -511,22 +511,20 @@ __attribute__((noinline, cold)) static bool wake(struct fg_lock *l)
 
 /* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, or, where nobody watches,
  * if other processes compete for the CPUs or a turn is over. Beside a watcher the flag goes anyway, and whether a
- * CPU idles is looked at after the release: on many CPUs that look takes as long as a hand-over. A hot lock's owner
- * reads the clock in one section of 16. The flag for which one is woken goes, lest the next releases wake the others
- * for the same CPU. PARKED of a quick lock goes anyway: two threads hand such a lock to each other 1.5 times as fast
- * if they find its word 0. One release looks; then their clocks, or the watcher, wake the waiters. */
+ * CPU idles is looked at after the release: on many CPUs that look takes as long as a hand-over. The flag for which
+ * one is woken goes, lest the next releases wake the others for the same CPU. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
 	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken, */
 	bool watched = fgi_clocked(waiters) && fgi_watchers(waiters);
-	uint32_t seen = watched || is_quick(l, waiters) ? PARKED : 0; /* and one that was looked at often enough */
+	uint32_t seen = watched ? PARKED : 0; /* and that of those whom the watcher wakes */
 	uint64_t now = 0;
 	bool useful = false, turn = false; /* to wake one with a clock; because its turn has come */
 
 	if (fgi_clocked(waiters) && !watched) {
 		useful = fgi_idle_cpu();
-		if (!useful && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
+		if (!useful) {
 			now = fgi_now_ns(CLOCK_MONOTONIC);
 			useful = fgi_others_compete(now);
 			turn = !useful && turn_is_over(l, now);
