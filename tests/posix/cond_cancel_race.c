@@ -75,7 +75,7 @@ static int inherit(int round)
 	successor = start_waiting(2);
 	release_and_cancel(round, victim, pthread_cond_signal);
 	cancelled = check_join(victim) == PTHREAD_CANCELED;
-	if (cancelled && !returned) {
+	if (cancelled && !__atomic_load_n(&returned, __ATOMIC_ACQUIRE)) {
 		ok((long)check_join(successor)); /* hangs if the signal is lost */
 		CHECK_IS(returned, 1);
 		return cancelled;
