@@ -19,7 +19,7 @@ const MACHINES: [&str; 7] = [
     "Intel, 8 contexts, KVM",
     "Intel, 24 cores, Xen",
 ];
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "name",
     "paper",
     "section",
@@ -28,6 +28,7 @@ const FIELDS: [&str; 15] = [
     "cpu",
     "load",
     "of_most",
+    "of_all",
     "printed",
     "way",
     "compares",
