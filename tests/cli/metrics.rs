@@ -85,6 +85,7 @@ fn what_the_monitor_counts_is_served_and_its_absence_too() {
         "flexguard_context_switches_total",
         "flexguard_uptime_seconds",
         "flexguard_blocking_seconds_total",
+        "flexguard_monitor_cpu_seconds_total",
     ] {
         assert!(
             value(&text, name).is_some_and(|number| number > 0.0),
