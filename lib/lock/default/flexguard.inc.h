@@ -104,8 +104,9 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
 #define WATCHERS 2u      /* on many CPUs: so many waiters stay awake; others have a short look, and park */
 #define SHARE 4u         /* there, of so many takers one has a parked waiter woken although another is awake */
-#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each parked, up to 16 */
-/* Of a waiter without a clock, for every 8 of them, so that 200 wake some 8 times a second. Nothing rests on it (I2),
+#define GROUP 8u         /* of parked waiters: each sleeps as long again for each GROUP, so all wake no more often */
+#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each GROUP of them, up to 16 */
+/* Of a waiter without a clock, for each GROUP, so that 200 wake some 8 times a second. Nothing rests on it (I2),
  * unless a woken waiter is stopped before it takes the lock: by a debugger, or by a signal handler that waits for
  * another thread, perhaps for one that waits here. */
 #ifndef LONGEST_SLEEP_NS
@@ -247,7 +248,8 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
 	bool beside_watcher = flag == PARKED && fgi_watchers(fg_load_relaxed(&l->waiters));
-	uint64_t clock = (uint64_t)FGI_LONG_WAIT_NS * (others < CLOCKS ? others + 1 : CLOCKS);
+	uint32_t groups = others / GROUP + 1;
+	uint64_t clock = (uint64_t)FGI_LONG_WAIT_NS * (groups < CLOCKS ? groups : CLOCKS);
 	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + clock;
 
 	for (int tries = 0; tries < 16; tries++) {
@@ -262,7 +264,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 			word |= flag;
 		}
 		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
-			until += (uint64_t)LONGEST_SLEEP_NS * (others / 8 + 1);
+			until += (uint64_t)LONGEST_SLEEP_NS * groups;
 		fg_thread.parks++;
 		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside_watcher)
 			break;
