@@ -11,6 +11,21 @@
 struct fgi_parked_list fgi_parked_lists[FGI_BUCKETS];
 uintptr_t fgi_bucket_owners[FGI_OWN_BUCKETS];
 
+unsigned int fgi_bucket_find(const void *object, unsigned int hash)
+{
+	uintptr_t wanted = (uintptr_t)object;
+
+	for (unsigned int i = hash; i < hash + FGI_BUCKET_TRIES; i++) {
+		uintptr_t *owner = &fgi_bucket_owners[i % FGI_OWN_BUCKETS], found = fg_load_relaxed(owner);
+
+		if (!found)
+			found = fg_cas_relaxed(owner, 0, wanted);
+		if (!found || found == wanted)
+			return i % FGI_OWN_BUCKETS;
+	}
+	return FGI_OWN_BUCKETS + hash;
+}
+
 /* How many buckets this thread has locked, or waits for, and what it does after that (P7). A handler may interrupt
  * another one, or the thread that empties a post, between any two instructions. So a post is claimed by a
  * compare-and-swap before it is written or read:
