@@ -38,6 +38,7 @@ unsigned int fgi_bucket_find(const void *object, unsigned int hash)
  * A handler that jumps out leaves its post CLAIMED: one less. */
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
 static __thread uint32_t postponed __attribute__((tls_model("initial-exec"))); /* is there anything to do? */
+static __thread uint32_t forked __attribute__((tls_model("initial-exec")));    /* a handler has, while `inside` */
 static __thread void (*overflow)(void) __attribute__((tls_model("initial-exec")));
 static __thread struct post {
 	uint32_t state;
@@ -98,6 +99,10 @@ __attribute__((noinline, cold)) static void run_postponed(void)
 
 	fg_store_relaxed(&postponed, 0);
 	fg_compiler_barrier();
+	if (fg_load_relaxed(&forked)) { /* what was interrupted has gone on with nodes of the parent's threads */
+		fg_store_relaxed(&forked, 0);
+		fgi_parked_after_fork();
+	}
 	for (struct post *post = posts; post < posts + POSTS; post++) {
 		if (moves_on(post, FULL, CLAIMED)) {
 			struct post copy = *post;
@@ -315,5 +320,9 @@ void fgi_parked_after_fork(void)
 
 		if (list->word || list->queues) /* what is not written need not be copied */
 			*list = (struct fgi_parked_list){.numbered = list->numbered};
+	}
+	if (inside) {
+		fg_store_relaxed(&forked, 1);
+		fg_store_relaxed(&postponed, 1);
 	}
 }
