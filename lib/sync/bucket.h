@@ -32,21 +32,16 @@
 /* Whose they are; 0: nobody's yet. */
 extern uintptr_t fgi_bucket_owners[FGI_OWN_BUCKETS] __attribute__((visibility("hidden")));
 
+unsigned int fgi_bucket_find(const void *object, unsigned int hash);
+
 /* An owner never changes, so an object that asks again finds the same. relaxed: nothing else rests on it. */
 static inline unsigned int fgi_bucket_of(const void *object)
 {
 	unsigned int hash = (unsigned int)fgi_hash_of(object, FGI_BUCKET_BITS);
-	uintptr_t wanted = (uintptr_t)object;
 
-	for (unsigned int i = hash; i < hash + FGI_BUCKET_TRIES; i++) {
-		uintptr_t *owner = &fgi_bucket_owners[i % FGI_OWN_BUCKETS], found = fg_load_relaxed(owner);
-
-		if (!found)
-			found = fg_cas_relaxed(owner, 0, wanted);
-		if (fg_likely(!found || found == wanted))
-			return i % FGI_OWN_BUCKETS;
-	}
-	return FGI_OWN_BUCKETS + hash;
+	if (fg_likely(fg_load_relaxed(&fgi_bucket_owners[hash]) == (uintptr_t)object))
+		return hash;
+	return fgi_bucket_find(object, hash);
 }
 
 static inline void fgi_bucket_lock(uint32_t *word)

@@ -345,14 +345,17 @@ void fgi_due_tell(struct fgi_due_told told)
 static void join(struct fgi_cond *c, struct waiter *w)
 {
 	struct fgi_parked_list *list;
+	uint32_t forks = fgi_forks;
 
 	fgi_awake_begin(&w->awake, c);
 	list = lock_to_join(c, w->mutex, &w->queue);
 	w->node.object = w->cond = c;
 	w->node.number = w->queue;
 	w->node.list = list;
-	w->node.forks = fgi_forks;
+	w->node.forks = forks;
 	fgi_parked_add(list, &w->node, false);
+	if (fg_unlikely(forks != fgi_forks)) /* a signal handler has forked meanwhile (P6) */
+		list->queues = NULL;
 	fgi_parked_unlock(list);
 }
 

@@ -11,6 +11,21 @@
 struct fgi_parked_list fgi_parked_lists[FGI_BUCKETS];
 uintptr_t fgi_bucket_owners[FGI_OWN_BUCKETS];
 
+unsigned int fgi_bucket_find(const void *object, unsigned int hash)
+{
+	uintptr_t wanted = (uintptr_t)object;
+
+	for (unsigned int i = hash; i < hash + FGI_BUCKET_TRIES; i++) {
+		uintptr_t *owner = &fgi_bucket_owners[i % FGI_OWN_BUCKETS], found = fg_load_relaxed(owner);
+
+		if (!found)
+			found = fg_cas_relaxed(owner, 0, wanted);
+		if (!found || found == wanted)
+			return i % FGI_OWN_BUCKETS;
+	}
+	return FGI_OWN_BUCKETS + hash;
+}
+
 /* How many buckets this thread has locked, or waits for, and what it does after that (P7). A handler may interrupt
  * another one, or the thread that empties a post, between any two instructions. So a post is claimed by a
  * compare-and-swap before it is written or read:
@@ -23,6 +38,7 @@ uintptr_t fgi_bucket_owners[FGI_OWN_BUCKETS];
  * A handler that jumps out leaves its post CLAIMED: one less. */
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
 static __thread uint32_t postponed __attribute__((tls_model("initial-exec"))); /* is there anything to do? */
+static __thread uint32_t forked __attribute__((tls_model("initial-exec")));    /* a handler has, while `inside` */
 static __thread void (*overflow)(void) __attribute__((tls_model("initial-exec")));
 static __thread struct post {
 	uint32_t state;
@@ -83,6 +99,10 @@ __attribute__((noinline, cold)) static void run_postponed(void)
 
 	fg_store_relaxed(&postponed, 0);
 	fg_compiler_barrier();
+	if (fg_load_relaxed(&forked)) { /* what was interrupted has gone on with nodes of the parent's threads */
+		fg_store_relaxed(&forked, 0);
+		fgi_parked_after_fork();
+	}
 	for (struct post *post = posts; post < posts + POSTS; post++) {
 		if (moves_on(post, FULL, CLAIMED)) {
 			struct post copy = *post;
@@ -300,5 +320,9 @@ void fgi_parked_after_fork(void)
 
 		if (list->word || list->queues) /* what is not written need not be copied */
 			*list = (struct fgi_parked_list){.numbered = list->numbered};
+	}
+	if (inside) {
+		fg_store_relaxed(&forked, 1);
+		fg_store_relaxed(&postponed, 1);
 	}
 }
