@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A signal handler forks at every fifth instruction of a wait, beside threads that wait with the same mutex. The child,
+/* A signal handler forks at every third instruction of a wait, beside threads that wait with the same mutex. The child,
  * which lacks them, goes on with condition variables and threads of its own. */
 #include <signal.h>
 #include <ucontext.h>
@@ -100,7 +100,7 @@ int main(void)
 		ok(pthread_mutex_unlock(&m));
 	} while (wait);
 	ok(sigaction(SIGTRAP, &action, NULL));
-	for (int n = 1; forked_after(n); n += 5)
+	for (int n = 1; forked_after(n); n += 3)
 		;
 	_exit(0);
 }
