@@ -9,7 +9,7 @@ fg_sync_defect(parked tells-in-two-steps sync/parked.c "if (fg_xchg_release(word
 	"uint32_t was = fg_load_relaxed(word);\n\n\tfg_store_release(word, state);\n\tif (was != FGI_PARKED_AWAKE)")
 fg_sync_defect(parked sleeps-in-two-steps sync/parked.c "uint32_t found = fg_cas_relaxed(&p->state, FGI_PARKED_AWAKE, as);"
 	"uint32_t found = fg_load_relaxed(&p->state);\n\n\tif (found == FGI_PARKED_AWAKE)\n\t\tfg_store_relaxed(&p->state, as);")
-fg_sync_defect(parked loses-the-second sync/parked.c "p->next->prev = p->prev;\n\t\tp->next->sibling = p->sibling;\n\t\t*link = p->next;"
+fg_sync_defect(parked loses-the-second sync/parked.c "p->next->prev = p->prev;\n\t\tp->next->sibling = p->sibling;\n\t\treplace(link, p->next);"
 	"*link = p->sibling;")
 fg_sync_defect(parked bucket-wakes-nobody sync/bucket.h "fgi_futex_wake(word, 1);" ";")
 fg_sync_defect(parked bucket-forgets-others sync/bucket.h "fgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);"

@@ -45,6 +45,8 @@ static void fgo_parked_add(struct fgi_parked_list *list, struct fgi_parked *p, b
 	fgo_share(&p->next, sizeof(p->next));
 	fgo_share(&p->prev, sizeof(p->prev));
 	fgo_share(&p->sibling, sizeof(p->sibling));
+	fgo_share(&p->lower, sizeof(p->lower));
+	fgo_share(&p->higher, sizeof(p->higher));
 	fgo_share(&p->list, sizeof(p->list));
 	fgo_share(&p->object, sizeof(p->object));
 	fgo_share(&p->number, sizeof(p->number));
@@ -124,10 +126,11 @@ struct fgo_rw *fgo_rw_new(uint32_t n, const struct fgo_setup *setup)
 {
 	struct fgo_rw *o = objects;
 
-	while (fgi_bucket_of(o) != n)
+	while (fgi_hash_of(o, FGI_BUCKET_BITS) != n)
 		if (++o == objects + sizeof(objects) / sizeof(objects[0]))
 			abort();
 	fgi_parked_lists[n] = (struct fgi_parked_list){0};
+	fgi_bucket_owners[n] = (uintptr_t)o;
 	fgo_inside_none();
 	table = &tables[n];
 	*table = (struct table){.used = setup->biased};
