@@ -135,7 +135,7 @@ struct fgo_rw *fgo_rw_new(uint32_t n, const struct fgo_setup *setup)
 	table = &tables[n];
 	*table = (struct table){.used = setup->biased};
 	*o = (struct fgo_rw){.lock = {.word = setup->biased ? FGI_RW_BIASED | FGI_RW_ENTRIES : 0,
-				      .writers_first = setup->writers_first}};
+				      .unbiased_until = setup->writers_first * FGI_RW_WRITERS_FIRST}};
 	return o;
 }
 
@@ -145,7 +145,6 @@ size_t fgo_rw_places(struct fgo_rw *o, struct fgo_place *places)
 	size_t n = 0;
 
 	places[n++] = (struct fgo_place){&o->lock.word, sizeof(o->lock.word)};
-	places[n++] = (struct fgo_place){&o->lock.awaited, sizeof(o->lock.awaited)};
 	places[n++] = (struct fgo_place){&o->lock.unbiased_until, sizeof(o->lock.unbiased_until)};
 	places[n++] = (struct fgo_place){&o->lock.unreserved_until, sizeof(o->lock.unreserved_until)};
 	places[n++] = (struct fgo_place){&o->data, sizeof(o->data)};
