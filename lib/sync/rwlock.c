@@ -119,13 +119,14 @@ static bool writer_comes(const struct fgi_rwlock *l, uint64_t word)
 static bool enter_list(struct wait *w)
 {
 	struct fgi_rwlock *l = w->lock;
+	uint32_t forks = fgi_forks; /* first: if a signal handler forks after that, the child tries again (P6) */
 	struct fgi_parked_list *list = fgi_parked_lock(l);
 	enum fgi_parked_state state = FGI_PARKED_AWAKE;
 	struct fgi_parked *chain = NULL;
 	uint64_t word, next;
 
 	w->node.reserved = w->node.writer && fgi_rw_writers_first(l);
-	w->node.forks = fgi_forks;
+	w->node.forks = forks;
 	w->node.state = FGI_PARKED_AWAKE;
 	do {
 		word = fg_load_relaxed(&l->word);
