@@ -114,6 +114,7 @@ static pid_t start(char **command, const sigset_t *before)
 	if (child > 0)
 		return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpgid(0, 0); /* so that its children can be ended with it */
 	sigprocmask(SIG_SETMASK, before, NULL);
 	if (getppid() == parent && setrlimit(RLIMIT_CPU, &busy) == 0)
 		execvp(command[0], command);
@@ -154,11 +155,12 @@ int main(int argc, char **argv)
 		if (hangs(&look)) {
 			fprintf(stderr, "hang: %lu threads sleep, and have not run meanwhile; %lu nap\n",
 				(unsigned long)(look.threads - look.naps), (unsigned long)look.naps);
-			kill(child, SIGKILL);
+			kill(-child, SIGKILL);
 			return HANGS;
 		}
 		sigtimedwait(&ends, NULL, &moment);
 	}
+	kill(-child, SIGKILL);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
 		fprintf(stderr, "hang: a process was busy for %d s\n", BUSY_SECONDS);
 		return HANGS;

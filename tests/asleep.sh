@@ -14,5 +14,6 @@ ends() { # status COMMAND...
 }
 
 ends 2 "$1" sleep 1000
+ends 2 "$1" sh -c 'sleep 1000 & wait'
 ends 5 "$1" sh -c 'exit 5'
 ends 137 "$1" sh -c 'kill -9 $$'
