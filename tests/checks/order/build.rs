@@ -31,7 +31,11 @@ const EDITS: [[&str; 3]; 7] = [
         "#define FGI_BUCKET_SPINS 64",
         "#define FGI_BUCKET_SPINS 0",
     ],
-    ["sync/rwlock.c", "#define MOST_PAUSES 64u", "#define MOST_PAUSES 0u"],
+    [
+        "sync/rwlock.c",
+        "#define MOST_PAUSES 64u",
+        "#define MOST_PAUSES 0u",
+    ],
     // All threads of the model are on one thread of the system.
     [
         "sync/parked.c",
