@@ -71,7 +71,7 @@ check-arm64: ## its unit, posix and conformance tests under user-mode emulation,
 	@tests/arm64/check $(if $(QUICK),--quick)
 
 check-kernels-arm64: ## the command and the monitor on arm64 kernels 6.1, 6.12 and 7.3, in virtual machines (the same)
-	@$(MAKE) --no-print-directory arm64
+	@$(MAKE) --no-print-directory all arm64
 	@tests/kernels/arm64
 
 check-hostile: ## every test with late timers, beside a thief of CPUs, and on one CPU: hours (HOSTS="late thief"; root)

@@ -172,6 +172,13 @@ static void no_attributes(void)
 	destroyed(&m);
 }
 
+/* The version of the symbols that an architecture's first glibc had. */
+#ifdef __aarch64__
+#define OLDEST_GLIBC "GLIBC_2.17"
+#else
+#define OLDEST_GLIBC "GLIBC_2.2.5"
+#endif
+
 /* glibc exports its functions under second names, too: they must lock the same lock. */
 static void second_names(void)
 {
@@ -179,9 +186,9 @@ static void second_names(void)
 	int (*lock)(pthread_mutex_t *), (*unlock)(pthread_mutex_t *), (*trylock)(pthread_mutex_t *);
 
 	/* only old programs know them, and only by this version */
-	*(void **)&lock = dlvsym(RTLD_DEFAULT, "__pthread_mutex_lock", "GLIBC_2.2.5");
-	*(void **)&unlock = dlvsym(RTLD_DEFAULT, "__pthread_mutex_unlock", "GLIBC_2.2.5");
-	*(void **)&trylock = dlvsym(RTLD_DEFAULT, "__pthread_mutex_trylock", "GLIBC_2.2.5");
+	*(void **)&lock = dlvsym(RTLD_DEFAULT, "__pthread_mutex_lock", OLDEST_GLIBC);
+	*(void **)&unlock = dlvsym(RTLD_DEFAULT, "__pthread_mutex_unlock", OLDEST_GLIBC);
+	*(void **)&trylock = dlvsym(RTLD_DEFAULT, "__pthread_mutex_trylock", OLDEST_GLIBC);
 	if (ours()) {
 		*(void **)&lock = dlsym(RTLD_DEFAULT, "__pthread_mutex_lock");
 		*(void **)&unlock = dlsym(RTLD_DEFAULT, "__pthread_mutex_unlock");

@@ -34,7 +34,15 @@ static void meddle(void)
 	pthread_rwlock_unlock(&rwlock);
 }
 
-#define NEXT(name, version) ((__typeof__(name) *)dlvsym(RTLD_NEXT, #name, version))
+/* The versions are x86-64's. On arm64, where glibc is younger, it has the older ones' symbols by its first version. */
+static void *next(const char *name, const char *version)
+{
+	void *found = dlvsym(RTLD_NEXT, name, version);
+
+	return found ? found : dlvsym(RTLD_NEXT, name, "GLIBC_2.17");
+}
+
+#define NEXT(name, version) ((__typeof__(name) *)next(#name, version))
 
 EXPORT int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr)
 {
