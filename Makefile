@@ -79,8 +79,9 @@ check-hostile: ## every test with late timers, beside a thief of CPUs, and on on
 	@$(MAKE) --no-print-directory tests
 	@for host in $(or $(HOSTS),late thief one-cpu); do build/.cmake/tests/hostile/hostile $$host scripts/check || exit 1; done
 
-check-kernels: ## the monitor's tests on Linux 6.1, 6.12 and 7.3, in virtual machines (Debian; needs its mirror)
+check-kernels: ## the monitor's tests on Linux 6.1, 6.12 and 7.3, and with 64 and 255 CPUs, in virtual machines (Debian; needs its mirror)
 	@tests/kernels/kernels
+	@tests/kernels/large
 
 check-guests: ## the spinlocks of lab/guest/ in User-Mode Linux guests: torture (Debian; needs its mirror)
 	@scripts/bootstrap build kernels

@@ -33,7 +33,7 @@ typedef int64_t fg_s64;
 #endif
 
 #define FG_ABI_MAGIC 0x44474c46u /* "FLGD", little endian */
-#define FG_ABI_VERSION 11u
+#define FG_ABI_VERSION 12u
 #define FG_CACHE_LINE 64
 #define FG_PAGE 4096
 
@@ -209,9 +209,9 @@ struct fg_shared {
 /* A thread that gives its handle away (include/flexguard/advice.h) has a note beside its name, at the same place of
  * off_cpu_notes: the life that it says it is, and the CPU that it was switched out on; 0: the name has none. A note is
  * written before its name. */
-#define FG_NOTE_LIFE 0x00ffffffu
-#define FG_NOTE_CPU_SHIFT 24
-#define FG_NOTE_NO_CPU 0xffu /* its number is as high, or higher */
+#define FG_NOTE_LIFE 0x003fffffu
+#define FG_NOTE_CPU_SHIFT 22
+#define FG_NOTE_NO_CPU 0x3ffu /* its number is as high, or higher */
 
 /* Threads that were made one after the other do not share a cache line: they run on different CPUs. */
 static inline fg_u32 fg_off_cpu_place(fg_u32 self)

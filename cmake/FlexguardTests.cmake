@@ -6,20 +6,22 @@ add_custom_target(variant)
 #
 # A test ends 0 (passed), 77 (this machine cannot run it: skipped) or otherwise (failed). Its group is its first label.
 # With the label `variant`, the builds with clang and with sanitizers run it, too: all unit tests have it but those that
-# count a lock's parks and spins, the stress test of exclusion, all stress tests of one lock of each kind, and the
-# worker with two locks and with each peer. Target `variant` builds their programs. The build with clang leaves the
-# workers out: they are compiled by clang for lint, and what they do with memory AddressSanitizer sees. What a lock
-# counts, no compiler changes, and stress.exclusion runs the same code of the lock there. ThreadSanitizer runs what may
-# show a race: unit tests that are about no lock of the lab, the stress test of exclusion, and all stress tests of two
-# locks. It survives no thread that is created after a fork, and no single steps; and unit.default_* read the words of
-# the lock beside its waiters.
+# count a lock's parks and spins and the seeded defects, the stress test of exclusion, all stress tests of one lock of
+# each kind, and the worker with two locks and with each peer. Target `variant` builds their programs. The build with
+# clang leaves the workers out: they are compiled by clang for lint, and what they do with memory AddressSanitizer sees.
+# What a lock counts, no compiler changes, and stress.exclusion runs the same code of the lock there. A seeded defect
+# asks whether a test sees it; the compiler has no part in the answer. ThreadSanitizer runs what may show a race: unit
+# tests that are about no lock of the lab, the stress test of exclusion, and all stress tests of two locks. It survives
+# no thread that is created after a fork, and no single steps; and unit.default_* read the words of the lock beside its
+# waiters. AddressSanitizer's allocator does not survive a fork beside a thread that is being created: its lock stays
+# taken. Single steps through what a sanitizer adds take long and say nothing.
 #
 # A test that compares what it measures, or keeps every CPU busy, runs alone, and has the label `alone`: scripts/check
 # runs these when everything else has ended. Another test says PARALLEL; a folder of such tests says
 # set(FG_PARALLEL ON). Of these the LONG ones begin first: those that take some seconds, most of which they wait. So they
 # do not end alone on an idle machine.
 set(FG_VARIANT_TESTS "^unit\\.|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|tatas|futex|mcs)$")
-set(FG_VARIANT_OMITS "^unit\\.(parks|spins)\\.")
+set(FG_VARIANT_OMITS "^unit\\.(parks|spins|defect)\\.")
 set(FG_VARIANT_WORKERS ON)
 if(NOT FG_SANITIZE AND CMAKE_C_COMPILER_ID MATCHES Clang)
 	string(APPEND FG_VARIANT_OMITS "|^bench\\.")
@@ -28,6 +30,8 @@ elseif(FG_SANITIZE STREQUAL "thread")
 	set(FG_VARIANT_WORKERS OFF)
 	set(FG_VARIANT_TESTS "^unit\\.[a-z_]+$|^stress\\.exclusion\\.|^stress\\..*\\.(flexguard|flexguard-sosp25)$|^tsan\\.")
 	string(APPEND FG_VARIANT_OMITS "|^unit\\.(default_.*|bare_fork|node_fork|parked)$|^stress\\.fork\\.")
+elseif(FG_SANITIZE MATCHES "address")
+	string(APPEND FG_VARIANT_OMITS "|^unit\\.(bare_fork|node_fork|parked|intent\\..*)$|^stress\\.fork\\.")
 endif()
 function(fg_test)
 	cmake_parse_arguments(T "PARALLEL;LONG" "NAME;TIMEOUT" "LABELS;ENVIRONMENT;COMMAND" ${ARGN})

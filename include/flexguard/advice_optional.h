@@ -23,7 +23,8 @@
 #include <dlfcn.h>
 #include <flexguard/advice_types.h>
 #include <sched.h>
-#include <time.h>
+#include <stddef.h>
+#include <sys/select.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -97,22 +98,22 @@ static inline struct fg_advice fg_wait_advice(const struct fg_wait *w)
 	return call ? call(w) : fg_advice_unmonitored(w->looks);
 }
 
-/* Without the library it may call nanosleep, a cancellation point. */
+/* Without the library it may call select, a cancellation point. A strict C has no nanosleep. */
 static inline struct fg_advice fg_wait_once(struct fg_wait *w)
 {
 	struct fg_advice (*call)(struct fg_wait *) = FG_OPTIONAL(wait_once);
 	struct fg_advice a;
-	struct timespec pause;
+	struct timeval pause;
 
 	if (call)
 		return call(w);
 	a = fg_advice_unmonitored(w->looks++);
 	pause.tv_sec = 0;
-	pause.tv_nsec = (long)a.sleep_ns;
+	pause.tv_usec = (suseconds_t)(a.sleep_ns / 1000);
 	if (a.action == FG_WAIT_YIELD)
 		(void)sched_yield();
 	else if (a.action == FG_WAIT_SLEEP)
-		(void)nanosleep(&pause, (struct timespec *)0);
+		(void)select(0, NULL, NULL, NULL, &pause);
 #if defined(__x86_64__)
 	else
 		__builtin_ia32_pause();

@@ -17,7 +17,10 @@
 
 #include <flexguard/annotations.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
+
+struct timespec; /* strict C99 has none, and strict C no clockid_t in <time.h> */
 
 #ifdef __cplusplus
 extern "C" {

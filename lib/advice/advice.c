@@ -24,10 +24,6 @@
 #define SLEEP_PREEMPTED_NS 100000u
 #define SLEEP_ASLEEP_NS 200000u
 #define YIELDS_PER_SLEEP FG_LOOKS_YIELDING
-/* A yield that took longer gave a time slice away; for so long the waiters of this process sleep instead. As the
- * default lock has them. */
-#define GIVEN_AWAY_US 600u
-#define COMPETE_NS 100000000u
 /* Threads of this process that sleep by this clock, for each CPU, before sleeps become longer; and the longest. */
 #define SLEEPERS_PER_CPU 4u
 #define SLEEP_CROWDED_NS 1000000000ull
@@ -43,7 +39,7 @@ void fg_section_end(void)
 	fgi_held_lower();
 }
 
-/* Threads of one tid that live one after the other get the same number once in 16 million times; then the advice about
+/* Threads of one tid that live one after the other get the same number once in 4 million times; then the advice about
  * one may be that about the other. A signal handler may have given the thread its handle meanwhile. */
 uint64_t fgi_new_handle(void)
 {
@@ -51,7 +47,7 @@ uint64_t fgi_new_handle(void)
 	uint32_t self = fgi_self(), mixed;
 	uint64_t seed = fgi_now_ns(CLOCK_MONOTONIC) + ((uint64_t)fg_fetch_add_relaxed(&given, 1) << 40);
 
-	mixed = (uint32_t)fgi_hash(seed ^ (uint64_t)self << 32, 24) & FG_NOTE_LIFE;
+	mixed = (uint32_t)fgi_hash(seed ^ (uint64_t)self << 32, 22) & FG_NOTE_LIFE;
 	fg_cas_relaxed(&fg_thread.life, 0, mixed ? mixed : 1);
 	return fgi_handle_of(self, fg_thread.life);
 }
@@ -118,7 +114,7 @@ static struct fg_advice about_others(const struct fg_wait *w)
 	return fg_advice_after(w->looks - LOOKS_LONG_UNNAMED, FG_WHY_LONG);
 }
 
-/* Until then other processes are taken to compete for the CPUs: a yield of this process has given one away for long. */
+/* Until then other processes are taken to compete for the CPUs: a yield of this process has given a slice away. */
 static uint64_t compete_until_ns;
 
 static bool yield_costs_a_slice(void)
@@ -171,26 +167,17 @@ struct fg_advice fg_wait_advice(const struct fg_wait *w)
 	return fgi_advice(w);
 }
 
-/* A yield from then on took long. Did another process have the CPU? The CPU's line says it: a yield to a thread of this
- * process takes as long. Where nothing is known, or this thread was moved meanwhile, it is taken to be so. */
-static bool another_had_it(const struct fg_cpu *line, uint16_t switches)
-{
-	return !line || fgi_cpu_line(fgi_cpu()) != line ||
-	       (fg_load_relaxed(&line->process_switches) != switches &&
-		(fg_load_relaxed(&line->stay) & FG_STAY_US) > GIVEN_AWAY_US);
-}
-
-/* Learns from it: a yield that finds no thread takes less than a microsecond; to another process it takes a slice. */
+/* Learns from it: a yield that finds no thread takes less than a microsecond; to another process it takes a slice. The
+ * time alone does not say it: a yield to a thread of this process takes as long. */
 static void yield(void)
 {
-	const struct fg_cpu *line = fgi_cpu_line(fgi_cpu());
-	uint16_t switches = line ? fg_load_relaxed(&line->process_switches) : 0;
-	uint64_t before = fgi_now_ns(CLOCK_MONOTONIC), after;
+	struct fgi_process_switch before = fgi_process_switch();
+	uint64_t began = fgi_now_ns(CLOCK_MONOTONIC), ended;
 
 	fgi_spin_yield();
-	after = fgi_now_ns(CLOCK_MONOTONIC);
-	if (after - before > GIVEN_AWAY_US * 1000 && another_had_it(line, switches))
-		fg_store_relaxed(&compete_until_ns, after + COMPETE_NS);
+	ended = fgi_now_ns(CLOCK_MONOTONIC);
+	if (ended - began > FGI_SLICE_US * 1000 && fgi_gave_slice_away(before, true))
+		fg_store_relaxed(&compete_until_ns, ended + FGI_COMPETE_NS);
 }
 
 /* Threads of this process that sleep, by the period in which their sleep began: the period's number << 32, and how

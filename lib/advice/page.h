@@ -70,14 +70,15 @@ static inline enum fgi_whereabouts fgi_whereabouts_of(fg_handle h, uint32_t name
 static inline bool fgi_preempted_elsewhere(void)
 {
 	const uint32_t *notes = fg_load_relaxed(&fgi_off_cpu_notes), *names = fg_load_relaxed(&fgi_off_cpu);
-	uint32_t here = fgi_cpu(), note;
+	uint32_t here = fgi_cpu(), note, cpu;
 	bool elsewhere = false;
 
 	for (uint32_t i = 0; notes && i < FG_OFF_CPU; i++) {
 		note = fg_load_relaxed(&notes[i]);
 		if (!note || !(fg_load_relaxed(&names[i]) & FG_RUNNABLE))
 			continue;
-		if (note >> FG_NOTE_CPU_SHIFT == here)
+		cpu = note >> FG_NOTE_CPU_SHIFT;
+		if (cpu == here || cpu == FG_NOTE_NO_CPU)
 			return false;
 		elsewhere = true;
 	}

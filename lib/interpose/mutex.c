@@ -224,6 +224,8 @@ __attribute__((noinline)) static void unlock_and_tell(struct fgi_mutex *m)
 	FGI_PROBE1(mutex_release, m);
 	fgi_due_tell(told);
 	fgi_async_resume(suspended);
+	if (fg_unlikely(fg_load_relaxed(&fgi_cond_moved_to) == m))
+		fgi_cond_tell_moved(m);
 }
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
@@ -243,6 +245,8 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 	}
 	fgi_unlock(&m->lock);
 	FGI_PROBE1(mutex_release, mutex);
+	if (fg_unlikely(fg_load_relaxed(&fgi_cond_moved_to) == mutex))
+		fgi_cond_tell_moved(mutex);
 	return 0;
 }
 

@@ -51,8 +51,8 @@ static inline struct fgi_rwlock *lock_of(pthread_rwlock_t *rwlock)
 {
 	struct rwlock *r = of(rwlock);
 
-	if (fg_unlikely(r->kind == FGI_GLIBC_RWLOCK_WRITERS && !fg_load_relaxed(&r->lock.writers_first)))
-		fg_store_relaxed(&r->lock.writers_first, 1);
+	if (fg_unlikely(r->kind == FGI_GLIBC_RWLOCK_WRITERS && !fgi_rw_writers_first(&r->lock)))
+		fg_store_relaxed(&r->lock.unbiased_until, FGI_RW_WRITERS_FIRST);
 	return &r->lock;
 }
 
@@ -78,10 +78,9 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
 	return 0;
 }
 
-/* The kind says whom a waiter keeps out. Where one waits, it has been copied. */
 EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *rwlock)
 {
-	return native(rwlock) ? fgi_rwlock_try_read(&of(rwlock)->lock) : fgi_real()->rwlock_tryrdlock(rwlock);
+	return native(rwlock) ? fgi_rwlock_try_read(lock_of(rwlock)) : fgi_real()->rwlock_tryrdlock(rwlock);
 }
 
 EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *rwlock)
@@ -135,8 +134,7 @@ EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *restrict rwlock, clockid
  * at most the reads that were carried, until those are unlocked, and costs speed only. */
 __attribute__((noinline, cold)) static void forget_carried(const struct fgi_rwlock *l, uint32_t entries)
 {
-	uint32_t word = fg_load_relaxed(&l->word);
-	uint32_t reads = entries + (word & FGI_RW_READ ? word & FGI_RW_COUNT : 0);
+	uint64_t word = fg_load_relaxed(&l->word), reads = entries + (word & FGI_RW_READERS) / FGI_RW_READER;
 
 	if ((word & FG_OWNER_MASK) == fgi_carried.forker && fg_thread.held > 0) {
 		fgi_carried.locks--;

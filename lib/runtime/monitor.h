@@ -96,11 +96,13 @@ static inline uint32_t fgi_idle_cpus(void)
 }
 
 /* The latest switch of this CPU from one process to another: how often there was one, and how long the former had the
- * CPU (`stay`: FG_STAY_US, FG_STAY_WAITS). All 0 where nothing is known. */
+ * CPU (`stay`: FG_STAY_US, FG_STAY_WAITS). Where nothing is known the CPU is FGI_CPU_UNKNOWN, and the others are 0. */
 struct fgi_process_switch {
 	uint32_t cpu;
 	uint16_t number, stay;
 };
+
+#define FGI_CPU_UNKNOWN UINT32_MAX
 
 static inline struct fgi_process_switch fgi_process_switch(void)
 {
@@ -108,7 +110,7 @@ static inline struct fgi_process_switch fgi_process_switch(void)
 	const struct fg_cpu *line = fgi_cpu_line(cpu);
 
 	if (fg_unlikely(!line))
-		return (struct fgi_process_switch){0, 0, 0};
+		return (struct fgi_process_switch){FGI_CPU_UNKNOWN, 0, 0};
 	return (struct fgi_process_switch){cpu, fg_load_relaxed(&line->process_switches), fg_load_relaxed(&line->stay)};
 }
 
@@ -116,6 +118,22 @@ static inline struct fgi_process_switch fgi_process_switch(void)
 static inline bool fgi_other_process_waits(void)
 {
 	return fgi_process_switch().stay & FG_STAY_WAITS;
+}
+
+/* Another process that had a CPU for longer is no passer-by, but competes for it; */
+#define FGI_SLICE_US 600u
+/* for so long no waiter of this process yields then. */
+#define FGI_COMPETE_NS 100000000u
+
+/* Has another process had this CPU for a slice since `before`? `unknown`: the answer where nothing is known of the CPU,
+ * or this thread was moved meanwhile. */
+static inline bool fgi_gave_slice_away(struct fgi_process_switch before, bool unknown)
+{
+	struct fgi_process_switch now = fgi_process_switch();
+
+	if (now.cpu == FGI_CPU_UNKNOWN || now.cpu != before.cpu)
+		return unknown;
+	return now.number != before.number && (now.stay & FG_STAY_US) > FGI_SLICE_US;
 }
 
 /* Critical preemptions on the whole machine since the monitor was loaded, by kind. */

@@ -67,6 +67,7 @@ bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void
 		now = fgi_now_ns(CLOCK_MONOTONIC);
 		used = again && looks == 0 ? 0 : now - before;
 		if (used > FGI_AWAKE_TAKEN_NS) {
+			used = used < FGI_AWAKE_TAKEN_MOST_NS ? used : FGI_AWAKE_TAKEN_MOST_NS;
 			fg_store_relaxed(&asleep_until_ns, now + FGI_AWAKE_TAKEN_TIMES * used);
 			a->stayed = false; /* the history is not to blame */
 			break;

@@ -24,6 +24,8 @@
 #define FGI_AWAKE_UNMONITORED_NS 10000u
 #define FGI_AWAKE_TAKEN_NS 600000u
 #define FGI_AWAKE_TAKEN_TIMES 50u /* so many times as long no waiter stays awake: at most 2 % of the time is lost */
+/* What takes longer is no other thread: the process was stopped, or the machine. It counts as this. */
+#define FGI_AWAKE_TAKEN_MOST_NS 100000000ull
 
 /* What a thread has learned about the objects that it waits on: a few entries, each for those whose address leads
  * there. `misses` grows when the event did not come while the waiter was awake, or would have, and

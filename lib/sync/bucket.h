@@ -3,6 +3,10 @@
  * locked for some ten instructions, by threads that wait or wake. A thread that has it locked is in no critical section
  * of the program's, which is all that the monitor wants to know.
  *
+ * A collector of garbage stops threads by a signal, and one of them may have a bucket locked until all go on. Meanwhile
+ * the collector uses objects that no stopped thread uses. So the first objects have a bucket each, and keep it for
+ * ever. Those that come when these are taken share other buckets.
+ *
  *   word   0 free, 1 held, 2 held and perhaps waited for */
 #ifndef FGI_SYNC_BUCKET_H
 #define FGI_SYNC_BUCKET_H
@@ -18,13 +22,26 @@
 
 #define FGI_BUCKET_SPINS 64 /* before a waiter sleeps: longer than a bucket is locked */
 
-/* 256 of a cache line. Objects that share a bucket share moments only, so the number needs no tuning. */
+/* 256 of each kind, each of a cache line. Objects that share a bucket share moments only, so the number needs no
+ * tuning. */
 #define FGI_BUCKET_BITS 8
-#define FGI_BUCKETS (1u << FGI_BUCKET_BITS)
+#define FGI_OWN_BUCKETS (1u << FGI_BUCKET_BITS)
+#define FGI_BUCKETS (2 * FGI_OWN_BUCKETS) /* those that are shared have the higher numbers */
+#define FGI_BUCKET_TRIES 8                /* buckets that an object may have for its own */
 
+/* Whose they are; 0: nobody's yet. */
+extern uintptr_t fgi_bucket_owners[FGI_OWN_BUCKETS] __attribute__((visibility("hidden")));
+
+unsigned int fgi_bucket_find(const void *object, unsigned int hash);
+
+/* An owner never changes, so an object that asks again finds the same. relaxed: nothing else rests on it. */
 static inline unsigned int fgi_bucket_of(const void *object)
 {
-	return (unsigned int)fgi_hash_of(object, FGI_BUCKET_BITS);
+	unsigned int hash = (unsigned int)fgi_hash_of(object, FGI_BUCKET_BITS);
+
+	if (fg_likely(fg_load_relaxed(&fgi_bucket_owners[hash]) == (uintptr_t)object))
+		return hash;
+	return fgi_bucket_find(object, hash);
 }
 
 static inline void fgi_bucket_lock(uint32_t *word)

@@ -51,8 +51,7 @@ static struct waiter *of(struct fgi_parked *p)
 /* Has a waiter with a priority ever slept? Until then the order of arrival is the order of priority. */
 static uint32_t ranked;
 
-/* So many waiters this thread has moved (C7). Its own, and its signal handlers'. */
-static __thread uint32_t moves __attribute__((tls_model("initial-exec")));
+__thread const void *fgi_cond_moved_to __attribute__((tls_model("initial-exec")));
 
 /* ---- with the bucket locked -------------------------------------------------------------------------------------- */
 
@@ -110,7 +109,7 @@ static void move(struct fgi_parked_list *list, struct fgi_parked *p)
 	const void *mutex = of(p)->mutex;
 	struct fgi_parked *first = fgi_parked_first(list, mutex, 0), *watcher = first ? first->prev : NULL;
 
-	moves++;
+	fg_store_relaxed(&fgi_cond_moved_to, mutex);
 	p->object = mutex;
 	p->number = 0;
 	fgi_parked_add(list, p, false);
@@ -189,15 +188,17 @@ static void wake(struct fgi_cond *c, enum had what)
 	fgi_async_resume(suspended);
 }
 
-/* Any thread that waits, at whatever condition variable or moved to whatever mutex: all of the first queue of the list
- * that is of such threads. */
+/* Any thread that waits, at whatever condition variable or moved to whatever mutex. */
 static struct fgi_parked *first_waiter(const struct fgi_parked_list *list)
 {
-	struct fgi_parked *p = list->queues;
+	struct fgi_parked *p, *queue;
 
-	while (p && !p->list) /* at a read-write lock */
-		p = p->sibling;
-	return p;
+	for (p = fgi_parked_after(list, NULL); p; p = fgi_parked_after(list, p->object)) {
+		for (queue = p; queue; queue = queue->sibling)
+			if (queue->list) /* not at a read-write lock */
+				return queue;
+	}
+	return NULL;
 }
 
 /* Every waiter of the process goes on, as after a broadcast (P7). `waited` of their condition variables is out of date
@@ -275,7 +276,7 @@ static bool wakes_another(struct fgi_due *due)
 	return true;
 }
 
-/* All that were moved to the mutex, without it. */
+/* Without the mutex. */
 static void tell_moved(void *mutex)
 {
 	struct fgi_parked *chain = NULL, **end = &chain, *p;
@@ -289,12 +290,24 @@ static void tell_moved(void *mutex)
 	tell_all(chain);
 }
 
+void fgi_cond_tell_moved(void *mutex)
+{
+	bool suspended = fgi_async_suspend();
+
+	fg_store_relaxed(&fgi_cond_moved_to, NULL);
+	if (!fgi_parked_postpone(tell_moved, mutex, wake_all))
+		tell_moved(mutex);
+	fgi_async_resume(suspended);
+}
+
 struct fgi_due_told fgi_due_take(struct fgi_due *due, void *mutex)
 {
 	struct fgi_due_told told = {NULL, NULL};
 	struct fgi_parked **end = &told.chain, *p;
 	struct fgi_parked_list *list;
 
+	fg_store_relaxed(&fgi_cond_moved_to, NULL);
+	fg_compiler_barrier();
 	if (fgi_parked_postpone(tell_moved, mutex, wake_all))
 		return told;
 	list = fgi_parked_lock(mutex);
@@ -332,14 +345,17 @@ void fgi_due_tell(struct fgi_due_told told)
 static void join(struct fgi_cond *c, struct waiter *w)
 {
 	struct fgi_parked_list *list;
+	uint32_t forks = fgi_forks;
 
 	fgi_awake_begin(&w->awake, c);
 	list = lock_to_join(c, w->mutex, &w->queue);
 	w->node.object = w->cond = c;
 	w->node.number = w->queue;
 	w->node.list = list;
-	w->node.forks = fgi_forks;
+	w->node.forks = forks;
 	fgi_parked_add(list, &w->node, false);
+	if (fg_unlikely(forks != fgi_forks)) /* a signal handler has forked meanwhile (P6) */
+		list->queues = NULL;
 	fgi_parked_unlock(list);
 }
 
@@ -471,21 +487,17 @@ static void await(struct waiter *w)
 int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, struct fgi_deadline until)
 {
 	struct waiter w = {.mutexes = mutexes, .mutex = mutex, .cancel_type = PTHREAD_CANCEL_DEFERRED};
-	uint32_t before;
 	int error, result = 0;
 
 	w.deadline = until;
 	w.suspended = fgi_async_suspend();
 	join(c, &w); /* C2 */
-	before = fg_load_relaxed(&moves);
 	error = mutexes->unlock(mutex);
 	if (error) {
 		leave_and_pass_on(&w);
 		fgi_async_resume(w.suspended);
 		return error;
 	}
-	if (fg_unlikely(fg_load_relaxed(&moves) != before)) /* C7 */
-		tell_moved(mutex);
 	await(&w);
 	if (leave(&w) == NOTHING && until.time && w.node.forks == fgi_forks)
 		result = ETIMEDOUT;

@@ -30,9 +30,9 @@
  *     CPU, or are in a signal handler that waits. So the last of those that an unlock leaves behind watches: if it is
  *     still there after 4 ms it leaves, and takes the mutex. A mutex that keeps no such record (the C API's): a
  *     broadcast moves the sleepers but one, and each of them tells the next when it has the mutex.
- * C7  A handler of the waiting thread may signal while the thread unlocks, and so move waiters, itself included, to a
- *     mutex whose unlock has looked already. So a thread that finds after its unlock that it has moved any meanwhile
- *     tells all that are at the mutex. */
+ * C7  A handler may signal while its thread unlocks a mutex, and so move waiters, the thread itself included, to a
+ *     mutex whose unlock has looked already. So an unlock of a mutex that keeps such a record ends with a look whether
+ *     its thread has moved any to it meanwhile, and then tells all that are at the mutex. */
 #ifndef FGI_SYNC_COND_H
 #define FGI_SYNC_COND_H
 
@@ -103,5 +103,10 @@ struct fgi_due_told {
 };
 struct fgi_due_told fgi_due_take(struct fgi_due *due, void *mutex);
 void fgi_due_tell(struct fgi_due_told told);
+
+/* The mutex to which this thread or a handler of it has moved a waiter last, unless an unlock has looked since. After
+ * an unlock of that mutex (C7): tells all that were moved to it. It may be gone. */
+extern __thread const void *fgi_cond_moved_to __attribute__((tls_model("initial-exec"), visibility("hidden")));
+void fgi_cond_tell_moved(void *mutex);
 
 #endif

@@ -77,7 +77,7 @@ void fgi_rw_tell(struct fgi_parked *chain, enum fgi_parked_state state)
 }
 
 /* What is left of the flags once the chosen ones have gone. */
-static uint32_t flags_after(const struct census *c, bool writer_goes)
+static uint64_t flags_after(const struct census *c, bool writer_goes)
 {
 	bool writers = writer_goes ? c->more_writers : c->writer != NULL;
 	bool reserved = writer_goes ? c->more_writers_reserved || c->reader_reserved
@@ -93,7 +93,7 @@ static bool writer_is_next(const struct fgi_rwlock *l, const struct census *c, b
 {
 	if (!c->writer || !c->reader)
 		return c->writer != NULL;
-	return !after_writer || (l->writers_first && !c->reader_reserved);
+	return !after_writer || (fgi_rw_writers_first(l) && !c->reader_reserved);
 }
 
 /* Will the others have to wait anew for the lock to be handed over? */
@@ -104,27 +104,28 @@ static bool paces(const struct census *c, bool writer)
 
 /* The word after a release: handed over (then it sets *state to FGI_PARKED_OWNER), or free and somebody woken
  * (FGI_PARKED_RETRY), or just free. */
-static uint32_t word_after(const struct fgi_rwlock *l, uint32_t word, const struct census *c, bool writer,
+static uint64_t word_after(const struct fgi_rwlock *l, uint64_t word, const struct census *c, bool writer,
 			   enum fgi_parked_state *state)
 {
 	const struct fgi_parked *first = writer ? c->writer : c->reader;
-	uint32_t entries = word & (FGI_RW_BIASED | FGI_RW_ENTRIES), woken = word & FGI_RW_WOKEN, flags;
+	const uint64_t entries = FGI_RW_BIASED | FGI_RW_ENTRIES;
+	uint64_t left = word & (entries | FGI_RW_READERS | FGI_RW_WOKEN), flags;
 
 	if (!first)
-		return entries | woken;
+		return left;
 	flags = flags_after(c, writer);
-	if (!(writer && entries) && (c->writer_due || c->reader_due || c->more_writers_due)) {
+	if (!(writer && (word & entries)) && (c->writer_due || c->reader_due || c->more_writers_due)) {
 		*state = FGI_PARKED_OWNER;
-		if (paces(c, writer) && !l->writers_first)
+		if (paces(c, writer) && !fgi_rw_writers_first(l))
 			flags &= ~FGI_RW_RESERVED;
-		return entries | woken | flags | (writer ? first->self : FGI_RW_READ | c->readers);
+		return (left | flags) + (writer ? first->self : c->readers * FGI_RW_READER);
 	}
-	if (woken)
-		return entries | woken | (word & (FGI_RW_PARKED | FGI_RW_RESERVED));
+	if (word & FGI_RW_WOKEN)
+		return left | (word & (FGI_RW_PARKED | FGI_RW_RESERVED));
 	*state = FGI_PARKED_RETRY;
-	if (writer && l->writers_first) /* readers are kept out until it comes */
+	if (writer && fgi_rw_writers_first(l)) /* readers are kept out until it comes */
 		flags |= FGI_RW_PARKED | FGI_RW_RESERVED;
-	return entries | FGI_RW_WOKEN | flags;
+	return left | FGI_RW_WOKEN | flags;
 }
 
 /* The lock has been handed to a thread that was due. The others wait until it may be handed over again: else, once
@@ -133,7 +134,7 @@ static void rest(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t no
 {
 	fgi_rw_rest(&l->unreserved_until, now_ns, FGI_RW_RESERVE_NS);
 	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p))
-		p->reserved = p->writer && l->writers_first;
+		p->reserved = p->writer && fgi_rw_writers_first(l);
 }
 
 /* With the list locked, which it unlocks. */
@@ -143,15 +144,14 @@ static void release(struct fgi_rwlock *l, struct fgi_parked_list *list, bool aft
 	bool writer = writer_is_next(l, &c, after_writer);
 	struct fgi_parked *chain = NULL;
 	enum fgi_parked_state state;
-	uint32_t word, next;
+	uint64_t word, next;
 
 	do {
 		word = fg_load_relaxed(&l->word);
 		state = FGI_PARKED_AWAKE;
-		if (!after_writer && (word & FGI_RW_COUNT) > 1)
-			next = word - 1;
-		else
-			next = word_after(l, word, &c, writer, &state);
+		next = after_writer ? word & ~FGI_RW_OWNER : word - FGI_RW_READER;
+		if (after_writer || fgi_rw_last(word))
+			next = word_after(l, next, &c, writer, &state);
 	} while (fg_cas_acq_rel(&l->word, word, next) != word);
 	if (state != FGI_PARKED_AWAKE)
 		chain = take_out(list, l, &c, writer);
@@ -169,22 +169,10 @@ void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
 	fgi_async_resume(suspended);
 }
 
-/* Reads again, unless another thread has the lock by now or is on its way, and so wakes the next. With the list
- * locked, and a thread in it that waits for the lock: it stays there until the list is unlocked, so the lock exists for
- * as long. It may be another lock than the reader has left, made at the same address since. Then one more of its
- * waiters is woken, or handed the free lock if it is due, as by any reader that leaves that lock. */
-static bool comes_back(struct fgi_rwlock *l)
-{
-	uint32_t word;
-
-	do {
-		word = fg_load_relaxed(&l->word);
-		if ((word & FGI_RW_COUNT) || !fgi_rw_wakes(word))
-			return false;
-	} while (fg_cas_relaxed(&l->word, word, (word | FGI_RW_READ) + 1) != word);
-	return true;
-}
-
+/* Reads again, with the list locked, and a thread in it that waits for the lock: it stays there until the list is
+ * unlocked, so the lock exists for as long. It may be another lock than the reader has left, made at the same address
+ * since. Then one more of its waiters is woken, or handed the free lock if it is due, as by any reader that leaves that
+ * lock. If another thread has the lock by now, or is on its way, it wakes the next. */
 void fgi_rw_left(struct fgi_rwlock *l)
 {
 	bool suspended = fgi_async_suspend();
@@ -192,10 +180,12 @@ void fgi_rw_left(struct fgi_rwlock *l)
 	const struct fgi_parked *p = fgi_parked_next(list, l, NULL);
 
 	/* Threads of a condition variable may wait at a mutex that is at this address by now. They have a list. */
-	if (p && !p->list && comes_back(l))
+	if (p && !p->list) {
+		fg_fetch_add_relaxed(&l->word, FGI_RW_READER);
 		release(l, list, false);
-	else
+	} else {
 		fgi_parked_unlock(list);
+	}
 	fgi_async_resume(suspended);
 }
 
@@ -203,7 +193,7 @@ struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *l
 {
 	struct census c = count(list, l);
 	bool writer = (c.writer && c.writer->reserved) || c.more_writers_reserved || !c.reader;
-	uint32_t word, next;
+	uint64_t word, next;
 
 	if (!c.writer && !c.reader)
 		return NULL;
@@ -216,7 +206,7 @@ struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *l
 			next = word | FGI_RW_WOKEN;
 			*state = FGI_PARKED_RETRY;
 		} else {
-			next = ((word & ~(FGI_RW_RESERVED | FGI_RW_PARKED)) | FGI_RW_READ) + c.readers;
+			next = (word & ~(FGI_RW_RESERVED | FGI_RW_PARKED)) + c.readers * FGI_RW_READER;
 			next |= c.writer ? FGI_RW_PARKED : 0;
 			*state = FGI_PARKED_OWNER;
 		}
@@ -226,7 +216,7 @@ struct fgi_parked *fgi_rw_let_in(struct fgi_rwlock *l, struct fgi_parked_list *l
 
 void fgi_rw_set_flags(struct fgi_rwlock *l, const struct fgi_parked_list *list)
 {
-	uint32_t flags = 0, word;
+	uint64_t flags = 0, word;
 
 	for (struct fgi_parked *p = fgi_parked_next(list, l, NULL); p; p = fgi_parked_next(list, l, p))
 		flags |= FGI_RW_PARKED | (p->reserved ? FGI_RW_RESERVED : 0);
@@ -253,7 +243,7 @@ void fgi_rw_resume(struct fgi_rwlock *l, bool suspended, int result)
 		_pthread_cleanup_pop(&buffer, 0);
 }
 
-bool fgi_rw_may_bias(struct fgi_rwlock *l, uint32_t word)
+bool fgi_rw_may_bias(struct fgi_rwlock *l, uint64_t word)
 {
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
@@ -269,8 +259,7 @@ uint64_t *fgi_rw_end_bias(struct fgi_rwlock *l)
 {
 	bool suspended = fgi_async_suspend();
 	struct fgi_parked_list *list = fgi_parked_lock(l);
-	uint64_t *entry;
-	uint32_t word;
+	uint64_t *entry, word;
 
 	do {
 		fg_fetch_and_seq_cst(&l->word, ~FGI_RW_BIASED); /* pairs with fgi_rwlock_read_biased */

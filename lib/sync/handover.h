@@ -14,7 +14,7 @@
 /* Times that a lock keeps, in ticks of 4 us. One that lies further ahead than any rest lasts is one of hours ago. */
 static inline uint32_t fgi_rw_ticks(uint64_t ns)
 {
-	return (uint32_t)(ns >> 12);
+	return (uint32_t)(ns >> 12) & ~FGI_RW_WRITERS_FIRST;
 }
 
 #define FGI_RW_LONGEST_REST_NS (1u << 30)
@@ -33,14 +33,14 @@ static inline void fgi_rw_rest(uint32_t *until, uint64_t now_ns, uint64_t for_ns
 	fg_store_relaxed(until, fgi_rw_ticks(now_ns + most));
 }
 
-static inline bool fgi_rw_readable(uint32_t word, bool even_if_reserved)
+static inline bool fgi_rw_readable(uint64_t word, bool even_if_reserved)
 {
 	return !fgi_rw_written(word) && (even_if_reserved || !(word & FGI_RW_RESERVED));
 }
 
-static inline bool fgi_rw_writable(uint32_t word)
+static inline bool fgi_rw_writable(uint64_t word)
 {
-	return !(word & (FGI_RW_COUNT | FGI_RW_BIASED | FGI_RW_ENTRIES));
+	return !(word & (FGI_RW_HELD | FGI_RW_BIASED | FGI_RW_ENTRIES));
 }
 
 /* Gives up the lock of a writer, or of one reader, where threads may be parked. release: pairs with the acquires of
@@ -62,7 +62,7 @@ void fgi_rw_resume(struct fgi_rwlock *l, bool suspended, int result);
 
 /* May readers enter the table? Not soon after a writer; and not where an entry is of an earlier lock at this address,
  * whose reader has ended: a writer would wait for it. */
-bool fgi_rw_may_bias(struct fgi_rwlock *l, uint32_t word);
+bool fgi_rw_may_bias(struct fgi_rwlock *l, uint64_t word);
 
 /* Ends the bias. Returns NULL if no reader stands in the table: then ENTRIES is cleared, too; otherwise an entry. The
  * list's lock keeps others from doing the same, so BIASED, once it is seen to be clear, was clear during the search. */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The parking lot: the threads that wait at read-write locks and condition variables, asleep or about to be.
  *
- * A waiting thread has a node on its own stack, in the queue of what it waits for. The queues are in 256 static
- * buckets, each with a futex lock of its own, found by the address of the read-write lock, or of the mutex with which
- * threads wait at a condition variable. The object itself keeps at most a hint that somebody waits. So it may be freed
- * as soon as its users are done with it, and no fork copies a list of threads that the child does not have.
+ * A waiting thread has a node on its own stack, in the queue of what it waits for. The queues are in static buckets,
+ * each with a futex lock of its own, found by the address of the read-write lock, or of the mutex with which threads
+ * wait at a condition variable. The object itself keeps at most a hint that somebody waits. So it may be freed as soon
+ * as its users are done with it, and no fork copies a list of threads that the child does not have.
+ *
+ * Thousands of threads may wait with one mutex at a condition variable each. So the first nodes of the queues are a
+ * treap: a search tree by the object's address, in which a hash of the address says who is above whom, so that it is
+ * about as deep as the logarithm of its size. Queues of one object are behind one another in one place of it.
  *
  *   state           queued   what comes next
  *   AWAKE           yes      its own thread: ASLEEP, or it takes itself out; another: takes it out
@@ -13,9 +17,9 @@
  *   one of these    no       the thread that has taken it out tells it: that is its last access to the node
  *   RETRY, OWNER    no       nothing: its thread goes on, and the node vanishes
  *
- * next, prev, sibling, object, number and reserved belong to the bucket's lock. Once a node is taken out, `next` and
- * what else the waiter is to learn belong to the thread that tells it. `state` is atomic. All else its own thread
- * writes, before it joins; `priority` at the latest before it sleeps.
+ * next, prev, sibling, lower, higher, object, number and reserved belong to the bucket's lock. Once a node is taken
+ * out, `next` and what else the waiter is to learn belong to the thread that tells it. `state` is atomic. All else its
+ * own thread writes, before it joins; `priority` at the latest before it sleeps.
  *
  * P1  Validation. A thread joins under the bucket's lock, and either looks there whether it has to wait at all (a
  *     read-write lock: it exchanges the word there), or joins while it holds a mutex that the thread that will wake it
@@ -33,6 +37,7 @@
  *     deadline, for the other thread has a few instructions left, and passes on what it cannot use.
  * P6  Fork. The child's lot is empty. A node with another number of forks than the process is in no queue, and nobody
  *     tells it.
+ *     If a handler forks while its thread has a bucket locked, the lot is emptied again when that is unlocked.
  * P7  Signal handlers. A handler may interrupt its thread while that has a bucket locked. What it would do with a
  *     bucket then is done when the interrupted code unlocks (fgi_parked_postpone). Eight such calls are kept. If there
  *     are more meanwhile, all threads that wait at condition variables are told instead, for no reason that they know:
@@ -62,7 +67,9 @@ struct fgi_parked_list;
 struct fgi_parked {
 	struct fgi_parked *next;      /* NULL: the last */
 	struct fgi_parked *prev;      /* of the first: the last. NULL: not queued */
-	struct fgi_parked *sibling;   /* of the first: the first of the bucket's next queue */
+	struct fgi_parked *sibling;   /* of the first: the first of the object's next older queue. Of the newest's: */
+	struct fgi_parked *lower;     /* what is below it, of objects with lower addresses, */
+	struct fgi_parked *higher;    /* and with higher ones */
 	struct fgi_parked_list *list; /* its bucket, at a condition variable */
 	const void *object;
 	uint32_t number; /* of the queue, among those of the object */
@@ -79,7 +86,7 @@ struct fgi_parked {
 struct fgi_parked_list {
 	uint32_t word;             /* sync/bucket.h */
 	uint32_t numbered;         /* queues of condition variables so far */
-	struct fgi_parked *queues; /* the first node of the first queue */
+	struct fgi_parked *queues; /* the root of the treap */
 } __attribute__((aligned(FG_CACHE_LINE)));
 
 extern struct fgi_parked_list fgi_parked_lists[FGI_BUCKETS] __attribute__((visibility("hidden")));
@@ -113,6 +120,9 @@ static inline bool fgi_parked_listed(const struct fgi_parked *p)
  * is none. */
 struct fgi_parked *fgi_parked_first(const struct fgi_parked_list *list, const void *object, uint32_t number);
 struct fgi_parked *fgi_parked_next(const struct fgi_parked_list *list, const void *object, const struct fgi_parked *p);
+
+/* The first node of the newest queue of the next object, in the order of their addresses. NULL: there is none. */
+struct fgi_parked *fgi_parked_after(const struct fgi_parked_list *list, const void *object);
 
 /* Tells a node that was taken out what it is now, and wakes it. The node may vanish. */
 void fgi_parked_tell(struct fgi_parked *p, enum fgi_parked_state state);

@@ -16,8 +16,8 @@
 
 #define FIRST_PASS_NS 10000000u /* for so long after that a writer keeps readers out */
 #define LONGEST_PASS_NS 1280000000u
+#define MOST_PAUSES 64u   /* between two looks without a yield; half as many before the first: 1 to 6 us in all */
 #define TRIES 64          /* lost to other threads while awake, before the thread parks */
-#define BACK_OFF_BITS 8u  /* a reader that loses the word to others pauses up to 2^BACK_OFF_BITS times */
 #define UNBIASED_TIMES 9u /* the bias rests for so many times as long as ending it took */
 #define HANDED_TIMES 9u   /* and so do hand-overs: a thread that is handed the lock may take long to run */
 
@@ -45,53 +45,62 @@ static struct wait wait_at(struct fgi_rwlock *l, bool writer, struct fgi_deadlin
 		.node = {.object = l, .writer = writer, .self = fgi_self()},
 		.lock = l,
 		.deadline = until,
-		.exempt = !writer && !l->writers_first && fgi_reading > 0,
+		.exempt = !writer && !fgi_rw_writers_first(l) && fgi_reading > 0,
 		.polite = !writer && fgi_reading == 0,
 		.suspended = fgi_async_suspend(),
 		.pass_ns = FIRST_PASS_NS,
 	};
 }
 
-static bool takeable(const struct wait *w, uint32_t word)
+static bool takeable(const struct wait *w, uint64_t word)
 {
 	return w->node.writer ? fgi_rw_writable(word) : fgi_rw_readable(word, w->exempt);
 }
 
 /* A writer also has something to do where readers stand in the table. */
-static bool invites(const struct wait *w, uint32_t word)
+static bool invites(const struct wait *w, uint64_t word)
 {
 	return takeable(w, word) || (w->node.writer && (word & FGI_RW_ENTRIES));
 }
 
 static bool is_kept_out(const struct wait *w)
 {
-	return w->polite && fg_load_relaxed(&w->lock->awaited);
+	return w->polite && (fg_load_relaxed(&w->lock->word) & FGI_RW_AWAITED);
 }
 
-static void set_awaited(struct fgi_rwlock *l, uint16_t awaited)
+static void unset_awaited(struct fgi_rwlock *l)
 {
-	if (fg_load_relaxed(&l->awaited) != awaited)
-		fg_store_relaxed(&l->awaited, awaited);
+	if (fg_load_relaxed(&l->word) & FGI_RW_AWAITED)
+		fg_fetch_and_relaxed(&l->word, ~FGI_RW_AWAITED);
 }
 
 static bool worth_a_try(const void *waiter)
 {
 	const struct wait *w = waiter;
-	uint32_t word = fg_load_relaxed(&w->lock->word);
+	uint64_t word = fg_load_relaxed(&w->lock->word);
 
-	if (w->node.writer && fgi_rw_read(word) && (word & FGI_RW_COUNT) > 1)
-		set_awaited(w->lock, 1);
+	if (w->node.writer && !fgi_rw_written(word) && (word & FGI_RW_READERS) > FGI_RW_READER &&
+	    !(word & FGI_RW_AWAITED))
+		fg_fetch_or_relaxed(&w->lock->word, FGI_RW_AWAITED);
 	return invites(w, word) && !is_kept_out(w);
 }
 
-/* Awake, until the lock is worth a try. */
+/* Awake, until the lock is worth a try. A thread first pauses without a yield, for less than a sleep costs, whatever
+ * its history and the monitor say: most sections are over by then. Otherwise nearly all threads could end as sleeping
+ * writers, which wake one at a time and find the lock read again. */
 static bool stay_awake(struct wait *w)
 {
-	bool ready = fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline), polite = w->polite;
+	bool polite = w->polite, ready = false;
 
+	for (uint32_t n = MOST_PAUSES / 2; n && n <= MOST_PAUSES && !ready; n *= 2) {
+		for (uint32_t i = 0; i < n; i++)
+			fg_pause();
+		ready = worth_a_try(w);
+	}
+	ready = ready || (!w->slept && fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline));
 	/* A writer that goes on to sleep keeps nobody out; nor does one of which only the hint is left. */
-	if (!ready && (w->node.writer || (polite && w->awake.stayed)))
-		set_awaited(w->lock, 0);
+	if (!ready && (w->node.writer || polite))
+		unset_awaited(w->lock);
 	w->polite = false;
 	return ready || (polite && worth_a_try(w));
 }
@@ -99,24 +108,25 @@ static bool stay_awake(struct wait *w)
 /* ---- parking ----------------------------------------------------------------------------------------------------- */
 
 /* A lock that prefers writers was released, and a writer was woken that has not come yet. */
-static bool writer_comes(const struct fgi_rwlock *l, uint32_t word)
+static bool writer_comes(const struct fgi_rwlock *l, uint64_t word)
 {
 	const uint32_t both = FGI_RW_WOKEN | FGI_RW_RESERVED;
 
-	return l->writers_first && (word & both) == both;
+	return fgi_rw_writers_first(l) && (word & both) == both;
 }
 
 /* Puts the waiter into the list unless the lock can be taken now. */
 static bool enter_list(struct wait *w)
 {
 	struct fgi_rwlock *l = w->lock;
+	uint32_t forks = fgi_forks; /* first: if a signal handler forks after that, the child tries again (P6) */
 	struct fgi_parked_list *list = fgi_parked_lock(l);
 	enum fgi_parked_state state = FGI_PARKED_AWAKE;
 	struct fgi_parked *chain = NULL;
-	uint32_t word, next;
+	uint64_t word, next;
 
-	w->node.reserved = w->node.writer && l->writers_first;
-	w->node.forks = fgi_forks;
+	w->node.reserved = w->node.writer && fgi_rw_writers_first(l);
+	w->node.forks = forks;
 	w->node.state = FGI_PARKED_AWAKE;
 	do {
 		word = fg_load_relaxed(&l->word);
@@ -153,7 +163,7 @@ static bool enter_list(struct wait *w)
 static void reserve(struct wait *w, struct fgi_parked_list *list)
 {
 	struct fgi_rwlock *l = w->lock;
-	uint32_t word;
+	uint64_t word;
 
 	do {
 		word = fg_load_relaxed(&l->word);
@@ -277,7 +287,7 @@ static void abandoned(void *waiter)
 
 	fgi_async_suspend();
 	if (w->node.writer)
-		fgi_intent_clear(&w->lock->word);
+		fgi_intent_clear(fgi_rw_owner(w->lock));
 	if (w->parked) {
 		state = leave_list(w);
 		w->woken = state == FGI_PARKED_RETRY;
@@ -311,10 +321,10 @@ static int wait_turn(struct wait *w)
 		fgi_awake_begin(&w->awake, w->lock);
 		w->node.since_ns = w->awake.begin_ns;
 		w->act_ns = w->node.since_ns + FGI_RW_RESERVE_NS;
-		if (w->node.writer && w->lock->writers_first)
+		if (w->node.writer && fgi_rw_writers_first(w->lock))
 			w->act_ns = 0; /* reserved from the start, for as long as it takes */
 	}
-	if (w->tries++ < TRIES && !w->slept && stay_awake(w))
+	if (w->tries++ < TRIES && stay_awake(w))
 		return 0;
 	if (fgi_past_deadline(&w->deadline))
 		return ETIMEDOUT;
@@ -354,41 +364,29 @@ static void end_wait(struct wait *w, int result)
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
-/* The word with one more reader. Readers that meet one another there enter the table from now on. */
-static uint32_t with_reader(struct fgi_rwlock *l, uint32_t word, bool crowded)
+/* Readers that meet one another at the word enter the table from now on. */
+void fgi_rwlock_crowded(struct fgi_rwlock *l)
 {
-	const uint32_t waited = FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_WOKEN | FGI_RW_BIASED;
-	uint32_t next = (word | FGI_RW_READ) + 1;
+	const uint64_t waited =
+		FGI_RW_OWNER | FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_WOKEN | FGI_RW_BIASED | FGI_RW_AWAITED;
+	uint64_t word = fg_load_relaxed(&l->word);
 
-	if (!crowded || l->writers_first || (word & waited))
-		return next;
-	if (!fgi_rw_may_bias(l, word))
-		return next;
+	if ((word & waited) || fgi_rw_writers_first(l) || !fgi_rw_may_bias(l, word))
+		return;
 	fg_store_relaxed(&fgi_readers_used, 1);
-	return next | FGI_RW_BIASED | FGI_RW_ENTRIES;
-}
-
-/* Threads that lose the word to one another come back at times that differ. */
-static void back_off(uint32_t *lost)
-{
-	*lost += *lost < BACK_OFF_BITS;
-	for (uint32_t i = 0; i < 1u << *lost; i++)
-		fg_pause();
+	/* release: fgi_readers_used before BIASED */
+	fg_cas_release(&l->word, word, word | FGI_RW_BIASED | FGI_RW_ENTRIES);
 }
 
 static int read_wait(struct wait *w)
 {
 	struct fgi_rwlock *l = w->lock;
-	uint32_t lost = 0;
-	uint32_t seen = fg_load_relaxed(&l->word);
-	/* Then the caller has lost the word to another thread. */
-	bool crowded = fgi_rw_readable(seen, false);
 	int result;
 
-	if ((seen & FG_OWNER_MASK) == w->node.self)
+	if ((fg_load_relaxed(&l->word) & FG_OWNER_MASK) == w->node.self)
 		return EDEADLK;
 	for (;;) {
-		uint32_t word = fg_load_relaxed(&l->word), next;
+		uint64_t word = fg_load_relaxed(&l->word);
 
 		if (!fgi_rw_readable(word, w->exempt) || is_kept_out(w)) {
 			result = wait_turn(w);
@@ -396,16 +394,13 @@ static int read_wait(struct wait *w)
 				return result == EALREADY ? 0 : result;
 			continue;
 		}
-		if ((word & FGI_RW_COUNT) == FGI_RW_COUNT)
+		if (word & FGI_RW_FULL)
 			return EAGAIN;
-		next = with_reader(l, word, crowded);
+		if (!fgi_rwlock_join(l, word, FGI_RW_OWNER | FGI_RW_FULL | (w->exempt ? 0 : FGI_RW_RESERVED)))
+			continue;
 		if (w->woken)
-			next &= ~FGI_RW_WOKEN;
-		/* acquire: pairs with the releases; release: fgi_readers_used before BIASED */
-		if (fg_cas_acq_rel(&l->word, word, next) == word)
-			return 0;
-		back_off(&lost);
-		crowded = true;
+			fg_fetch_and_relaxed(&l->word, ~FGI_RW_WOKEN);
+		return 0;
 	}
 }
 
@@ -427,14 +422,14 @@ int fgi_rwlock_read_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 
 int fgi_rwlock_try_read(struct fgi_rwlock *l)
 {
-	uint32_t word;
+	uint64_t closed = FGI_RW_OWNER | FGI_RW_FULL | (fgi_rw_writers_first(l) ? FGI_RW_RESERVED : 0), word;
 
-	while (fgi_rw_readable(word = fg_load_relaxed(&l->word), !l->writers_first)) {
-		if ((word & FGI_RW_COUNT) == FGI_RW_COUNT)
+	while (fgi_rw_readable(word = fg_load_relaxed(&l->word), !fgi_rw_writers_first(l))) {
+		if (word & FGI_RW_FULL)
 			return EAGAIN;
 		if ((word & FGI_RW_BIASED) && fgi_rwlock_read_biased(l))
 			return 0;
-		if (fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word) {
+		if (fgi_rwlock_join(l, word, closed)) {
 			fgi_rwlock_reads();
 			return 0;
 		}
@@ -447,10 +442,9 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 	if ((fg_load_relaxed(&l->word) & FGI_RW_ENTRIES) && fgi_readers_leave(fgi_readers_entry(l), l))
 		return;
 	for (;;) {
-		uint32_t word = fg_load_relaxed(&l->word);
-		bool last = (word & FGI_RW_COUNT) == 1;
+		uint64_t word = fg_load_relaxed(&l->word);
 
-		if (!fgi_rw_read(word)) { /* what another thread has locked */
+		if (!(word & FGI_RW_READERS)) { /* what another thread has locked */
 			uint64_t *entry = fgi_readers_find(l);
 
 			if (!entry && counted)
@@ -463,11 +457,11 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 			fgi_rwlock_read_leave(l);
 			return;
 		}
-		if (last && fgi_rw_wakes(word)) {
+		if (fgi_rw_last(word) && fgi_rw_wakes(word)) {
 			fgi_rw_release(l, false);
 			return;
 		}
-		if (fg_cas_release(&l->word, word, (last ? word & ~FGI_RW_READ : word) - 1) == word)
+		if (fg_cas_release(&l->word, word, word - FGI_RW_READER) == word)
 			return;
 	}
 }
@@ -534,7 +528,7 @@ static int write_wait(struct wait *w)
 	if ((fg_load_relaxed(&l->word) & FG_OWNER_MASK) == w->node.self)
 		return EDEADLK;
 	for (;;) {
-		uint32_t word = fg_load_relaxed(&l->word), next;
+		uint64_t word = fg_load_relaxed(&l->word), next;
 
 		if (word & FGI_RW_ENTRIES) {
 			result = drain(w);
@@ -548,7 +542,7 @@ static int write_wait(struct wait *w)
 				return result == EALREADY ? 0 : result;
 			continue;
 		}
-		next = (word & ~(FGI_RW_READ | (w->woken ? FGI_RW_WOKEN : 0))) | w->node.self;
+		next = (word & ~(FGI_RW_AWAITED | (w->woken ? FGI_RW_WOKEN : 0))) | w->node.self;
 		if (fg_cas_acquire(&l->word, word, next) == word)
 			return 0;
 	}
@@ -559,11 +553,11 @@ int fgi_rwlock_write_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 	struct wait w = wait_at(l, true, until);
 	int result;
 
-	fgi_intent_set(&l->word);
+	fgi_intent_set(fgi_rw_owner(l));
 	result = write_wait(&w);
-	set_awaited(l, 0);
+	unset_awaited(l);
 	if (result)
-		fgi_intent_clear(&l->word);
+		fgi_intent_clear(fgi_rw_owner(l));
 	end_wait(&w, result);
 	fgi_rw_resume(l, w.suspended, result);
 	return result;
@@ -571,21 +565,21 @@ int fgi_rwlock_write_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 
 int fgi_rwlock_try_write(struct fgi_rwlock *l)
 {
-	uint32_t word = fg_load_relaxed(&l->word), self = fgi_self();
+	uint64_t word = fg_load_relaxed(&l->word), self = fgi_self();
 
-	if ((word & FGI_RW_ENTRIES) && !fgi_rw_read(word)) {
+	if ((word & FGI_RW_ENTRIES) && !(word & FGI_RW_READERS)) {
 		fgi_rw_end_bias(l);
 		word = fg_load_relaxed(&l->word);
 	}
-	fgi_intent_set(&l->word);
+	fgi_intent_set(fgi_rw_owner(l));
 	while (fgi_rw_writable(word)) {
-		uint32_t found = fg_cas_acquire(&l->word, word, (word & ~FGI_RW_READ) | self);
+		uint64_t found = fg_cas_acquire(&l->word, word, word | self);
 
 		if (found == word)
 			return 0;
 		word = found;
 	}
-	fgi_intent_clear(&l->word);
+	fgi_intent_clear(fgi_rw_owner(l));
 	return EBUSY;
 }
 
@@ -595,20 +589,20 @@ void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l)
 	if (fgi_forks && fg_thread.held > 0)
 		fgi_held_lower();
 	else
-		fgi_foreign_note(fg_load_relaxed(&l->word) & FG_OWNER_MASK, &l->word);
+		fgi_foreign_note(fg_load_relaxed(fgi_rw_owner(l)) & FG_OWNER_MASK, fgi_rw_owner(l));
 	fgi_rwlock_write_unlock_slow(l);
 }
 
 void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l)
 {
 	for (;;) {
-		uint32_t word = fg_load_relaxed(&l->word);
+		uint64_t word = fg_load_relaxed(&l->word);
 
 		if (fgi_rw_wakes(word)) {
 			fgi_rw_release(l, true);
 			return;
 		}
-		if (fg_cas_release(&l->word, word, word & ~FGI_RW_COUNT) == word)
+		if (fg_cas_release(&l->word, word, word & ~FGI_RW_OWNER) == word)
 			return;
 	}
 }

@@ -4,17 +4,19 @@
  *   word               meaning
  *   0                  free
  *   tid                held by a writer; bits 26 to 28 are 0 then
- *   READ | n           held by n readers that are counted here. Without readers READ says nothing
+ *   n * READER         held by n readers that are counted here
+ *   tid + n * READER   held by a writer; n threads found that out by counting themselves, and take that back
  *   ... | ENTRIES      more readers may stand in the table (sync/readers.h); no writer may take the lock
  *   ... | BIASED       and further readers may enter there
  *   ... | PARKED       a thread may be parked (sync/parked.h): the release has to look
  *   ... | WOKEN        a parked thread was woken and has not tried yet: the release need not wake another
  *   ... | RESERVED     a parked thread has waited for FGI_RW_RESERVE_NS: readers are kept out, and the release hands
  *                      the lock over. Of a lock that prefers writers: a writer is parked, or woken and on its way
+ *   ... | AWAITED      a writer is awake and waits for readers that overlap. A hint
  *
  * Waiting: a thread stays awake for a while as at the switching condition variable (sync/awake.h), then it parks.
  * A writer that is awake and sees several readers would wait until by chance none is there. So it keeps those that come
- * (`awaited`) out, for as long as they stay awake at most.
+ * (AWAITED) out, for as long as they stay awake at most.
  *
  * I1  The word and the table alone decide. A writer takes the lock only where ENTRIES is not set; only a thread that
  *     has found the table without readers, with BIASED taken away before, clears it.
@@ -46,52 +48,72 @@
 #include "sync/readers.h"
 
 struct fgi_rwlock {
-	uint32_t word;
-	uint16_t writers_first; /* the kind that prefers writers; constant */
-	uint16_t awaited;       /* 1: a writer is awake and waits for readers that overlap. A hint */
+	union {
+		uint64_t word;
+		uint32_t halves[2]; /* the monitor reads the one with the tid */
+	};
 	/* Times (sync/handover.h): what ended the bias, or handed the lock over, has cost so much that it pays no
-	 * earlier. */
+	 * earlier. FGI_RW_WRITERS_FIRST instead of the first: the kind that prefers writers; constant. Such a lock has
+	 * no bias. */
 	uint32_t unbiased_until, unreserved_until;
 };
 
-#define FGI_RW_COUNT 0x03ffffffu
-#define FGI_RW_BIASED 0x04000000u
-#define FGI_RW_ENTRIES 0x08000000u
-#define FGI_RW_READ 0x10000000u
-#define FGI_RW_WOKEN 0x20000000u
-#define FGI_RW_RESERVED 0x40000000u
-#define FGI_RW_PARKED 0x80000000u
-_Static_assert((FG_OWNER_MASK & FGI_RW_COUNT) == FGI_RW_COUNT, "a writer's tid is the owner");
+#define FGI_RW_OWNER 0x03ffffffull
+#define FGI_RW_BIASED 0x04000000ull
+#define FGI_RW_ENTRIES 0x08000000ull
+#define FGI_RW_WOKEN 0x20000000ull
+#define FGI_RW_RESERVED 0x40000000ull
+#define FGI_RW_PARKED 0x80000000ull
+#define FGI_RW_AWAITED 0x100000000ull
+#define FGI_RW_READER 0x200000000ull
+#define FGI_RW_READERS 0xfffffffe00000000ull
+#define FGI_RW_FULL 0x8000000000000000ull /* too many readers */
+#define FGI_RW_HELD (FGI_RW_OWNER | FGI_RW_READERS)
+_Static_assert((FG_OWNER_MASK & FGI_RW_OWNER) == FGI_RW_OWNER, "a writer's tid is the owner");
 _Static_assert(!(FG_OWNER_MASK & (FGI_RW_WOKEN | FGI_RW_RESERVED | FGI_RW_PARKED)), "flags beside a writer");
+
+#define FGI_RW_WRITERS_FIRST 1u
+
+static inline bool fgi_rw_writers_first(const struct fgi_rwlock *l)
+{
+	return fg_load_relaxed(&l->unbiased_until) == FGI_RW_WRITERS_FIRST;
+}
+
+static inline uint32_t *fgi_rw_owner(struct fgi_rwlock *l)
+{
+	return &l->halves[__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__];
+}
 
 int fgi_rwlock_read_slow(struct fgi_rwlock *l, struct fgi_deadline until);
 int fgi_rwlock_write_slow(struct fgi_rwlock *l, struct fgi_deadline until);
 void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted); /* in `held`, which has been lowered */
 void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l);
 void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l);
-void fgi_rw_left(struct fgi_rwlock *l); /* the last reader has left, and PARKED was set */
+void fgi_rwlock_crowded(struct fgi_rwlock *l); /* a reader has met others at the word, and is counted there */
+void fgi_rw_left(struct fgi_rwlock *l);        /* the last reader has left, and PARKED was set */
 
-static inline bool fgi_rw_written(uint32_t word)
+static inline bool fgi_rw_written(uint64_t word)
 {
-	return !(word & FGI_RW_READ) && (word & FGI_RW_COUNT);
+	return word & FGI_RW_OWNER;
 }
 
-static inline bool fgi_rw_read(uint32_t word)
+/* Nobody but the calling thread, which reads, holds the lock. */
+static inline bool fgi_rw_last(uint64_t word)
 {
-	return (word & FGI_RW_READ) && (word & FGI_RW_COUNT);
+	return (word & FGI_RW_HELD) == FGI_RW_READER;
 }
 
 /* Of a release: is a parked thread to be woken, or the lock to be handed over? */
-static inline bool fgi_rw_wakes(uint32_t word)
+static inline bool fgi_rw_wakes(uint64_t word)
 {
 	return (word & FGI_RW_PARKED) && (!(word & FGI_RW_WOKEN) || (word & FGI_RW_RESERVED));
 }
 
 /* May a reader that leaves subtract itself? An asynchronous cancellation could end the last one before it wakes the
  * next. */
-static inline bool fgi_rw_subtracts(uint32_t word)
+static inline bool fgi_rw_subtracts(uint64_t word)
 {
-	return (word & FGI_RW_COUNT) > 1 && !(word & FGI_RW_RESERVED) && fg_likely(!fgi_async);
+	return !fgi_rw_last(word) && !(word & FGI_RW_RESERVED) && fg_likely(!fgi_async);
 }
 
 static inline void fgi_rwlock_reads(void)
@@ -120,16 +142,31 @@ static inline bool fgi_rwlock_read_biased(struct fgi_rwlock *l)
 	return false;
 }
 
+/* Counts the calling thread as a reader, unless the word, which was `seen`, has become `closed`. Then the thread takes
+ * that back as it would unlock: by now the lock may be free, and a thread parked that saw it taken. */
+static inline bool fgi_rwlock_join(struct fgi_rwlock *l, uint64_t seen, uint64_t closed)
+{
+	uint64_t found = fg_fetch_add_acquire(&l->word, FGI_RW_READER); /* pairs with the release of a writer */
+
+	if (fg_likely(found == seen))
+		return true;
+	if (fg_likely(!(found & closed))) {
+		fgi_rwlock_crowded(l);
+		return true;
+	}
+	fgi_rwlock_read_unlock_slow(l, false);
+	return false;
+}
+
 /* All below return 0 with the lock. read and write: ETIMEDOUT; EDEADLK if this thread is the writer; EAGAIN if there
  * are too many readers. */
 static inline int fgi_rwlock_read(struct fgi_rwlock *l, struct fgi_deadline until)
 {
-	uint32_t word = fg_load_relaxed(&l->word);
+	const uint64_t closed = FGI_RW_OWNER | FGI_RW_RESERVED | FGI_RW_FULL;
+	uint64_t word = fg_load_relaxed(&l->word);
 
-	/* acquire: pairs with the release of a writer */
-	if (fg_likely(!(word & (FGI_RW_BIASED | FGI_RW_RESERVED)) && !fgi_rw_written(word) &&
-		      (word & FGI_RW_COUNT) < FGI_RW_COUNT && !fg_load_relaxed(&l->awaited) &&
-		      fg_cas_acquire(&l->word, word, (word | FGI_RW_READ) + 1) == word)) {
+	if (fg_likely(!(word & (closed | FGI_RW_BIASED | FGI_RW_AWAITED))) &&
+	    fg_likely(fgi_rwlock_join(l, word, closed))) {
 		fgi_rwlock_reads();
 		return 0;
 	}
@@ -140,10 +177,10 @@ static inline int fgi_rwlock_write(struct fgi_rwlock *l, struct fgi_deadline unt
 {
 	uint32_t self = fgi_self();
 
-	fgi_intent_set(&l->word);
+	fgi_intent_set(fgi_rw_owner(l));
 	if (fg_likely(fg_cas_acquire(&l->word, 0, self) == 0)) /* pairs with the releases */
 		return 0;
-	fgi_intent_clear(&l->word);
+	fgi_intent_clear(fgi_rw_owner(l));
 	return fgi_rwlock_write_slow(l, until);
 }
 
@@ -153,13 +190,13 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l);
 /* One of several readers leaves. release: pairs with the acquire of the next writer */
 static inline void fgi_rwlock_read_leave(struct fgi_rwlock *l)
 {
-	uint32_t found = fg_fetch_sub_release(&l->word, 1);
+	uint64_t found = fg_fetch_sub_release(&l->word, FGI_RW_READER);
 
-	if (fg_unlikely((found & FGI_RW_COUNT) == 1) && fgi_rw_wakes(found))
+	if (fg_unlikely(fgi_rw_last(found)) && fgi_rw_wakes(found))
 		fgi_rw_left(l);
 }
 
-static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint32_t word)
+static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint64_t word)
 {
 	bool counted = fgi_reading > 0; /* otherwise another thread has taken it, or none */
 
@@ -168,9 +205,9 @@ static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint32_t word)
 		fgi_held_lower();
 	}
 	/* release: as above */
-	if (fg_likely(word == (FGI_RW_READ | 1)) && fg_likely(fg_cas_release(&l->word, word, 0) == word))
+	if (fg_likely(word == FGI_RW_READER) && fg_likely(fg_cas_release(&l->word, word, 0) == word))
 		return;
-	if ((word & (FGI_RW_READ | FGI_RW_ENTRIES)) == FGI_RW_READ && fgi_rw_subtracts(word))
+	if ((word & FGI_RW_READERS) && !(word & FGI_RW_ENTRIES) && fgi_rw_subtracts(word))
 		fgi_rwlock_read_leave(l);
 	else
 		fgi_rwlock_read_unlock_slow(l, counted);
@@ -178,7 +215,8 @@ static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint32_t word)
 
 static inline void fgi_rwlock_unlock(struct fgi_rwlock *l)
 {
-	uint32_t word = fg_load_relaxed(&l->word), self = fgi_self();
+	uint64_t word = fg_load_relaxed(&l->word);
+	uint32_t self = fgi_self();
 
 	if (!fgi_rw_written(word)) {
 		fgi_rwlock_read_unlock(l, word);
@@ -188,10 +226,10 @@ static inline void fgi_rwlock_unlock(struct fgi_rwlock *l)
 		fgi_rwlock_write_unlock_foreign(l);
 		return;
 	}
-	fgi_intent_restore(&l->word);
+	fgi_intent_restore(fgi_rw_owner(l));
 	if (fg_unlikely(fg_cas_release(&l->word, self, 0) != self))
 		fgi_rwlock_write_unlock_slow(l);
-	fgi_intent_clear(&l->word);
+	fgi_intent_clear(fgi_rw_owner(l));
 }
 
 #endif

@@ -78,4 +78,13 @@ static __always_inline void publish_cpu(struct task_struct *prev, struct task_st
 	}
 }
 
+/* A CPU that is taken off line makes no further switch: the last one was to its idle thread. */
+static __always_inline void publish_off_line(__u32 cpu, struct fg_published *all)
+{
+	struct fg_cpu *line = line_of(cpu, all);
+
+	if (line)
+		line->idle = 0;
+}
+
 #endif

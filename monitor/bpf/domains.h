@@ -13,9 +13,6 @@
 #include "kernel_types.h"
 #include "monitor.h"
 
-#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
-#define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
-
 /* Frozen by the user half once it is loaded (BPF_MAP_FREEZE): from then on no process can write it or map it writable,
  * through whatever descriptor, so the descriptor can be handed to any client; BPF programs still can write. So a BPF
  * program writes every word, the heartbeat included. (A BPF_F_RDONLY descriptor would not do: the kernel refuses

@@ -186,4 +186,7 @@ struct bpf_iter__task {
 #define PF_USER_WORKER 0x00004000 /* since 6.4; unused before, back to 6.1 */
 #define PF_KTHREAD 0x00200000
 
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))
+
 #endif

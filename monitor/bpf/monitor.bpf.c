@@ -603,3 +603,14 @@ int fg_beat(struct fg_beat_args *args)
 	page->heartbeat_ns = args->alive ? bpf_ktime_get_ns() : 0;
 	return 0;
 }
+
+/* Run by the user half with each beat, for each CPU that is off line. */
+SEC("syscall")
+int fg_off_line(struct fg_off_line_args *args)
+{
+	struct fg_published *all = published();
+
+	if (all)
+		publish_off_line(args->cpu, all);
+	return 0;
+}

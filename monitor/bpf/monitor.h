@@ -168,6 +168,12 @@ struct fg_beat_args {
 	fg_u32 domain_kind; /* enum fg_domain_kind */
 };
 
+/* Argument of fg_off_line. */
+struct fg_off_line_args {
+	fg_u32 cpu;
+	fg_u32 pad;
+};
+
 /* Argument of fg_rest: what still is needed. */
 struct fg_rest_args {
 	fg_u32 any;    /* some process is registered */

@@ -52,6 +52,7 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
     let mut aging = Aging::default();
     loop {
         kernel.beat(true)?;
+        kernel.publish_cpus_off_line();
         if aging.is_due(&kernel.shared_page()) {
             age(kernel);
             bury(kernel);

@@ -29,6 +29,7 @@ use crate::records::{
 };
 use crate::{Domain, DomainKind, Error, capabilities, peer};
 
+mod cpus;
 mod images;
 mod page;
 mod recount;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flexguard_abi::fg_shared;
+use nix::time::{ClockId, clock_gettime};
 
 use crate::clients::CLIENT_TIME;
 use crate::error::os;
@@ -165,6 +166,8 @@ impl Monitor {
             unmonitored: self.tally.unmonitored.load(Ordering::Relaxed) + barren,
             version: Version::OWN.number(),
             tables_map,
+            cpu_ns: clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+                .map_or(0, |spent| Duration::from(spent).as_nanos() as u64),
         })
     }
 

@@ -94,6 +94,8 @@ pub struct Stats {
     /// The kernel's number of the map with the windows of their images: for the tracer, too.
     #[serde(skip)]
     pub tables_map: u64,
+    /// CPU time of the monitor's process; its programs in the kernel use others' time. 0: it does not tell.
+    pub cpu_ns: u64,
 }
 
 impl Stats {
@@ -157,6 +159,16 @@ impl Stats {
     /// Mean cost of the monitor per context switch; None if the kernel does not keep BPF run times.
     pub fn ns_per_switch(&self) -> Option<f64> {
         (self.run_count > 0).then(|| self.run_time_ns as f64 / self.run_count as f64)
+    }
+
+    /// Of what `since` gives, for so many seconds: the monitor's process, in CPUs; None: it does not tell.
+    pub fn process_cpus(&self, seconds: f64) -> Option<f64> {
+        (self.cpu_ns > 0).then(|| self.cpu_ns as f64 / 1e9 / seconds)
+    }
+
+    /// The same of the sched_switch program; None if the kernel does not keep BPF run times.
+    pub fn program_cpus(&self, seconds: f64) -> Option<f64> {
+        (self.run_count > 0).then(|| self.run_time_ns as f64 / 1e9 / seconds)
     }
 
     /// Asks the monitor that listens on `socket`. No step waits longer than ten seconds.

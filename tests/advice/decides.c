@@ -87,6 +87,8 @@ static void knows_how_many(void)
 	ADVICE(YIELD, PREEMPTED, .number = 1);
 	say(TID | FG_RUNNABLE, note_of_cpu(fgi_cpu()));
 	ADVICE(YIELD, PREEMPTED, .number = 1);
+	say(TID | FG_RUNNABLE, note_of_cpu(FG_NOTE_NO_CPU)); /* perhaps here */
+	ADVICE(YIELD, PREEMPTED, .number = 1);
 	say(0, 0);
 	all.domains[DOMAIN].num_preempted_cs = 0;
 }
@@ -178,7 +180,7 @@ static void gives_handles(void)
 	pid_t child;
 	int status;
 
-	CHECK(mine != 0 && !(mine & 0x80000000u) && !(mine >> 56), "%lx", (unsigned long)mine);
+	CHECK(mine != 0 && !(mine & 0x80000000u) && !(mine >> 54), "%lx", (unsigned long)mine);
 	CHECK_IS(mine & FG_OWNER_MASK, gettid());
 	CHECK(fg_thread_handle() == mine && mine >> 32 == fg_thread.life);
 	CHECK((fg_handle)check_join(check_thread(give_handle, NULL)) != mine);

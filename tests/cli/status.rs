@@ -142,6 +142,8 @@ fn a_program_and_what_it_holds_are_shown() {
     let preempted = &shown["preempted_now"][0];
     assert_ne!(preempted["preemptor"]["tid"], preempted["tid"], "{shown}");
     assert!(shown["uptime_seconds"].as_f64().unwrap() > 0.0);
+    // The answer to the first question of two was in between.
+    assert!(shown["rates_per_second"]["process_cpus"].as_f64().unwrap() > 0.0);
     let version = stdout(&run(["--version"]));
     let version = version.trim_end().trim_start_matches("flexguard ");
     assert_eq!(

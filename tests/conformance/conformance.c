@@ -514,7 +514,7 @@ static void clause_begin(struct clause *c, int number, const char *line)
 	CHECK(script != NULL, "%s: not four fields", c->function);
 	c->pid = fork();
 	if (c->pid == 0) {
-		alarm(30);
+		check_watchdog(WATCHDOG_SECONDS);
 		run_script(number, script);
 	}
 	CHECK(c->pid > 0);

@@ -31,6 +31,14 @@ qemu_start() # [what it emulates, its package]
 		"$root/usr/bin/$program" -L "$root/usr/share/seabios" -L "$root/usr/share/qemu")
 }
 
+cloud_kernel() # series: prints its package. Since 6.19 the kernel proper is in linux-binary-*.
+{
+	local name="${1//./\\.}[.-][0-9a-z.+-]*-cloud-amd64\$"
+
+	newest "^linux-binary-$name" | grep . || newest "^linux-image-$name" | grep . ||
+		die "the mirror has no cloud kernel $1"
+}
+
 add() # root of the guest, file, its name there: the program and the libraries it is linked with
 {
 	local library
@@ -87,11 +95,12 @@ guest_start() # root of the guest; standard input: the script that it runs, whos
 }
 
 # Runs it; its output goes to standard output; returns its status.
+machine=(-m 3072)
 boot() # root of the guest, kernel, CPUs, seconds, [the kernel's command line]
 {
 	local image=$1.cpio.gz log=$1.log
 	(cd "$1" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 >"$image") || die "cannot pack $1"
-	timeout --foreground --kill-after=10 "$4" "${qemu[@]}" -accel tcg,thread=multi -cpu max -smp "$3" -m 3072 \
+	timeout --foreground --kill-after=10 "$4" "${qemu[@]}" -accel tcg,thread=multi -cpu max -smp "$3" "${machine[@]}" \
 		-display none -serial stdio -no-reboot -net none -kernel "$2" -initrd "$image" \
 		-append "console=ttyS0 quiet panic=-1 rdinit=/init ${5:-}" </dev/null 2>&1 | sed -u 's/\r//g' | tee "$log"
 	grep -q '^guest: status ' "$log" || echo "guest: did not finish within $4 s" >&2

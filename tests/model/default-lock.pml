@@ -355,7 +355,7 @@ owner:
 		timed = 0; head = 0; stood_back = 0;
 		if
 		:: (word & PARKED) && clocked -> useful = WAKES /* a CPU idles, or a turn is over */
-		:: (word & PARKED) -> useful = DROPS /* the lock is quick */
+		:: (word & PARKED) -> useful = DROPS /* the C does so beside a watcher only */
 		:: true
 		fi;
 		needed = (word & NEEDY) != 0

@@ -7,7 +7,7 @@
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t *c;
 static int waiting, returned;
-static int distance = 50; /* between signal and cancellation, at most 97 times so many spins */
+static bool takes_turns; /* a cancellation that comes last waits until a wait has returned */
 
 static void unlock(void *arg)
 {
@@ -48,16 +48,18 @@ static void release_and_cancel(int round, pthread_t victim, int (*release)(pthre
 	ok(pthread_mutex_lock(&m));
 	if (round % 3 == 0) {
 		ok(pthread_cancel(victim));
-		idle(round % 89 * distance);
+		idle(round % 89 * 50);
 	}
 	ok(release(c));
 	if (round % 3 == 1) {
-		idle(round % 89 * distance);
+		idle(round % 89 * 50);
 		ok(pthread_cancel(victim));
 	}
 	ok(pthread_mutex_unlock(&m));
 	if (round % 3 == 2) {
-		idle(round % 97 * distance);
+		if (takes_turns)
+			await(&returned, 1);
+		idle(round % 97 * 50);
 		ok(pthread_cancel(victim));
 	}
 }
@@ -73,7 +75,7 @@ static int inherit(int round)
 	successor = start_waiting(2);
 	release_and_cancel(round, victim, pthread_cond_signal);
 	cancelled = check_join(victim) == PTHREAD_CANCELED;
-	if (cancelled && !returned) {
+	if (cancelled && !__atomic_load_n(&returned, __ATOMIC_ACQUIRE)) {
 		ok((long)check_join(successor)); /* hangs if the signal is lost */
 		CHECK_IS(returned, 1);
 		return cancelled;
@@ -144,12 +146,14 @@ int main(void)
 	int cancelled = 0;
 
 	c = &lasting;
-	/* Until both ends of the race were seen. On a busy machine it takes the victim longer to return. */
-	for (int i = 0; goes_on(i, 12000) || cancelled == 0 || cancelled == i; i++) {
-		if (i % 97 == 0 && !goes_on(i, 12000) && distance < 1000000)
-			distance *= 2;
+	for (int i = 0; goes_on(i, 12000); i++)
 		cancelled += inherit(i);
-	}
+	/* Both ends of the race, also where the machine is too busy to show them by itself. */
+	for (int i = 0; cancelled == 0; i += 3)
+		cancelled += inherit(i);
+	takes_turns = true;
+	ok(inherit(2));
+	takes_turns = false;
 	for (int i = 0; goes_on(i, 1200); i++)
 		broadcast(i);
 	cancelled = 0;

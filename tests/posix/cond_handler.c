@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal handler of the waiting thread signals or broadcasts the condition variable on which that thread waits. POSIX
  * does not allow it, and programs do it. Here it happens at every few instructions of a wait. The wait ends, by its
- * deadline at the latest, and no other thread loses its wake-up. */
+ * deadline at the latest, and no other thread loses its wake-up. The same in an unlock of the mutex. */
+#include <limits.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -152,6 +153,12 @@ static void end(pthread_cond_t *cond, const pthread_t *waiters, int number)
 	over = false;
 }
 
+/* How far it is from the i-th place to the next. Where each needs other threads, a busy machine gets fewer places. */
+static int distance(int i, int instructions)
+{
+	return check_goes_on(i, INT_MAX) ? instructions : 10 * instructions;
+}
+
 /* Another thread has waited for longer: each signal is for it. It hangs if one is lost. */
 static void beside_another(int (*wakes)(void))
 {
@@ -160,7 +167,7 @@ static void beside_another(int (*wakes)(void))
 
 	await(&at, 1);
 	while (wait_trapped(n, wakes, &gone, &met)) {
-		n += stride;
+		n += distance(wakings, stride);
 		await(&released, ++wakings);
 		await(&at, 1);
 	}
@@ -176,7 +183,7 @@ static void for_another(int (*wakes)(void))
 
 	woken = &d;
 	when_joined = wakes;
-	for (int n = 2; n < 160; n += stride < 20 ? 2 : 7) {
+	for (int n = 2; n < 160; n += distance(waits - 1, stride < 20 ? 2 : 7)) {
 		await(&at, 1);
 		after_joining = n;
 		wait_trapped(1, once_joined, &late, &met);
@@ -202,7 +209,7 @@ static void unlocked_by_handler(void)
 
 	for (int i = 0; i < 2; i++)
 		others[i] = check_thread(wait_again, &d);
-	for (int n = 1; happened; n += stride / 3) {
+	for (int n = 1; happened; n += distance(wakings / 2 - 1, stride / 3)) {
 		await(&at, 2);
 		ok(pthread_mutex_lock(&m));
 		at = 0;
@@ -216,6 +223,28 @@ static void unlocked_by_handler(void)
 	}
 	await(&at, 2);
 	end(&d, others, 2);
+}
+
+/* A handler signals while its thread unlocks the mutex: nobody unlocks it again. */
+static void while_it_unlocks(int (*wakes)(void))
+{
+	pthread_t other = check_thread(wait_again, &c);
+	bool happened = true;
+	int wakings = 0;
+
+	for (int n = 1; happened; n++) {
+		await(&at, 1);
+		ok(pthread_mutex_lock(&m));
+		at = 0;
+		trap_after(n, wakes);
+		ok(pthread_mutex_unlock(&m));
+		happened = has_trapped();
+		if (!happened)
+			wakes();
+		await(&released, ++wakings);
+	}
+	await(&at, 1);
+	end(&c, &other, 1);
 }
 
 int main(void)
@@ -233,5 +262,7 @@ int main(void)
 	for_another(signals);
 	for_another(broadcasts);
 	unlocked_by_handler();
+	while_it_unlocks(signals);
+	while_it_unlocks(broadcasts);
 	return 0;
 }

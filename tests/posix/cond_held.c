@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Signals and broadcasts that are given with the mutex held: the waiters go on when any thread unlocks it, and
  * whatever happens in between. */
-#include <poll.h>
 
 #include "tests/posix/posix.h"
 
@@ -196,8 +195,7 @@ static void stay(int unused)
 {
 	(void)unused;
 	__atomic_fetch_add(&stuck, 1, __ATOMIC_SEQ_CST);
-	while (!__atomic_load_n(&leave, __ATOMIC_SEQ_CST))
-		poll(NULL, 0, 1);
+	await(&leave, 1);
 }
 
 static void held_up(void)
@@ -215,7 +213,7 @@ static void held_up(void)
 	ok(pthread_cond_broadcast(&c));
 	ok(pthread_mutex_unlock(&m));
 	await(&released, 3);
-	__atomic_store_n(&leave, 1, __ATOMIC_SEQ_CST);
+	tell(&leave, 1);
 	all_go_on(threads, 5);
 }
 

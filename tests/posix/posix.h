@@ -14,8 +14,8 @@
 #include "abi/flexguard_abi.h"
 #include "tests/check.h"
 
-#define WATCHDOG_SECONDS 500 /* FG_TEST_WATCHDOG replaces it */
-#define WRONG_LIBRARY 3      /* exit status */
+#define WATCHDOG_SECONDS 500
+#define WRONG_LIBRARY 3 /* exit status */
 
 /* Is an interposer of ours loaded? Its exported thread block tells. */
 static inline bool ours(void)
@@ -62,9 +62,9 @@ static inline bool sliced(void)
 /* Runs before main: a test of the wrong library is no test. */
 __attribute__((constructor)) static inline void test_start(void)
 {
-	const char *under_test = getenv("FG_TEST_LOCK"), *seconds = getenv("FG_TEST_WATCHDOG");
+	const char *under_test = getenv("FG_TEST_LOCK");
 
-	check_watchdog(seconds ? (unsigned int)atoi(seconds) : WATCHDOG_SECONDS);
+	check_watchdog(WATCHDOG_SECONDS);
 	if (ours() != (under_test && strcmp(under_test, "glibc") != 0)) {
 		fprintf(stderr, "FG_TEST_LOCK is %s, but %s interposer is loaded\n", under_test ? under_test : "unset",
 			ours() ? "an" : "no");
@@ -78,13 +78,16 @@ static inline long elsewhere(void *(*run)(void *), void *arg)
 	return (long)check_join(check_thread(run, arg));
 }
 
-/* Waits until *word is at least `value`. Without the functions under test. */
+/* Waits until *word is at least `value`. Without the functions under test; tests/asleep.c knows a thread that naps. */
 static inline void await(int *word, int value)
 {
-	const struct timespec moment = {0, 20000};
+	struct timespec moment = {0, 20000};
 
-	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value)
+	for (int naps = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) < value; naps++) {
+		if (naps == 1000)
+			moment.tv_nsec = 5000000;
 		nanosleep(&moment, NULL);
+	}
 }
 
 static inline void tell(int *word, int value)
@@ -192,7 +195,7 @@ static inline void in_child(void (*child)(void))
 	reap(fork_off(child));
 }
 
-#define LONG_WAIT (60 * 1000000000l)
+#define LONG_WAIT (1000 * 1000000000l) /* longer than the watchdog: no wait ends by it */
 
 static inline void init_kind(pthread_mutex_t *m, int kind)
 {

@@ -270,7 +270,7 @@ static void writers_first(void)
 	ok(pthread_rwlock_rdlock(&lock));
 	writer = check_thread(wait_to_write, &lock);
 	await_waiting_writer(&lock);
-	step = 0;
+	tell(&step, 0);
 	reader = check_thread(time_a_read, &lock);
 	await(&step, 1);
 	usleep(5000);

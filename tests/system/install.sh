@@ -30,11 +30,13 @@ public=$(if [ "$(uname -m)" = x86_64 ]; then cat "$here/symbols"; else grep -v '
 [ "$exported" = "$public" ] || fail "libflexguard.so exports other names than tests/system/symbols:
 $(diff <(echo "$public") <(echo "$exported"))"
 
-# Every public header stands alone, in C and in C++, under strict warnings.
+# Every public header stands alone, in C and in C++, under strict warnings, with the names of POSIX and without.
 for header in "$prefix"/include/flexguard/*.h; do
-	# shellcheck disable=SC2086 # CFLAGS is a list
-	echo 'extern int what_includes_it;' | "$CC" $CFLAGS -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror \
-		-fsyntax-only -I"$prefix/include" -include "$header" -x c -
+	for standard in '-std=c99' '-std=c11' '-std=c11 -D_POSIX_C_SOURCE=200809L'; do
+		# shellcheck disable=SC2086 # lists of flags
+		echo 'extern int what_includes_it;' | "$CC" $CFLAGS $standard -Wall -Wextra -Wpedantic -Werror \
+			-fsyntax-only -I"$prefix/include" -include "$header" -x c -
+	done
 	! command -v c++ >/dev/null ||
 		c++ -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$prefix/include" "$header"
 done

@@ -148,6 +148,19 @@ static void taken(void)
 	CHECK_IS(misses(&event), 20 + 1);
 }
 
+/* The process was stopped for an hour. Waiters stay awake again after 5 s, not after two days. */
+static void stopped(void)
+{
+	forget(3600000000000u);
+	CHECK_IS(misses(&event), 1 + 1);
+	step_ns = 0;
+	now_ns += 5000000000u - 1;
+	CHECK_IS(misses(&event), 0);
+	now_ns++;
+	step_ns = 1000;
+	CHECK_IS(misses(&event), 20 + 1);
+}
+
 /* The event came, was lost to another thread, and the wait goes on: the time since it began is not a CPU's taken. The
  * same if the waiter did not stay awake before, since its history said so. */
 static void stays_again(bool at_once)
@@ -267,6 +280,7 @@ int main(void)
 	the_event_comes();
 	there_is_no_time();
 	taken();
+	stopped();
 	stays_again(false);
 	stays_again(true);
 	misses_add_up();

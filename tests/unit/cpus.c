@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* What is published of each CPU, at the first CPUs, the last ones and beyond: the monitor's own code writes it, the
- * locks' code reads it. */
+/* What is published of each CPU, and of a thread that it was taken from, at the first CPUs, the last ones and beyond:
+ * the monitor's own code writes it, the locks' code reads it. */
 #include <string.h>
 
 #include "monitor/bpf/cpus.h"
+#include "monitor/bpf/names.h"
 #include "runtime/cpu.h"
 
 static uint32_t here;
 
-#define fgi_cpu() here
+static uint32_t pretended_cpu(void)
+{
+	return here;
+}
+
+#define fgi_cpu() pretended_cpu()
+#include "advice/page.h"
 #include "lock/slice_forecast.h"
 #undef fgi_cpu
 
@@ -19,7 +26,7 @@ static struct fg_published before;
 static struct fg_cpu_counts counts;
 static struct task_struct idle = {.flags = PF_KTHREAD}, one = {.pid = 7, .tgid = 7}, two = {.pid = 8, .tgid = 8};
 
-static const uint32_t numbers[] = {0, 1, 63, 64, 127, 128, 255, FG_CPUS - 2, FG_CPUS - 1};
+static const uint32_t numbers[] = {0, 1, 63, 64, 127, 128, 254, 255, 256, 300, FG_CPUS - 2, FG_CPUS - 1};
 static const uint32_t beyond[] = {FG_CPUS, FG_CPUS + 1, 2 * FG_CPUS, 8191, UINT32_MAX};
 
 static void begin(void)
@@ -62,6 +69,11 @@ static void writes_its_own_line(uint32_t cpu)
 	line->slice_end_ns = 77;
 	CHECK_IS(fgi_slice_published(), 77);
 	CHECK(kept_the_rest(line));
+	CHECK_IS(line->idle, 1);
+	publish_off_line(cpu, &all);
+	CHECK_IS(line->idle, 0);
+	CHECK_IS(fgi_slice_published(), 77);
+	CHECK(kept_the_rest(line));
 }
 
 static void knows_nothing_beyond(uint32_t cpu)
@@ -72,12 +84,35 @@ static void knows_nothing_beyond(uint32_t cpu)
 	publish_cpu(&one, &idle, true, cpu, &all, &counts);
 	publish_cpu(&idle, &one, true, cpu, &all, &counts);
 	publish_cpu(&one, &two, true, cpu, &all, &counts);
+	publish_off_line(cpu, &all);
 	CHECK(!line_of(cpu, &all));
 	CHECK(memcmp(&before, &all, sizeof(all)) == 0);
 	here = cpu;
 	CHECK_IS(fgi_slice_published(), 0);
 	CHECK_IS(fgi_process_switch().stay, 0);
 	CHECK(!fgi_other_process_waits());
+	CHECK(fgi_gave_slice_away(fgi_process_switch(), true));
+	CHECK(!fgi_gave_slice_away(fgi_process_switch(), false));
+}
+
+/* Another process, for longer than a slice, on this CPU. */
+static void says_who_had_it_for_a_slice(uint32_t cpu, uint32_t us, bool slice)
+{
+	struct fgi_process_switch since;
+
+	begin();
+	here = cpu;
+	publish_cpu(&idle, &one, true, cpu, &all, &counts);
+	since = fgi_process_switch();
+	CHECK(!fgi_gave_slice_away(since, true));
+	two.se.exec_start = one.se.exec_start + us * (uint64_t)1000;
+	publish_cpu(&one, &two, true, cpu, &all, &counts);
+	CHECK_IS(fgi_gave_slice_away(since, !slice), slice);
+	since = fgi_process_switch();
+	CHECK(!fgi_gave_slice_away(since, true));
+	here = cpu ? 0 : 1; /* moved */
+	CHECK(fgi_gave_slice_away(since, true));
+	CHECK(!fgi_gave_slice_away(since, false));
 }
 
 /* From any CPU, also one that is beyond the lines; a machine with as many CPUs as are looked at at a time. */
@@ -120,14 +155,42 @@ static void counts_idle_cpus(void)
 		CHECK_IS(fgi_idle_cpus(), FG_CPUS / 2);
 }
 
+/* Which CPU a preempted thread was taken from is known, if its number is not among the highest. */
+static void notes_it(uint32_t cpu, bool is_known)
+{
+	const uint32_t name = 4711, life = 0x123456;
+	struct fg_thread_record thread = {.domain = 3};
+
+	begin();
+	fgi_monitor_attach_all(&all, 3);
+	publish_name(&thread, name | FG_RUNNABLE, life, cpu, &all);
+	for (uint32_t i = 0; i < 2 * FG_CPUS; i++) {
+		enum fgi_whereabouts where = i == cpu ? FGI_PREEMPTED_HERE : FGI_PREEMPTED_ELSEWHERE;
+
+		here = i;
+		CHECK_IS(fgi_whereabouts_of(fgi_handle_of(name, life), name | FG_RUNNABLE),
+			 is_known ? where : FGI_PREEMPTED_SOMEWHERE);
+		CHECK_IS(fgi_preempted_elsewhere(), is_known && i != cpu);
+	}
+	CHECK_IS(fgi_whereabouts_of(fgi_handle_of(name, life + 1), name | FG_RUNNABLE), FGI_ON_CPU);
+	forget_name(&thread, &all);
+	CHECK(!fgi_preempted_elsewhere());
+	CHECK_IS(fgi_whereabouts_of(fgi_handle_of(name, life), fgi_named_there(fgi_handle_of(name, life))), FGI_ON_CPU);
+}
+
 int main(void)
 {
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		writes_its_own_line(numbers[i]);
+		says_who_had_it_for_a_slice(numbers[i], FGI_SLICE_US, false);
+		says_who_had_it_for_a_slice(numbers[i], FGI_SLICE_US + 1, true);
 		finds_it_from_somewhere(numbers[i]);
+		notes_it(numbers[i], numbers[i] != FG_CPUS - 1);
 	}
-	for (size_t i = 0; i < sizeof(beyond) / sizeof(*beyond); i++)
+	for (size_t i = 0; i < sizeof(beyond) / sizeof(*beyond); i++) {
 		knows_nothing_beyond(beyond[i]);
+		notes_it(beyond[i], false);
+	}
 	finds_an_idle_cpu(0, 1);
 	finds_an_idle_cpu(1, 2);
 	finds_an_idle_cpu(0, FGI_IDLE_LOOKS);

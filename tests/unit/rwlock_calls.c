@@ -8,7 +8,7 @@
 #include "tests/check.h"
 #include "tests/unit/rwlock_word.h"
 
-#define MOST FGI_RW_COUNT
+#define MOST (FGI_RW_FULL / FGI_RW_READER)
 
 static struct fgi_rwlock l;
 static const struct timespec past = {0, 0};
@@ -23,10 +23,14 @@ static int write_late(struct fgi_rwlock *lock)
 	return fgi_rwlock_write(lock, FGI_DEADLINE(CLOCK_REALTIME, &past));
 }
 
-/* A reader that has lost the word to another. */
+/* A reader that has met another at the word. */
 static int read_crowded(struct fgi_rwlock *lock)
 {
-	return fgi_rwlock_read_slow(lock, FGI_DEADLINE(CLOCK_REALTIME, &past));
+	int result = read_late(lock);
+
+	if (result == 0)
+		fgi_rwlock_crowded(lock);
+	return result;
 }
 
 enum more {
@@ -44,15 +48,17 @@ enum more {
 
 static const struct {
 	int (*call)(struct fgi_rwlock *);
-	uint32_t word;
+	uint64_t word;
 	int more;
 	int result;
-	uint32_t next;
+	uint64_t next;
 } calls[] = {
 	{read_late, 0, NOTHING, 0, READ(1)},
 	{read_late, READ(1), NOTHING, 0, READ(2)},
 	{read_late, READ(1) | P | K, NOTHING, 0, READ(2) | P | K},
-	{read_late, READ(0), BY_SELF | TO_SELF, 0, READ(1)}, /* so many readers as the tid says */
+	{read_late, OTHER | READ(1), NOTHING, ETIMEDOUT, OTHER | READ(1)},
+	{read_late, READ(2) | A, READING, 0, READ(3) | A},
+	{read_late, READ(2) | A, NOTHING, 0, READ(3)}, /* no writer is awake */
 	{read_late, OTHER, NOTHING, ETIMEDOUT, OTHER},
 	{read_late, 0, BY_SELF | TO_SELF, EDEADLK, 0},
 	{read_late, READ(1) | P | R, NOTHING, ETIMEDOUT, READ(1) | P | R},
@@ -85,7 +91,8 @@ static const struct {
 	{write_late, READ(1), NOTHING, ETIMEDOUT, READ(1)},
 	{write_late, OTHER | P | K, NOTHING, ETIMEDOUT, OTHER | P | K},
 	{write_late, P, BY_SELF | TO_SELF, EDEADLK, P},
-	{write_late, READ(0), BY_SELF | TO_SELF, ETIMEDOUT, READ(0)},
+	{write_late, OTHER | READ(1), NOTHING, ETIMEDOUT, OTHER | READ(1)},
+	{write_late, A, TO_SELF, 0, 0},
 	{write_late, B | E, TO_SELF, 0, 0},
 	{write_late, READ(1) | B | E, NOTHING, ETIMEDOUT, READ(1)},
 	{write_late, B | E, STALE, ETIMEDOUT, E},
@@ -102,10 +109,10 @@ static const struct {
 static void look(size_t i, int result)
 {
 	bool taken = result == 0, writes = calls[i].call == write_late || calls[i].call == fgi_rwlock_try_write;
-	uint32_t next = calls[i].next + (calls[i].more & TO_SELF ? fgi_self() : 0);
+	uint64_t next = calls[i].next + (calls[i].more & TO_SELF ? fgi_self() : 0);
 
 	CHECK(result == calls[i].result, "call %zu: %d, not %d", i, result, calls[i].result);
-	CHECK(l.word == next, "call %zu: %x, not %x", i, l.word, next);
+	CHECK(l.word == next, "call %zu: %lx, not %lx", i, l.word, next);
 	CHECK(fg_thread.held == (taken && !writes), "call %zu: %d", i, fg_thread.held);
 	CHECK(fg_thread.pending == (taken && writes ? (uint64_t)(uintptr_t)&l.word : 0), "call %zu", i);
 	CHECK(fgi_reading == (taken && !writes) + !!(calls[i].more & READING), "call %zu: %d", i, fgi_reading);
@@ -121,10 +128,11 @@ static void make(size_t i)
 	int more = calls[i].more;
 
 	now = fgi_now_ns(CLOCK_MONOTONIC);
-	l = (struct fgi_rwlock){.word = calls[i].word, .writers_first = more & WRITERS_FIRST};
+	l = (struct fgi_rwlock){.word = calls[i].word, .unbiased_until = (more & WRITERS_FIRST) * FGI_RW_WRITERS_FIRST};
 	if (more & BY_SELF)
 		l.word += fgi_self();
-	fgi_rw_rest(&l.unbiased_until, now, more & RESTS ? 4ull * FGI_RW_LONGEST_REST_NS : 0);
+	if (!(more & WRITERS_FIRST))
+		fgi_rw_rest(&l.unbiased_until, now, more & RESTS ? 4ull * FGI_RW_LONGEST_REST_NS : 0);
 	fgi_rw_rest(&l.unreserved_until, now, 0);
 	fgi_reading = more & READING ? 1 : 0;
 	fgi_readers_used = !!(more & (STALE | USED) || calls[i].word & E);

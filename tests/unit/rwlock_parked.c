@@ -20,7 +20,7 @@ struct waiter {
 	bool writer;
 	struct timespec deadline;
 	int result;
-	uint32_t word; /* with the lock */
+	uint64_t word; /* with the lock */
 	long parks;
 	bool over;
 	pthread_t thread;
@@ -31,7 +31,7 @@ struct waiter {
 static void *wait_for_it(void *argument)
 {
 	struct waiter *w = argument;
-	uint32_t free_again = w->writer ? fgi_self() : READ(1);
+	uint64_t free_again = w->writer ? fgi_self() : READ(1);
 
 	w->result = w->writer ? fgi_rwlock_write(&l, FGI_DEADLINE(CLOCK_MONOTONIC, &w->deadline))
 			      : fgi_rwlock_read(&l, FGI_DEADLINE(CLOCK_MONOTONIC, &w->deadline));
@@ -56,12 +56,13 @@ static void is_late(struct waiter *w)
 	__atomic_store_n(&w->deadline.tv_sec, 0, __ATOMIC_RELAXED);
 }
 
-static void make(uint32_t word, bool writers_first)
+static void make(uint64_t word, bool writers_first)
 {
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
-	l = (struct fgi_rwlock){.word = word, .writers_first = writers_first};
-	fgi_rw_rest(&l.unbiased_until, now, 0);
+	l = (struct fgi_rwlock){.word = word, .unbiased_until = writers_first * FGI_RW_WRITERS_FIRST};
+	if (!writers_first)
+		fgi_rw_rest(&l.unbiased_until, now, 0);
 	fgi_rw_rest(&l.unreserved_until, now, 0);
 }
 
@@ -115,7 +116,7 @@ static struct fgi_parked_list *lock_when_parked(struct waiter *w)
 
 /* With the list locked. Takes it out, as a release does that wakes it; the word is `word` then. Returns the word at the
  * end of its call. */
-static uint32_t take_out(struct waiter *w, struct fgi_parked_list *list, uint32_t word)
+static uint64_t take_out(struct waiter *w, struct fgi_parked_list *list, uint64_t word)
 {
 	fgi_parked_remove(list, w->node);
 	__atomic_store_n(&l.word, word, __ATOMIC_RELAXED);
@@ -125,7 +126,7 @@ static uint32_t take_out(struct waiter *w, struct fgi_parked_list *list, uint32_
 	return w->word;
 }
 
-static uint32_t wake(struct waiter *w, uint32_t word)
+static uint64_t wake(struct waiter *w, uint64_t word)
 {
 	struct fgi_parked_list *list = lock_when_parked(w);
 
@@ -159,7 +160,7 @@ enum other { NONE, READER, WRITER, RESERVED_WRITER };
 static const struct {
 	bool writer, writers_first;
 	enum other other; /* in the list */
-	uint32_t word, parked;
+	uint64_t word, parked;
 } parks[] = {
 	{false, false, NONE, OTHER, OTHER | P},
 	{true, false, NONE, READ(1), READ(1) | P},
@@ -189,7 +190,7 @@ static void parks_so(size_t i)
 	list = lock_when_parked(&w);
 	acts = fgi_now_ns(CLOCK_MONOTONIC) - began >=
 	       FGI_RW_RESERVE_NS; /* it may have reserved the lock, or let itself in */
-	CHECK(acts || (list && l.word == parks[i].parked), "case %zu: %x", i, l.word);
+	CHECK(acts || (list && l.word == parks[i].parked), "case %zu: %lx", i, l.word);
 	if (list)
 		fgi_parked_unlock(list);
 	if (parks[i].other != NONE)
@@ -247,7 +248,7 @@ static void is_kept_out_in_vain(void)
 }
 
 /* The lock became free while it was on its way into the list: no release would wake it. */
-static void does_not_park(bool writer, uint32_t word)
+static void does_not_park(bool writer, uint64_t word)
 {
 	struct waiter w = {.writer = writer, .deadline = NEVER};
 	struct fgi_parked_list *list;
@@ -318,7 +319,7 @@ static void is_in_no_list(bool late)
 }
 
 /* It is woken when its deadline has passed. */
-static uint32_t woken_late(bool writer, uint32_t word, int result)
+static uint64_t woken_late(bool writer, uint64_t word, int result)
 {
 	struct waiter w = {.writer = writer, .deadline = NEVER};
 	struct fgi_parked_list *list;
@@ -375,9 +376,9 @@ static void ends_without_the_lock(void)
 
 /* ---- by its own clock ---- */
 
-static uint32_t await_flag(uint32_t flag)
+static uint64_t await_flag(uint64_t flag)
 {
-	uint32_t word;
+	uint64_t word;
 
 	while (!((word = __atomic_load_n(&l.word, __ATOMIC_RELAXED)) & flag))
 		sched_yield();
@@ -406,7 +407,7 @@ static void keeps_readers_out(void)
 }
 
 /* Looks all the time for some of its turns to act. */
-static void stays_so(struct waiter *w, bool reserved, uint32_t word)
+static void stays_so(struct waiter *w, bool reserved, uint64_t word)
 {
 	uint64_t end = fgi_now_ns(CLOCK_MONOTONIC) + 200000000;
 
@@ -496,7 +497,7 @@ static void finds_it_free(bool writer)
 	fgi_parked_unlock(list);
 	check_join(w.thread);
 	CHECK_IS(w.result, 0);
-	CHECK(!(w.word & (R | K)), "%x", w.word); /* P may be left: the release looks */
+	CHECK(!(w.word & (R | K)), "%lx", w.word); /* P may be left: the release looks */
 }
 
 int main(void)

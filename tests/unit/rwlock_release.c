@@ -7,7 +7,7 @@
 #include "tests/unit/rwlock_word.h"
 
 #define MOST 3
-#define NODE(i) (1000u + (i)) /* the thread of waiter i */
+#define NODE(i) (1000ull + (i)) /* the thread of waiter i */
 
 enum {
 	READER = 1,
@@ -19,11 +19,11 @@ enum {
 
 struct situation {
 	int waiters[MOST];
-	uint32_t word;
+	uint64_t word;
 	bool writers_first, rests;
 	enum fgi_parked_state state; /* of those that are told */
 	uint32_t told;               /* a bit each */
-	uint32_t next;
+	uint64_t next;
 };
 #define NOBODY FGI_PARKED_AWAKE, 0
 #define OWNER FGI_PARKED_OWNER
@@ -35,6 +35,7 @@ static const struct situation after_a_reader[] = {
 	{{0}, READ(1) | P | E | B, false, false, NOBODY, E | B},        /* the waiter has left meanwhile */
 	{{WRITER | DUE}, READ(1) | P | K, false, false, NOBODY, P | K}, /* another comes */
 	{{WRITER}, READ(2) | P, false, false, NOBODY, READ(1) | P},
+	{{WRITER | DUE}, OTHER | READ(1) | P | R, false, false, NOBODY, OTHER | P | R}, /* it takes its count back */
 	{{WRITER | DUE}, READ(2) | P | R, false, false, NOBODY, READ(1) | P | R},
 	{{WRITER}, READ(1) | P, false, false, RETRY, 1, K},
 	{{WRITER}, READ(1) | P, true, false, RETRY, 1, K | P | R},
@@ -76,6 +77,10 @@ static const struct situation after_a_writer[] = {
 	{{READER | DUE, WRITER | RESERVED}, OTHER | P | R, false, false, OWNER, 1, READ(1) | P},
 	{{READER, WRITER | DUE | RESERVED}, OTHER | P | R, false, false, OWNER, 1, READ(1) | P | R},
 	{{READER | DUE, READER}, OTHER | P, false, false, OWNER, 3, READ(2)},
+	{{READER | DUE}, OTHER | READ(1) | P, false, false, OWNER, 1, READ(2)}, /* that one takes its count back */
+	{{WRITER | DUE}, OTHER | READ(1) | P, false, false, OWNER, 1, READ(1) | NODE(0)},
+	{{WRITER}, OTHER | READ(1) | P, false, false, RETRY, 1, READ(1) | K},
+	{{0}, OTHER | READ(1) | P, false, false, NOBODY, READ(1)},
 };
 
 /* A thread that was to come does not, or readers are no longer kept out. unit.rwlock_turns has the writers. */
@@ -106,7 +111,7 @@ static int park(struct fgi_parked_list *list, const struct situation *s, uint64_
 					       .reserved = as & RESERVED,
 					       .priority = as & URGENT ? 5 : 0,
 					       .since_ns = as & DUE ? now - 2ull * FGI_RW_RESERVE_NS : UINT64_MAX,
-					       .self = NODE((uint32_t)n),
+					       .self = (uint32_t)NODE((uint32_t)n),
 					       .state = FGI_PARKED_ASLEEP};
 		fgi_parked_add(list, &nodes[n], false);
 	}
@@ -127,7 +132,7 @@ static void look(const char *table, int index, const struct situation *s, int wa
 	bool paced = !s->rests && is_handed_to_one_that_was_due(s);
 	struct fgi_parked_list *list;
 
-	CHECK(l.word == s->next, "%s %d: %x, not %x", table, index, l.word, s->next);
+	CHECK(l.word == s->next, "%s %d: %lx, not %lx", table, index, l.word, s->next);
 	list = fgi_parked_lock(&l);
 	for (int i = 0; i < waiters; i++) {
 		bool told = s->told & 1u << i;
@@ -149,7 +154,7 @@ static void look(const char *table, int index, const struct situation *s, int wa
 
 static void set_up(const struct situation *s, uint64_t now)
 {
-	l = (struct fgi_rwlock){.word = s->word, .writers_first = s->writers_first};
+	l = (struct fgi_rwlock){.word = s->word, .unbiased_until = s->writers_first * FGI_RW_WRITERS_FIRST};
 	fgi_rw_rest(&l.unreserved_until, now, s->rests ? FGI_RW_LONGEST_REST_NS : 0);
 }
 

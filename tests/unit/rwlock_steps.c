@@ -32,14 +32,14 @@ static uint64_t *find_and_step(const void *lock)
 
 /* ---- the other thread ---- */
 
-static uint32_t becomes;
+static uint64_t becomes;
 
 static void sets_word(void)
 {
 	l.word = becomes;
 }
 
-static void make(uint32_t word, uint32_t then)
+static void make(uint64_t word, uint64_t then)
 {
 	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 
@@ -55,10 +55,10 @@ static void make(uint32_t word, uint32_t then)
 	fgi_reading = 0;
 }
 
-static void check(const char *what, uint32_t word)
+static void check(const char *what, uint64_t word)
 {
 	CHECK(!other, "%s: no such step", what);
-	CHECK(l.word == word, "%s: %x, not %x", what, l.word, word);
+	CHECK(l.word == word, "%s: %lx, not %lx", what, l.word, word);
 }
 
 static struct fgi_parked_list *park(bool writer, bool due)
@@ -127,19 +127,19 @@ static void others_leave_and_one_is_woken(void)
 	make(READ(2) | P | K, READ(1) | P | K);
 	fgi_parked_unlock(park(true, false));
 	read_unlock();
-	check("one is woken", READ(0) | P | K);
+	check("one is woken", P | K);
 	stays_parked("one is woken", fgi_parked_lock(&l));
 }
 
 static void takes_a_free_lock(void)
 {
-	if (!(l.word & FGI_RW_COUNT))
+	if (!(l.word & FGI_RW_HELD))
 		l.word |= OTHER + 1;
 }
 
 static void leaves_and_takes_a_free_lock(void)
 {
-	l.word--;
+	l.word -= READ(1);
 	other = takes_a_free_lock;
 }
 
@@ -156,18 +156,18 @@ static void hands_over_at_once(void (*unlock)(void))
 }
 
 /* A writer has the lock, or a woken thread is on its way, by the time that the last reader looks into the list. */
-static void another_goes_on(uint32_t word)
+static void another_goes_on(uint64_t word)
 {
 	make(word, 0);
 	other = NULL;
 	fgi_parked_unlock(park(true, false));
 	fgi_rw_left(&l);
-	CHECK(l.word == word, "%x, not %x", l.word, word);
+	CHECK(l.word == word, "%lx, not %lx", l.word, word);
 	stays_parked("another goes on", fgi_parked_lock(&l));
 }
 
 /* The lock is gone, and in its memory is a mutex, free or taken, at which a thread of a condition variable waits. */
-static void a_mutex_is_there(uint32_t word)
+static void a_mutex_is_there(uint64_t word)
 {
 	struct fgi_parked_list *list;
 
@@ -177,7 +177,7 @@ static void a_mutex_is_there(uint32_t word)
 	node.list = list;
 	fgi_parked_unlock(list);
 	fgi_rw_left(&l);
-	CHECK(l.word == word, "%x", l.word);
+	CHECK(l.word == word, "%lx", l.word);
 	stays_parked("a mutex is there", fgi_parked_lock(&l));
 }
 
@@ -270,26 +270,23 @@ enum { WRITES = 1 }; /* the word then has this thread's tid */
 
 static const struct {
 	int (*call)(void);
-	uint32_t word, then;
+	uint64_t word, then;
 	int result, more;
-	uint32_t next;
+	uint64_t next;
 } calls[] = {
 	{read_it, 0, READ(1), 0, 0, READ(2)},
 	{read_slowly, 0, READ(1), 0, 0, READ(2)},
 	{try_read, 0, READ(1), 0, 0, READ(2)},
 	{try_read, 0, OTHER, EBUSY, 0, OTHER},
-	{try_read, 0, READ(FGI_RW_COUNT), EAGAIN, 0, READ(FGI_RW_COUNT)},
+	{try_read, 0, FGI_RW_FULL, EAGAIN, 0, FGI_RW_FULL},
 	{write_it, 0, P, 0, WRITES, P},
 	{write_slowly, 0, P, 0, WRITES, P},
 	{try_write, 0, K, 0, WRITES, K},
 	{try_write, 0, READ(1), EBUSY, 0, READ(1)},
 	{unlock_read, READ(1), READ(2), 0, 0, READ(1)},
-	{unlock_read, READ(2), READ(1), 0, 0, READ(0)},
-	{unlock, READ(2), READ(1), 0, 0, READ(0)},
-	{unlock, READ(2), READ(1) | P, 0, 0, READ(0) | P},
-	{write_slowly, READ(0), READ(0) | P, 0, WRITES, P},
-	{try_write, READ(0), READ(0) | K, 0, WRITES, K},
-	{read_it, READ(0), READ(1), 0, 0, READ(2)},
+	{unlock_read, READ(2), READ(1), 0, 0, 0},
+	{unlock, READ(2), READ(1), 0, 0, 0},
+	{unlock, READ(2), READ(1) | P, 0, 0, P},
 	{unlock, READ(1), READ(2), 0, 0, READ(1)},
 	{unlock_write, OTHER, OTHER | P | K, 0, 0, P | K},
 };
@@ -300,8 +297,76 @@ static void calls_try_again(void)
 		make(calls[i].word, calls[i].then);
 		CHECK(calls[i].call() == calls[i].result, "call %zu", i);
 		CHECK(!other, "call %zu: no such step", i);
-		CHECK(l.word == calls[i].next + (calls[i].more & WRITES ? fgi_self() : 0), "call %zu: %x", i, l.word);
+		CHECK(l.word == calls[i].next + (calls[i].more & WRITES ? fgi_self() : 0), "call %zu: %lx", i, l.word);
 	}
+}
+
+/* ---- a reader that counts itself beside a writer ---- */
+
+static int read_late(void)
+{
+	static const struct timespec past;
+
+	return fgi_rwlock_read(&l, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
+}
+
+static int no_longer_free(void)
+{
+	int result = read_late();
+
+	CHECK(fg_thread.held == 0 && fgi_reading == 0, "it takes itself for a reader");
+	return result;
+}
+
+/* A writer takes the lock in between: the reader is none. */
+static void a_writer_comes_first(void)
+{
+	make(0, OTHER);
+	CHECK_IS(no_longer_free(), ETIMEDOUT);
+	check("a writer comes first", OTHER);
+	make(0, READ(1) | R);
+	CHECK_IS(no_longer_free(), ETIMEDOUT);
+	check("the lock is reserved", READ(1) | R);
+	make(0, OTHER);
+	CHECK_IS(try_read(), EBUSY);
+	check("a writer comes before a try", OTHER);
+}
+
+/* By the time that it takes its count back the writer has left, and another has parked because of it. */
+static void a_writer_parks_for_it(void)
+{
+	becomes = READ(1) | P;
+	other = sets_word;
+}
+
+static void takes_the_lock(void)
+{
+	l.word = OTHER;
+	other = a_writer_parks_for_it;
+	other();
+}
+
+static void wakes_what_it_has_kept_out(void)
+{
+	make(0, 0);
+	fgi_parked_unlock(park(true, false));
+	other = takes_the_lock;
+	CHECK_IS(read_late(), 0);
+	check("it has kept a writer out", READ(1) | K);
+	CHECK_IS(node.state, FGI_PARKED_RETRY);
+}
+
+/* ---- a thread that pauses ---- */
+
+/* Whatever its history says. */
+static void pauses_after_its_sleep(void)
+{
+	struct wait w = wait_at(&l, true, FGI_NEVER);
+
+	make(0, 0);
+	other = NULL;
+	w.slept = true;
+	CHECK(stay_awake(&w), "it does not look");
 }
 
 /* ---- an awake writer ---- */
@@ -314,9 +379,9 @@ static void a_writer_waits_for_several(void)
 
 	make(READ(1), 0);
 	other = NULL;
-	CHECK(!worth_a_try(&w) && !l.awaited, "one reader");
+	CHECK(!worth_a_try(&w) && !(l.word & A), "one reader");
 	l.word = READ(2);
-	CHECK(!worth_a_try(&w) && l.awaited, "two readers");
+	CHECK(!worth_a_try(&w) && (l.word & A), "two readers");
 	r = wait_at(&l, false, FGI_NEVER);
 	CHECK(!worth_a_try(&r), "a reader is kept out");
 	fgi_reading = 1;
@@ -326,11 +391,10 @@ static void a_writer_waits_for_several(void)
 	late = wait_at(&l, false, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
 	CHECK(read_wait(&late) == 0, "kept out beyond its deadline");
 	end_wait(&late, 0);
-	CHECK(l.word == READ(3), "%x", l.word);
-	CHECK(!l.awaited, "nobody is awake any more");
-	l.word = READ(0);
-	l.awaited = 1;
-	CHECK(fgi_rwlock_write_slow(&l, FGI_NEVER) == 0 && !l.awaited, "the writer has the lock");
+	CHECK(l.word == READ(3), "%lx", l.word);
+	CHECK(!(l.word & A), "nobody is awake any more");
+	l.word = A;
+	CHECK(fgi_rwlock_write_slow(&l, FGI_NEVER) == 0 && !(l.word & A), "the writer has the lock");
 	fgi_rwlock_unlock(&l);
 }
 
@@ -391,7 +455,7 @@ static void comes_late(void)
 
 /* ---- a signal handler jumps out of the sleep, or a cancellation ends it ---- */
 
-static struct wait asleep(bool writer, uint32_t word, enum fgi_parked_state state)
+static struct wait asleep(bool writer, uint64_t word, enum fgi_parked_state state)
 {
 	struct wait w;
 
@@ -402,14 +466,14 @@ static struct wait asleep(bool writer, uint32_t word, enum fgi_parked_state stat
 	w.node.state = state;
 	w.parked = true;
 	if (writer)
-		fgi_intent_set(&l.word);
+		fgi_intent_set(fgi_rw_owner(&l));
 	return w;
 }
 
-static void is_abandoned(struct wait *w, uint32_t next)
+static void is_abandoned(struct wait *w, uint64_t next)
 {
 	abandoned(w);
-	CHECK(l.word == next, "%x, not %x", l.word, next);
+	CHECK(l.word == next, "%lx, not %lx", l.word, next);
 	CHECK(fg_thread.pending == 0, "it still means to write");
 }
 
@@ -422,7 +486,7 @@ static void is_abandoned_with_the_lock(void)
 	is_abandoned(&w, READ(1));
 }
 
-static void is_abandoned_in_the_list(bool writer, uint32_t word, uint32_t next)
+static void is_abandoned_in_the_list(bool writer, uint64_t word, uint64_t next)
 {
 	struct wait w = asleep(writer, word | P, FGI_PARKED_ASLEEP);
 	struct fgi_parked_list *list = fgi_parked_lock(&l);
@@ -482,7 +546,7 @@ static void call_asynchronously(void (*call)(void))
 	CHECK_IS(type, PTHREAD_CANCEL_ASYNCHRONOUS);
 }
 
-static void is_asynchronous_again(void (*call)(void), uint32_t word)
+static void is_asynchronous_again(void (*call)(void), uint64_t word)
 {
 	make(word, 0);
 	other = NULL;
@@ -598,10 +662,13 @@ int main(void)
 	hands_over_at_once(read_unlock);
 	hands_over_at_once(unlock_any);
 	another_goes_on(OTHER | P);
-	another_goes_on(READ(0) | P | K);
+	another_goes_on(P | K);
 	a_mutex_is_there(0);
 	a_mutex_is_there(P);
 	a_mutex_is_there(OTHER | P);
+	a_writer_comes_first();
+	wakes_what_it_has_kept_out();
+	pauses_after_its_sleep();
 	a_writer_waits_for_several();
 	is_asynchronous_again(read_unlock, READ(1) | P);
 	is_asynchronous_again(write_unlock, OTHER | P);

@@ -63,7 +63,7 @@ static void told_late(bool timed)
 	fgi_rwlock_unlock(&l);
 	fgi_parked_tell(p, FGI_PARKED_RETRY);
 	CHECK_IS(check_join(reader), 0);
-	CHECK_IS(l.word & FGI_RW_COUNT, 0);
+	CHECK_IS(l.word & FGI_RW_HELD, 0);
 }
 
 int main(void)

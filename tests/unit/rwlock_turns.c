@@ -63,17 +63,17 @@ static void a_reader_parks_again(void)
 	struct fgi_parked_list *list;
 	pthread_t reader;
 
-	l = (struct fgi_rwlock){.writers_first = 1};
+	l = (struct fgi_rwlock){.unbiased_until = FGI_RW_WRITERS_FIRST};
 	CHECK(fgi_rwlock_write(&l, FGI_NEVER) == 0, "the lock was free");
 	reader = check_thread(read_it, NULL);
 	await_parked();
-	fgi_intent_clear(&l.word);
+	fgi_intent_clear(fgi_rw_owner(&l));
 	fgi_parked_tell(wake_the_only_one(), FGI_PARKED_RETRY);
 	while (fgi_parked_state(&writer) == FGI_PARKED_ASLEEP)
 		sched_yield();
 	CHECK(fgi_parked_state(&writer) == FGI_PARKED_RETRY, "state %d", fgi_parked_state(&writer));
 	list = fgi_parked_lock(&l); /* the writer has come and gone */
-	CHECK(__atomic_load_n(&l.word, __ATOMIC_RELAXED) == (FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_WOKEN), "%x",
+	CHECK(__atomic_load_n(&l.word, __ATOMIC_RELAXED) == (FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_WOKEN), "%lx",
 	      l.word);
 	fgi_parked_remove(list, &next_writer);
 	__atomic_store_n(&l.word, FGI_RW_PARKED | 1, __ATOMIC_RELAXED);
@@ -86,12 +86,12 @@ static void a_reader_parks_again(void)
 static void a_writer_is_let_in(void)
 {
 	const struct {
-		uint32_t word;
+		uint64_t word;
 		bool is_told;
 	} cases[] = {
 		{FGI_RW_PARKED | FGI_RW_RESERVED, true},
 		{FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_WOKEN, false},
-		{FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_READ | 2, false},
+		{FGI_RW_PARKED | FGI_RW_RESERVED | 2 * FGI_RW_READER, false},
 		{FGI_RW_PARKED | FGI_RW_RESERVED | 4711, false},
 		{FGI_RW_PARKED | FGI_RW_RESERVED | FGI_RW_ENTRIES, false},
 	};
@@ -108,7 +108,7 @@ static void a_writer_is_let_in(void)
 		told = fgi_rw_let_in(&l, list, &state);
 		fgi_parked_unlock(list);
 		CHECK(told == (cases[i].is_told ? &writer : NULL), "case %zu", i);
-		CHECK(l.word == (cases[i].word | (told ? FGI_RW_WOKEN : 0)), "case %zu: %x", i, l.word);
+		CHECK(l.word == (cases[i].word | (told ? FGI_RW_WOKEN : 0)), "case %zu: %lx", i, l.word);
 		if (told)
 			CHECK(state == FGI_PARKED_RETRY, "case %zu: state %d", i, state);
 		else

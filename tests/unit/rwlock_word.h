@@ -10,7 +10,8 @@
 #define K FGI_RW_WOKEN
 #define E FGI_RW_ENTRIES
 #define B FGI_RW_BIASED
-#define READ(n) (FGI_RW_READ | (n))
-#define OTHER 4711u /* another thread's id: it writes */
+#define A FGI_RW_AWAITED
+#define READ(n) ((n)*FGI_RW_READER)
+#define OTHER 4711ull /* another thread's id: it writes */
 
 #endif

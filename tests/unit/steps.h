@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* For tests that include a source, to do between two steps of a function what another thread could do there: `other`
- * runs once, before the next compare-and-swap, subtraction or seq_cst load of the variable `watched`. */
+ * runs once, before the next compare-and-swap, addition, subtraction or seq_cst load of the variable `watched`. */
 #ifndef FG_TESTS_STEPS_H
 #define FG_TESTS_STEPS_H
 
@@ -31,6 +31,8 @@ static void before(const void *variable)
 #undef fg_cas_release
 #undef fg_cas_acq_rel
 #undef fg_load_seq_cst
+#undef fg_fetch_add_relaxed
+#undef fg_fetch_add_acquire
 #undef fg_fetch_sub_release
 #define fg_cas_relaxed(p, e, d) STEP_CAS(p, e, d, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define fg_cas_acquire(p, e, d) STEP_CAS(p, e, d, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
@@ -40,6 +42,16 @@ static void before(const void *variable)
 	({                                                                                                             \
 		before(p);                                                                                             \
 		__atomic_load_n(p, __ATOMIC_SEQ_CST);                                                                  \
+	})
+#define fg_fetch_add_relaxed(p, v)                                                                                     \
+	({                                                                                                             \
+		before(p);                                                                                             \
+		__atomic_fetch_add((p), (v), __ATOMIC_RELAXED);                                                        \
+	})
+#define fg_fetch_add_acquire(p, v)                                                                                     \
+	({                                                                                                             \
+		before(p);                                                                                             \
+		__atomic_fetch_add((p), (v), __ATOMIC_ACQUIRE);                                                        \
 	})
 #define fg_fetch_sub_release(p, v)                                                                                     \
 	({                                                                                                             \

@@ -236,6 +236,10 @@ impl Metrics<'_, '_> {
         self.counter("unreadable_switches", help, stats.unreadable)?;
         let help = "Switches at which the kernel did not run the monitor's program, since it was running already";
         self.counter("recursion_misses", help, stats.recursion_misses)?;
+        if stats.cpu_ns > 0 {
+            let help = "CPU time of the monitor's process";
+            self.seconds("monitor_cpu", help, stats.cpu_ns)?;
+        }
         if stats.run_count == 0 {
             return Ok(()); // the kernel does not keep them
         }
@@ -262,6 +266,7 @@ mod tests {
             preempted_ns: 1_500_000_000,
             too_many_programs: 4,
             unmonitored: 5,
+            cpu_ns: 250_000_000,
             ..Stats::default()
         };
         stats.durations[0] = 2;
@@ -279,9 +284,14 @@ mod tests {
             "flexguard_unmonitored_programs_total 5",
             "flexguard_up 1",
             "flexguard_unwatched_programs 3",
+            "flexguard_monitor_cpu_seconds_total 0.25",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+        assert!(
+            !text.contains("flexguard_program_seconds"),
+            "it is not known"
+        );
     }
 }

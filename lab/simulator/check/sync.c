@@ -164,7 +164,7 @@ static struct {
 static void begin_records(unsigned int threads)
 {
 	(void)threads;
-	records.lock.writers_first = fgs_random() >> 63;
+	records.lock.unbiased_until = (fgs_random() >> 63) * FGI_RW_WRITERS_FIRST;
 	fgs_check_monitor();
 }
 

@@ -10,8 +10,8 @@
  *                                                                         another that has stood back for GRACE looks,
  *                                                                         or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, the
- *                   one if that is useful                                 release that wakes one, or any of a quick or
- *                                                                         watched lock
+ *                   one if that is useful                                 release that wakes one, or any of a watched
+ *                                                                         lock
  *   ... | NEEDY     waiters may be parked that a release has to wake (I2) the release that wakes one, or the next
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
@@ -104,8 +104,9 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
 #define WATCHERS 2u      /* on many CPUs: so many waiters stay awake; others have a short look, and park */
 #define SHARE 4u         /* there, of so many takers one has a parked waiter woken although another is awake */
-#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each parked, up to 16 */
-/* Of a waiter without a clock, for every 8 of them, so that 200 wake some 8 times a second. Nothing rests on it (I2),
+#define GROUP 8u         /* of parked waiters: each sleeps as long again for each GROUP, so all wake no more often */
+#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each GROUP of them, up to 16 */
+/* Of a waiter without a clock, for each GROUP, so that 200 wake some 8 times a second. Nothing rests on it (I2),
  * unless a woken waiter is stopped before it takes the lock: by a debugger, or by a signal handler that waits for
  * another thread, perhaps for one that waits here. */
 #ifndef LONGEST_SLEEP_NS
@@ -165,8 +166,8 @@ static inline bool is_looked_after(const struct fg_lock *l, uint32_t waiters)
 
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
  * waiter counts itself before it sets its flag in the word (release), so it is seen here. Beside a watcher, if the lock
- * is not hot, one taker in SHARE sets PARKED. Of a quick lock none does: one release looks at the flag of a waiter that
- * parks (release_to_parked). */
+ * is not hot, one taker in SHARE sets PARKED. Of a quick lock none does: two threads hand such a lock to each other 1.5
+ * times as fast if they find its word 0. */
 static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), flags = fgi_needy(waiters) ? NEEDY : 0;
@@ -247,7 +248,8 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
 	bool beside_watcher = flag == PARKED && fgi_watchers(fg_load_relaxed(&l->waiters));
-	uint64_t clock = (uint64_t)FGI_LONG_WAIT_NS * (others < CLOCKS ? others + 1 : CLOCKS);
+	uint32_t groups = others / GROUP + 1;
+	uint64_t clock = (uint64_t)FGI_LONG_WAIT_NS * (groups < CLOCKS ? groups : CLOCKS);
 	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + clock;
 
 	for (int tries = 0; tries < 16; tries++) {
@@ -262,7 +264,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 			word |= flag;
 		}
 		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
-			until += (uint64_t)LONGEST_SLEEP_NS * (others / 8 + 1);
+			until += (uint64_t)LONGEST_SLEEP_NS * groups;
 		fg_thread.parks++;
 		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside_watcher)
 			break;
@@ -428,7 +430,7 @@ static void back_off(struct wait *w, uint32_t moved)
 	if (w->head || !w->looked)
 		w->pauses = w->hot && !w->head ? LAST_PAUSES / 4 : FIRST_PAUSES;
 	else if (w->hot)
-		w->pauses = w->stood_back ? FIRST_PAUSES * 4 : LAST_PAUSES;
+		w->pauses = LAST_PAUSES;
 	else
 		w->pauses = FIRST_PAUSES * (w->passed < MOST_PASSED ? w->passed + 1 : MOST_PASSED);
 	w->looked = true;
@@ -511,22 +513,20 @@ __attribute__((noinline, cold)) static bool wake(struct fg_lock *l)
 
 /* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, or, where nobody watches,
  * if other processes compete for the CPUs or a turn is over. Beside a watcher the flag goes anyway, and whether a
- * CPU idles is looked at after the release: on many CPUs that look takes as long as a hand-over. A hot lock's owner
- * reads the clock in one section of 16. The flag for which one is woken goes, lest the next releases wake the others
- * for the same CPU. PARKED of a quick lock goes anyway: two threads hand such a lock to each other 1.5 times as fast
- * if they find its word 0. One release looks; then their clocks, or the watcher, wake the waiters. */
+ * CPU idles is looked at after the release: on many CPUs that look takes as long as a hand-over. The flag for which
+ * one is woken goes, lest the next releases wake the others for the same CPU. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
 	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken, */
 	bool watched = fgi_clocked(waiters) && fgi_watchers(waiters);
-	uint32_t seen = watched || is_quick(l, waiters) ? PARKED : 0; /* and one that was looked at often enough */
+	uint32_t seen = watched ? PARKED : 0; /* and that of those whom the watcher wakes */
 	uint64_t now = 0;
 	bool useful = false, turn = false; /* to wake one with a clock; because its turn has come */
 
 	if (fgi_clocked(waiters) && !watched) {
 		useful = fgi_idle_cpu();
-		if (!useful && (!fgi_hot(waiters) || fg_load_relaxed(&l->ops) % 16 == 0)) {
+		if (!useful) {
 			now = fgi_now_ns(CLOCK_MONOTONIC);
 			useful = fgi_others_compete(now);
 			turn = !useful && turn_is_over(l, now);

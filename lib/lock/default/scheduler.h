@@ -13,10 +13,8 @@
 #include "runtime/policy.h"
 #include "runtime/spin.h"
 
-#define FGI_SLICE_US 600u         /* another process that had the CPU for longer is no passer-by, but competes for it */
-#define FGI_COMPETE_NS 100000000u /* for so long no waiter of this process yields then */
-#define FGI_QUEUED_NS 4000000u    /* for so long they do not where another process is said to wait for the CPU */
-#define FGI_SWITCH_NS 2000u       /* longer than a yield that finds nobody, shorter than two switches */
+#define FGI_QUEUED_NS 4000000u /* for so long no waiter yields where another process is said to wait for the CPU */
+#define FGI_SWITCH_NS 2000u    /* longer than a yield that finds nobody, shorter than two switches */
 
 /* Of a process that uses no more CPUs all waiters may stay awake: no more than three look at the same time. */
 #ifndef FGI_FEW_CPUS
@@ -68,22 +66,14 @@ static inline void fgi_expect_others(uint64_t until)
  * for a slice nevertheless, the waiters of this process yield no more for a while. */
 static inline void fgi_yield(uint64_t now)
 {
-	uint32_t cpu = fgi_cpu();
-	const struct fg_cpu *line = fgi_cpu_line(cpu);
-	uint16_t before;
+	struct fgi_process_switch before = fgi_process_switch();
 
-	if (!line) {
-		fgi_spin_yield();
-		return;
-	}
-	if (fg_load_relaxed(&line->stay) & FG_STAY_WAITS) {
+	if (before.stay & FG_STAY_WAITS) {
 		fgi_expect_others(now + FGI_QUEUED_NS);
 		return;
 	}
-	before = fg_load_relaxed(&line->process_switches);
 	fgi_spin_yield();
-	if (fgi_cpu() == cpu && fg_load_relaxed(&line->process_switches) != before &&
-	    (fg_load_relaxed(&line->stay) & FG_STAY_US) > FGI_SLICE_US)
+	if (fgi_gave_slice_away(before, false))
 		fgi_expect_others(now + FGI_COMPETE_NS);
 }
 

@@ -17,6 +17,7 @@ mod lifecycle;
 mod logged;
 mod mutants;
 mod notes;
+mod off_line;
 mod privileges;
 mod protocol;
 mod scale;

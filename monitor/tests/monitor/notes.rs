@@ -14,7 +14,7 @@ use crate::victim::{allowed_cpus, block_offset, say, wait_for_go, with_block};
 
 const LIFE: u32 = 0x12_3456;
 /// Above the bits that a note has for it.
-const TOO_MUCH: u32 = 0xab00_0000;
+const TOO_MUCH: u32 = 0xabc0_0000;
 const TABLE: usize = size_of::<[u32; FG_OFF_CPU as usize]>();
 
 fn place_of(name: u32) -> usize {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
 /// File, text, and what stands there in the model.
-const EDITS: [[&str; 3]; 6] = [
+const EDITS: [[&str; 3]; 7] = [
     [LOCK, "#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
     [LOCK, "#define GRACE 8u", "#define GRACE 1u"],
     [
@@ -30,6 +30,11 @@ const EDITS: [[&str; 3]; 6] = [
         "sync/bucket.h",
         "#define FGI_BUCKET_SPINS 64",
         "#define FGI_BUCKET_SPINS 0",
+    ],
+    [
+        "sync/rwlock.c",
+        "#define MOST_PAUSES 64u",
+        "#define MOST_PAUSES 0u",
     ],
     // All threads of the model are on one thread of the system.
     [

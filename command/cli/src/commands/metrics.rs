@@ -117,7 +117,7 @@ impl Subcommand for Metrics {
                 .context("cannot start a thread")?;
         }
         std::thread::Builder::new()
-            .spawn(move || Hall::new(listener).receive(&asks))
+            .spawn(move || Hall::new(listener, REQUEST_TIME).receive(&asks))
             .context("cannot start a thread")?;
         while !matches!(
             signals::wait(None).map(|signal| signal.number),
@@ -145,13 +145,16 @@ fn serve(asked: &Mutex<Receiver<Asked>>, socket: &SocketName) {
 /// The connections whose request is not complete, by age.
 struct Hall {
     listener: Listener,
+    /// What one request may take.
+    request_time: Duration,
     waiting: VecDeque<(Box<dyn Stream>, Vec<u8>, Instant)>,
 }
 
 impl Hall {
-    fn new(listener: Listener) -> Hall {
+    fn new(listener: Listener, request_time: Duration) -> Hall {
         Hall {
             listener,
+            request_time,
             waiting: VecDeque::new(),
         }
     }
@@ -165,7 +168,7 @@ impl Hall {
             let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
             let streams = self.waiting.iter();
             fds.extend(streams.map(|(client, ..)| PollFd::new(client.as_fd(), PollFlags::POLLIN)));
-            let timeout = oldest.unwrap_or(REQUEST_TIME) + Duration::from_millis(1);
+            let timeout = oldest.unwrap_or(self.request_time) + Duration::from_millis(1);
             let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::ZERO);
             if poll(&mut fds, timeout).is_err() {
                 continue;
@@ -196,7 +199,7 @@ impl Hall {
                 if self.waiting.len() == IDLE {
                     self.waiting.pop_front();
                 }
-                let deadline = Instant::now() + REQUEST_TIME;
+                let deadline = Instant::now() + self.request_time;
                 self.waiting.push_back((client, Vec::new(), deadline));
             }
             // It has gone again.
@@ -404,6 +407,29 @@ fn write_answer(client: &mut dyn Stream, mut rest: &[u8], deadline: Instant) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Connections that say nothing, each of which may take an hour: one that asks is heard, and the oldest are dropped.
+    #[test]
+    fn idle_connections_silence_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.sock");
+        let listener = Listener::open(path.to_str().unwrap()).unwrap();
+        let (asks, asked) = sync_channel(1);
+        let hall = Hall::new(listener, Duration::from_secs(3600));
+        std::thread::spawn(move || hall.receive(&asks));
+        let connect = || UnixStream::connect(&path).unwrap();
+        let idle: Vec<UnixStream> = (0..3 * IDLE).map(|_| connect()).collect();
+        let mut asking = connect();
+        asking.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let (_, head) = asked.recv().unwrap();
+        assert!(head.starts_with(b"GET /metrics"));
+        let is_open = |mut stream: &UnixStream| {
+            stream.set_nonblocking(true).unwrap();
+            stream.read(&mut [0]).is_err()
+        };
+        assert_eq!(idle.iter().filter(|s| is_open(s)).count(), IDLE - 1);
+        assert!(!is_open(&idle[0]), "the oldest is not dropped");
+    }
 
     /// As many bytes as no client takes that sleeps between pages.
     const MUCH: usize = 64 << 20;

@@ -48,7 +48,14 @@ impl Subcommand for Status {
                 (
                     "rates",
                     "What was counted in half a second, by the second: preempted holders, preempted heads of queues \
-                     (next waiters), changes from spinning to blocking (mode transitions), context switches.",
+                     (next waiters), changes from spinning to blocking (mode transitions), context switches; -: the \
+                     monitor was started meanwhile.",
+                ),
+                (
+                    "CPU time",
+                    "Of the monitor, in the same time: its process's, and that of its program at context switches, which \
+                     uses the time of the threads that switch. The kernel keeps the latter where \
+                     kernel.bpf_stats_enabled is 1; -: it is not known.",
                 ),
                 (
                     "totals",
@@ -140,14 +147,50 @@ struct Report {
     preempted_now: Vec<Preempted>,
 }
 
+/// None: the monitor was started meanwhile.
 #[derive(Debug, Serialize)]
 struct Rates {
-    preempted_holders: f64,
-    preempted_next_waiters: f64,
-    mode_transitions: f64,
-    switches: f64,
+    preempted_holders: Option<f64>,
+    preempted_next_waiters: Option<f64>,
+    mode_transitions: Option<f64>,
+    switches: Option<f64>,
     /// The part of the time in which the locks blocked.
-    blocking: f64,
+    blocking: Option<f64>,
+    /// CPU time of the monitor's process and of its program; None, too, where it is not told or not kept.
+    process_cpus: Option<f64>,
+    program_cpus: Option<f64>,
+}
+
+impl Rates {
+    fn of(counted: Option<&Stats>, seconds: f64) -> Rates {
+        let rate = |count: fn(&Stats) -> u64| counted.map(|c| count(c) as f64 / seconds);
+        Rates {
+            preempted_holders: rate(|c| c.preempted_holders),
+            preempted_next_waiters: rate(|c| c.preempted_next_waiters),
+            mode_transitions: rate(|c| c.mode_transitions),
+            switches: rate(|c| c.switches),
+            blocking: rate(|c| c.blocking_ns).map(|ns| (ns / 1e9).min(1.0)),
+            process_cpus: counted.and_then(|c| c.process_cpus(seconds)),
+            program_cpus: counted.and_then(|c| c.program_cpus(seconds)),
+        }
+    }
+
+    fn text(&self) -> String {
+        let number = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.0}"));
+        let percent = |part: Option<f64>| part.map_or("-".into(), |p| format!("{:.1}", p * 100.0));
+        format!(
+            "rates a second: {} preempted holders, {} next waiters, {} mode transitions, {} switches; \
+             blocking {} % of the time\n\
+             CPU time: {} % of a CPU for the monitor's process, {} % for its program at context switches\n",
+            number(self.preempted_holders),
+            number(self.preempted_next_waiters),
+            number(self.mode_transitions),
+            number(self.switches),
+            percent(self.blocking),
+            percent(self.process_cpus),
+            percent(self.program_cpus)
+        )
+    }
 }
 
 impl Report {
@@ -158,8 +201,7 @@ impl Report {
         let (totals, listing) = Listing::query(socket)?;
         let seconds = begin.elapsed().as_secs_f64();
         // A monitor that was restarted in between has counted less than its predecessor.
-        let counted = totals.since(&before).unwrap_or_default();
-        let rate = |count: u64| count as f64 / seconds;
+        let counted = totals.since(&before);
         let programs: Vec<Program> = listing.processes.iter().map(Program::of).collect();
         let mut preempted_now: Vec<_> = listing.counted.iter().map(Preempted::of).collect();
         preempted_now.sort_by(|a, b| b.for_ms.total_cmp(&a.for_ms));
@@ -173,13 +215,7 @@ impl Report {
                 .map_or_else(|_| String::new(), |n| n.release().to_string_lossy().into()),
             uptime_seconds: totals.uptime_ns as f64 / 1e9,
             counter: totals.num_preempted_cs,
-            rates_per_second: Rates {
-                preempted_holders: rate(counted.preempted_holders),
-                preempted_next_waiters: rate(counted.preempted_next_waiters),
-                mode_transitions: rate(counted.mode_transitions),
-                switches: rate(counted.switches),
-                blocking: (counted.blocking_ns as f64 / 1e9 / seconds).min(1.0),
-            },
+            rates_per_second: Rates::of(counted.as_ref(), seconds),
             totals,
             unwatched_programs: unwatched(&programs),
             programs,
@@ -188,7 +224,7 @@ impl Report {
     }
 
     fn text(&self) -> String {
-        let (rates, totals) = (&self.rates_per_second, &self.totals);
+        let totals = &self.totals;
         let mut text = format!(
             "monitor: running on {} ({}, ABI {}, kernel {}), for {}\n",
             self.socket,
@@ -201,15 +237,7 @@ impl Report {
             "counter: {} critical sections are preempted now\n",
             self.counter
         );
-        text += &format!(
-            "rates a second: {:.0} preempted holders, {:.0} next waiters, {:.0} mode transitions, {:.0} switches; \
-             blocking {:.1} % of the time\n",
-            rates.preempted_holders,
-            rates.preempted_next_waiters,
-            rates.mode_transitions,
-            rates.switches,
-            rates.blocking * 100.0
-        );
+        text += &self.rates_per_second.text();
         text += &format!(
             "totals: {} preempted holders, {} next waiters; {} not watched, {} refused{}; {} unreadable, {} missed, \
              {} lost records, {} without a domain\n",
@@ -301,5 +329,34 @@ mod tests {
         let other = versions(Some("1.2.3"), "1.2.4");
         assert_eq!(other, "version 1.2.3; this command is 1.2.4");
         assert!(versions(None, "1.2.4").contains("before"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_zero() {
+        let text = Rates::of(None, 0.5).text();
+        assert!(
+            text.starts_with("rates a second: - preempted holders, - next"),
+            "{text}"
+        );
+        assert!(
+            text.contains("blocking - % of the time\nCPU time: - % of a CPU"),
+            "{text}"
+        );
+        let mut counted = Stats {
+            cpu_ns: 1_000_000,
+            ..Stats::default()
+        };
+        let text = Rates::of(Some(&counted), 0.5).text();
+        assert!(text.starts_with("rates a second: 0 preempted"), "{text}");
+        assert!(
+            text.contains("CPU time: 0.2 % of a CPU for the monitor's process, - % for"),
+            "{text}"
+        );
+        (counted.run_time_ns, counted.run_count) = (5_000_000, 9);
+        let text = Rates::of(Some(&counted), 0.5).text();
+        assert!(
+            text.ends_with(", 1.0 % for its program at context switches\n"),
+            "{text}"
+        );
     }
 }

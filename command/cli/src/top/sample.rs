@@ -27,6 +27,8 @@ pub struct Sample {
     pub transitions: f64,
     /// The part of the time in which the locks blocked, of 1.
     pub blocking: f64,
+    /// What the monitor's process uses, in CPUs.
+    pub cpus: f64,
     pub rows: Vec<Row>,
     /// Programs that run without the monitor, as far as this user may see them.
     pub unwatched: usize,
@@ -99,6 +101,7 @@ impl Sampler {
             next_waiters: rate(counted.preempted_next_waiters),
             transitions: rate(counted.mode_transitions),
             blocking: share(rate(counted.blocking_ns) / 1e9),
+            cpus: counted.process_cpus(seconds).unwrap_or(f64::NAN),
             rows: programs.into_iter().map(row).collect(),
             unwatched: 0,
             preempted_now,

@@ -61,7 +61,10 @@ fn title_line<'a>(state: &State, socket: &str) -> Line<'a> {
     let text = match (&state.trouble, state.paused) {
         (Some(trouble), _) => format!(" flexguard top: {trouble}"),
         (None, true) => format!(" flexguard top: {socket}, PAUSED"),
-        (None, false) => format!(" flexguard top: {socket}, running for {up}"),
+        (None, false) => format!(
+            " flexguard top: {socket}, running for {up} on {} % of a CPU",
+            number(state.sample.cpus * 100.0, 1)
+        ),
     };
     Line::from(text).bold().reversed()
 }
@@ -315,9 +318,10 @@ mod tests {
         let mut state = state(&[(1, "a", 3.0)]);
         let sample = &mut state.sample;
         (sample.holders, sample.next_waiters, sample.unwatched) = (f64::NAN, f64::NAN, 2);
-        (sample.blocking, sample.transitions) = (f64::NAN, f64::NAN);
+        (sample.blocking, sample.transitions, sample.cpus) = (f64::NAN, f64::NAN, f64::NAN);
         (sample.rows[0].preempted, sample.rows[0].off_cpu) = (f64::NAN, f64::NAN);
         let lines = screen(&state, 80, 24);
+        assert!(lines[0].contains(" on - % of a CPU"), "{lines:#?}");
         assert!(lines[1].contains("blocking - % of the time   mode transitions/s -"));
         let numbers =
             "preempted/s - holders, - next waiters   programs 1   not watched 2   refused 0";

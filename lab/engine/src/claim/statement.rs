@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::machine::Machine;
 use crate::point::Point;
 
-/// Without `unjudged`, which `scripts/papers-pages` reads.
+/// Without `unjudged` and `of_all`, which `scripts/papers-pages` reads.
 #[derive(Debug, Deserialize)]
 pub(super) struct Statement {
     pub(super) name: String,

@@ -408,4 +408,5 @@ fn a_claim_about_another_load_is_shown_and_not_judged() {
     );
 }
 
+mod of_all;
 mod records;

@@ -43,10 +43,11 @@ struct fgo_cond *fgo_cond_new(uint32_t n, const struct fgo_setup *setup)
 	struct fgo_cond *o = objects;
 
 	(void)setup;
-	while (fgi_bucket_of(o->mutex) != n)
+	while (fgi_hash_of(o->mutex, FGI_BUCKET_BITS) != n)
 		if (++o == objects + sizeof(objects) / sizeof(objects[0]))
 			abort();
 	fgi_parked_lists[n] = (struct fgi_parked_list){0};
+	fgi_bucket_owners[n] = (uintptr_t)o->mutex;
 	fgo_inside_none();
 	held = NULL;
 	*o = (struct fgo_cond){0};
@@ -69,6 +70,8 @@ size_t fgo_cond_places(struct fgo_cond *o, struct fgo_place *places)
 		places[n++] = (struct fgo_place){&w->node.next, sizeof(w->node.next)};
 		places[n++] = (struct fgo_place){&w->node.prev, sizeof(w->node.prev)};
 		places[n++] = (struct fgo_place){&w->node.sibling, sizeof(w->node.sibling)};
+		places[n++] = (struct fgo_place){&w->node.lower, sizeof(w->node.lower)};
+		places[n++] = (struct fgo_place){&w->node.higher, sizeof(w->node.higher)};
 		places[n++] = (struct fgo_place){&w->node.object, sizeof(w->node.object)};
 		places[n++] = (struct fgo_place){&w->node.number, sizeof(w->node.number)};
 		places[n++] = (struct fgo_place){&w->node.told_ns, sizeof(w->node.told_ns)};

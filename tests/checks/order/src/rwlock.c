@@ -45,6 +45,8 @@ static void fgo_parked_add(struct fgi_parked_list *list, struct fgi_parked *p, b
 	fgo_share(&p->next, sizeof(p->next));
 	fgo_share(&p->prev, sizeof(p->prev));
 	fgo_share(&p->sibling, sizeof(p->sibling));
+	fgo_share(&p->lower, sizeof(p->lower));
+	fgo_share(&p->higher, sizeof(p->higher));
 	fgo_share(&p->list, sizeof(p->list));
 	fgo_share(&p->object, sizeof(p->object));
 	fgo_share(&p->number, sizeof(p->number));
@@ -124,15 +126,16 @@ struct fgo_rw *fgo_rw_new(uint32_t n, const struct fgo_setup *setup)
 {
 	struct fgo_rw *o = objects;
 
-	while (fgi_bucket_of(o) != n)
+	while (fgi_hash_of(o, FGI_BUCKET_BITS) != n)
 		if (++o == objects + sizeof(objects) / sizeof(objects[0]))
 			abort();
 	fgi_parked_lists[n] = (struct fgi_parked_list){0};
+	fgi_bucket_owners[n] = (uintptr_t)o;
 	fgo_inside_none();
 	table = &tables[n];
 	*table = (struct table){.used = setup->biased};
 	*o = (struct fgo_rw){.lock = {.word = setup->biased ? FGI_RW_BIASED | FGI_RW_ENTRIES : 0,
-				      .writers_first = setup->writers_first}};
+				      .unbiased_until = setup->writers_first * FGI_RW_WRITERS_FIRST}};
 	return o;
 }
 
@@ -142,7 +145,6 @@ size_t fgo_rw_places(struct fgo_rw *o, struct fgo_place *places)
 	size_t n = 0;
 
 	places[n++] = (struct fgo_place){&o->lock.word, sizeof(o->lock.word)};
-	places[n++] = (struct fgo_place){&o->lock.awaited, sizeof(o->lock.awaited)};
 	places[n++] = (struct fgo_place){&o->lock.unbiased_until, sizeof(o->lock.unbiased_until)};
 	places[n++] = (struct fgo_place){&o->lock.unreserved_until, sizeof(o->lock.unreserved_until)};
 	places[n++] = (struct fgo_place){&o->data, sizeof(o->data)};

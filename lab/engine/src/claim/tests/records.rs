@@ -19,7 +19,7 @@ const MACHINES: [&str; 7] = [
     "Intel, 8 contexts, KVM",
     "Intel, 24 cores, Xen",
 ];
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "name",
     "paper",
     "section",
@@ -28,6 +28,7 @@ const FIELDS: [&str; 15] = [
     "cpu",
     "load",
     "of_most",
+    "of_all",
     "printed",
     "way",
     "compares",
@@ -40,7 +41,7 @@ const FIELDS: [&str; 15] = [
 const CPU: &str = "AMD EPYC";
 const CONTEXTS: usize = 2;
 
-fn statements() -> Vec<toml::Table> {
+pub(super) fn statements() -> Vec<toml::Table> {
     tables(include_str!("../statements.toml"), "statement")
 }
 
@@ -79,13 +80,13 @@ fn wrong_statement(table: &toml::Table) -> Option<String> {
     parsed.err().map(|e| e.message().to_owned())
 }
 
-struct Installed {
-    claims: Vec<Claim>,
-    scenes: Vec<toml::Table>,
+pub(super) struct Installed {
+    pub(super) claims: Vec<Claim>,
+    pub(super) scenes: Vec<toml::Table>,
     reasons: Vec<Reason>,
 }
 
-fn installed(text: &str) -> Installed {
+pub(super) fn installed(text: &str) -> Installed {
     let reasons: Vec<Reason> = tables(text, "reason")
         .into_iter()
         .map(|t| t.try_into().unwrap())
@@ -229,7 +230,7 @@ fn recomputed(claim: &Claim, measured: &str) -> Verdict {
     Verdict::of(&a, &b, claim.least.is_some(), factor)
 }
 
-const SCENES: [&str; 3] = [
+pub(super) const SCENES: [&str; 3] = [
     include_str!("../../../../scenes/papers.toml"),
     include_str!("../../../../scenes/published-locks.toml"),
     include_str!("../../../../scenes/guests.toml"),

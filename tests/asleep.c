@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* asleep COMMAND ARGUMENTS...: runs a command until it ends, or until it hangs. Ends as the command does, or with 2.
+ *
+ * A hang is seen by its signs, since a busy machine makes any program slow. Every thread of the command and of its
+ * children sleeps at LOOKS looks, and none has run in between, except threads that nap each time: these wait for what
+ * another thread is to write. A thread that waits for a CPU does not sleep, and such a look does not count. A thread
+ * that hangs busily uses up BUSY_SECONDS of CPU time. The command must not sleep for some seconds by itself. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "tests/check.h"
+
+#define LOOKS 20
+#define MOMENT_NS 100000000
+#define BUSY_SECONDS 20 /* of each process */
+#define HANGS 2         /* exit status, as a watchdog's */
+
+/* What the kernel says of the threads. `switches` are of those that do not nap. */
+struct look {
+	bool all_asleep;
+	uint64_t threads, naps, switches;
+};
+
+/* Of a thread, by its folder in /proc; NULL: it has just ended. */
+static FILE *open_of(const char *task, const char *name)
+{
+	char path[320];
+
+	snprintf(path, sizeof(path), "%s/%s", task, name);
+	return fopen(path, "re");
+}
+
+static bool naps(const char *task)
+{
+	FILE *file = open_of(task, "syscall");
+	long call = -1;
+
+	if (!file)
+		return false;
+	if (fscanf(file, "%ld", &call) != 1)
+		call = -1; /* it runs */
+	fclose(file);
+	return call == SYS_clock_nanosleep;
+}
+
+static void look_at_thread(struct look *look, const char *task)
+{
+	FILE *file = open_of(task, "status");
+	bool napping = naps(task);
+	unsigned long number;
+	char line[256];
+
+	look->all_asleep &= file != NULL;
+	look->threads++;
+	look->naps += napping;
+	while (file && fgets(line, sizeof(line), file)) {
+		const char *value = strchr(line, '\t');
+
+		if (value && strncmp(line, "State:", 6) == 0)
+			look->all_asleep &= value[1] == 'S' || value[1] == 'Z'; /* Z: the first thread may end first */
+		else if (!napping && strstr(line, "voluntary_ctxt_switches:") && sscanf(line, "%*s %lu", &number) == 1)
+			look->switches += number;
+	}
+	if (file)
+		fclose(file);
+}
+
+static void look_at(struct look *look, pid_t pid);
+
+/* The processes that this thread has started. Where the kernel does not tell, nothing is known to sleep. */
+static void look_at_children(struct look *look, const char *task)
+{
+	FILE *file = open_of(task, "children");
+	int child;
+
+	look->all_asleep &= file != NULL;
+	while (file && fscanf(file, "%d", &child) == 1)
+		look_at(look, child);
+	if (file)
+		fclose(file);
+}
+
+static void look_at(struct look *look, pid_t pid)
+{
+	char path[32], task[300];
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	look->all_asleep &= tasks != NULL;
+	for (const struct dirent *entry; tasks && (entry = readdir(tasks)) != NULL;) {
+		if (!isdigit(entry->d_name[0]))
+			continue;
+		snprintf(task, sizeof(task), "%s/%s", path, entry->d_name);
+		look_at_thread(look, task);
+		look_at_children(look, task);
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
+static pid_t start(char **command, const sigset_t *before)
+{
+	const struct rlimit busy = {BUSY_SECONDS, BUSY_SECONDS + 1};
+	pid_t parent = getpid(), child = fork();
+
+	CHECK(child >= 0, "%m");
+	if (child > 0)
+		return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpgid(0, 0); /* so that its children can be ended with it */
+	sigprocmask(SIG_SETMASK, before, NULL);
+	if (getppid() == parent && setrlimit(RLIMIT_CPU, &busy) == 0)
+		execvp(command[0], command);
+	fprintf(stderr, "asleep: %s: %s\n", command[0], strerror(errno));
+	_exit(127);
+}
+
+/* Is this the LOOKSth look at which nothing but naps has happened? */
+static bool hangs(const struct look *look)
+{
+	static struct look last;
+	static int alike;
+
+	if (!look->all_asleep)
+		return false;
+	alike = look->threads == last.threads && look->naps == last.naps && look->switches == last.switches ? alike + 1
+													    : 0;
+	last = *look;
+	return alike == LOOKS;
+}
+
+int main(int argc, char **argv)
+{
+	const struct timespec moment = {0, MOMENT_NS};
+	sigset_t ends, before;
+	pid_t child;
+	int status;
+
+	CHECK(argc > 1, "usage: asleep COMMAND ARGUMENTS...");
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGCHLD);
+	ok(sigprocmask(SIG_BLOCK, &ends, &before));
+	child = start(argv + 1, &before);
+	while (waitpid(child, &status, WNOHANG) == 0) {
+		struct look look = {.all_asleep = true};
+
+		look_at(&look, child);
+		if (hangs(&look)) {
+			fprintf(stderr, "hang: %lu threads sleep, and have not run meanwhile; %lu nap\n",
+				(unsigned long)(look.threads - look.naps), (unsigned long)look.naps);
+			kill(-child, SIGKILL);
+			return HANGS;
+		}
+		sigtimedwait(&ends, NULL, &moment);
+	}
+	kill(-child, SIGKILL);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
+		fprintf(stderr, "hang: a process was busy for %d s\n", BUSY_SECONDS);
+		return HANGS;
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
