@@ -359,12 +359,19 @@ static void join(struct fgi_cond *c, struct waiter *w)
 	fgi_parked_unlock(list);
 }
 
+static void set_cancel_type(const struct waiter *w, int type, int *old)
+{
+	if (w->mutexes->cancellable)
+		pthread_setcanceltype(type, old);
+}
+
 /* Until it is told, or for no reason; false: its time has come. */
 static bool sleep_once(struct waiter *w)
 {
 	enum fgi_parked_state as = FGI_PARKED_ASLEEP;
 	uint64_t until_ns = 0;
 	uint8_t priority;
+	int error;
 
 	if (w->node.forks != fgi_forks) /* a signal handler forked (P6) */
 		return false;
@@ -377,7 +384,12 @@ static bool sleep_once(struct waiter *w)
 		fg_store_relaxed(&w->node.priority, priority);
 		fg_store_relaxed(&ranked, 1);
 	}
-	if (fgi_parked_sleep(&w->node, as, &w->deadline, until_ns) != ETIMEDOUT)
+	if (!until_ns) /* a watcher reads the clock, and ends soon */
+		set_cancel_type(w, PTHREAD_CANCEL_ASYNCHRONOUS, &w->cancel_type);
+	error = fgi_parked_sleep(&w->node, as, &w->deadline, until_ns);
+	if (!until_ns)
+		set_cancel_type(w, w->cancel_type, NULL);
+	if (error != ETIMEDOUT)
 		return true;
 	return !fgi_past_deadline(&w->deadline) && (!until_ns || fgi_now_ns(CLOCK_MONOTONIC) < until_ns);
 }
@@ -449,12 +461,6 @@ static int take_mutex(struct waiter *w)
 	return error;
 }
 
-static void set_cancel_type(const struct waiter *w, int type, int *old)
-{
-	if (w->mutexes->cancellable)
-		pthread_setcanceltype(type, old);
-}
-
 /* The wait ends by cancellation, before the cleanup handlers of the program, which expect to hold the mutex; or a
  * signal handler jumps out of it: glibc's own wait then ends with the mutex held, too. */
 static void cancelled(void *argument)
@@ -467,20 +473,21 @@ static void cancelled(void *argument)
 	set_cancel_type(w, w->suspended ? PTHREAD_CANCEL_ASYNCHRONOUS : w->cancel_type, NULL);
 }
 
-/* Until told, or until its time has come. A cancellation may end it at any instruction, awake or asleep, the first one
- * included if it was pending: nothing is held here. */
+/* Until told, or until its time has come. A cancellation may end it at its begin, or at any instruction of a sleep:
+ * nothing is held there. Not where it reads the clock: the vDSO has no unwind tables on arm64, and an unwinding from
+ * there would end without the program's C++ destructors. */
 static void await(struct waiter *w)
 {
 	struct _pthread_cleanup_buffer buffer;
 
 	_pthread_cleanup_push(&buffer, cancelled, w);
-	set_cancel_type(w, PTHREAD_CANCEL_ASYNCHRONOUS, &w->cancel_type);
+	if (w->mutexes->cancellable)
+		pthread_testcancel();
 	if (!fgi_awake_stay(&w->awake, fgi_parked_told, &w->node, w->deadline)) {
 		w->slept = true;
 		while (!fgi_parked_told(&w->node) && sleep_once(w))
 			;
 	}
-	set_cancel_type(w, w->cancel_type, NULL);
 	_pthread_cleanup_pop(&buffer, 0);
 }
 
