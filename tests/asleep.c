@@ -19,7 +19,9 @@
 #define LOOKS 20
 #define MOMENT_NS 100000000
 #define BUSY_SECONDS 20 /* of each process */
-#define HANGS 2         /* exit status, as a watchdog's */
+#define HANGS 2         /* exit status, as a watchdog's; */
+#define CANNOT 3        /* of neither a failed check nor a hang; */
+#define SKIPPED 77      /* and where this cannot be seen */
 
 /* What the kernel says of the threads. `switches` are of those that do not nap. */
 struct look {
@@ -110,9 +112,12 @@ static pid_t start(char **command, const sigset_t *before)
 	const struct rlimit busy = {BUSY_SECONDS, BUSY_SECONDS + 1};
 	pid_t parent = getpid(), child = fork();
 
-	CHECK(child >= 0, "%m");
 	if (child > 0)
 		return child;
+	if (child < 0) {
+		perror("asleep: fork");
+		exit(CANNOT);
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setpgid(0, 0); /* so that its children can be ended with it */
 	sigprocmask(SIG_SETMASK, before, NULL);
@@ -143,7 +148,14 @@ int main(int argc, char **argv)
 	pid_t child;
 	int status;
 
-	CHECK(argc > 1, "usage: asleep COMMAND ARGUMENTS...");
+	if (argc < 2) {
+		fprintf(stderr, "usage: asleep COMMAND ARGUMENTS...\n");
+		return CANNOT;
+	}
+	if (access("/proc/thread-self/children", R_OK) != 0) {
+		perror("asleep: /proc/thread-self/children");
+		return SKIPPED;
+	}
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGCHLD);
 	ok(sigprocmask(SIG_BLOCK, &ends, &before));

@@ -152,7 +152,7 @@ int main(void)
 	for (int i = 0; cancelled == 0; i += 3)
 		cancelled += inherit(i);
 	takes_turns = true;
-	ok(inherit(2));
+	CHECK(!inherit(2) || !ours()); /* glibc's signal may go to a thread that came later */
 	takes_turns = false;
 	for (int i = 0; goes_on(i, 1200); i++)
 		broadcast(i);

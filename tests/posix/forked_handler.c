@@ -56,7 +56,7 @@ __attribute__((noreturn)) static void go_on(void)
 {
 	pthread_t threads[THREADS];
 
-	alarm(60);
+	alarm(WATCHDOG_SECONDS);
 	for (long i = 0; i < THREADS; i++)
 		threads[i] = check_thread(take_turns, (void *)i);
 	for (int i = 0; i < THREADS; i++)

@@ -104,7 +104,7 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
 #define WATCHERS 2u      /* on many CPUs: so many waiters stay awake; others have a short look, and park */
 #define SHARE 4u         /* there, of so many takers one has a parked waiter woken although another is awake */
-#define GROUP 8u         /* of parked waiters: each sleeps as long again for each GROUP, so all wake no more often */
+#define GROUP 8u         /* parked waiters: so many, and up to 128, wake 8 times in a LONG_WAIT by their clocks */
 #define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each GROUP of them, up to 16 */
 /* Of a waiter without a clock, for each GROUP, so that 200 wake some 8 times a second. Nothing rests on it (I2),
  * unless a woken waiter is stopped before it takes the lock: by a debugger, or by a signal handler that waits for

@@ -156,7 +156,7 @@ struct Rates {
     switches: Option<f64>,
     /// The part of the time in which the locks blocked.
     blocking: Option<f64>,
-    /// CPU time of the monitor's process and of its program; None, too, where it is not told or not kept.
+    /// CPU time of the monitor's process and of its program; None, too, where it is not known.
     process_cpus: Option<f64>,
     program_cpus: Option<f64>,
 }
