@@ -37,7 +37,7 @@ struct FG_CAPABILITY("read-write lock") fg_rwlock {
 		}                                                                                                      \
 	}
 
-/* Return 0 with the lock; EDEADLK if this thread holds it for writing; a read lock also EAGAIN if there are 2^26. */
+/* Return 0 with the lock; EDEADLK if this thread holds it for writing; a read lock also EAGAIN if there are 2^30. */
 int fg_rwlock_rdlock(struct fg_rwlock *l) FG_ACQUIRE_SHARED(*l);
 int fg_rwlock_wrlock(struct fg_rwlock *l) FG_ACQUIRE(*l);
 

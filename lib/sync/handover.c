@@ -137,11 +137,12 @@ static void rest(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t no
 		p->reserved = p->writer && fgi_rw_writers_first(l);
 }
 
-/* With the list locked, which it unlocks. */
-static void release(struct fgi_rwlock *l, struct fgi_parked_list *list, bool after_writer)
+/* With the list locked, which it unlocks. `held` is what the calling thread has of the word: FGI_RW_OWNER, FGI_RW_READER,
+ * or nothing. Then there is something to do only if nobody else has the lock, or is on the way. */
+static void release(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t held)
 {
 	struct census c = count(list, l);
-	bool writer = writer_is_next(l, &c, after_writer);
+	bool writer = writer_is_next(l, &c, held == FGI_RW_OWNER);
 	struct fgi_parked *chain = NULL;
 	enum fgi_parked_state state;
 	uint64_t word, next;
@@ -149,8 +150,10 @@ static void release(struct fgi_rwlock *l, struct fgi_parked_list *list, bool aft
 	do {
 		word = fg_load_relaxed(&l->word);
 		state = FGI_PARKED_AWAKE;
-		next = after_writer ? word & ~FGI_RW_OWNER : word - FGI_RW_READER;
-		if (after_writer || fgi_rw_last(word))
+		if (!held && ((word & FGI_RW_HELD) || !fgi_rw_wakes(word)))
+			break;
+		next = held == FGI_RW_OWNER ? word & ~FGI_RW_OWNER : word - held;
+		if (held != FGI_RW_READER || fgi_rw_last(word))
 			next = word_after(l, next, &c, writer, &state);
 	} while (fg_cas_acq_rel(&l->word, word, next) != word);
 	if (state != FGI_PARKED_AWAKE)
@@ -161,18 +164,18 @@ static void release(struct fgi_rwlock *l, struct fgi_parked_list *list, bool aft
 	fgi_rw_tell(chain, state);
 }
 
-void fgi_rw_release(struct fgi_rwlock *l, bool after_writer)
+void fgi_rw_release(struct fgi_rwlock *l, uint64_t held)
 {
 	bool suspended = fgi_async_suspend();
 
-	release(l, fgi_parked_lock(l), after_writer);
+	release(l, fgi_parked_lock(l), held);
 	fgi_async_resume(suspended);
 }
 
-/* Reads again, with the list locked, and a thread in it that waits for the lock: it stays there until the list is
- * unlocked, so the lock exists for as long. It may be another lock than the reader has left, made at the same address
- * since. Then one more of its waiters is woken, or handed the free lock if it is due, as by any reader that leaves that
- * lock. If another thread has the lock by now, or is on its way, it wakes the next. */
+/* A thread in the list that waits for the lock stays there until the list is unlocked, so the lock exists for as long.
+ * It may be another lock than the reader has left, made at the same address since. Then one more of its waiters is
+ * woken, or handed the free lock if it is due, as by any reader that leaves that lock. If another thread has the lock by
+ * now, or is on its way, it wakes the next. */
 void fgi_rw_left(struct fgi_rwlock *l)
 {
 	bool suspended = fgi_async_suspend();
@@ -180,12 +183,10 @@ void fgi_rw_left(struct fgi_rwlock *l)
 	const struct fgi_parked *p = fgi_parked_next(list, l, NULL);
 
 	/* Threads of a condition variable may wait at a mutex that is at this address by now. They have a list. */
-	if (p && !p->list) {
-		fg_fetch_add_relaxed(&l->word, FGI_RW_READER);
-		release(l, list, false);
-	} else {
+	if (p && !p->list)
+		release(l, list, 0);
+	else
 		fgi_parked_unlock(list);
-	}
 	fgi_async_resume(suspended);
 }
 

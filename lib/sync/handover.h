@@ -11,7 +11,7 @@
  * lock. */
 #define FGI_RW_RESERVE_NS 20000000u
 
-/* Times that a lock keeps, in ticks of 4 us. One that lies further ahead than any rest lasts is one of hours ago. */
+/* Times that a lock keeps, in steps of 8 us, with the lowest bit 0. One that lies further ahead than any rest lasts is one of hours ago. */
 static inline uint32_t fgi_rw_ticks(uint64_t ns)
 {
 	return (uint32_t)(ns >> 12) & ~FGI_RW_WRITERS_FIRST;
@@ -45,7 +45,7 @@ static inline bool fgi_rw_writable(uint64_t word)
 
 /* Gives up the lock of a writer, or of one reader, where threads may be parked. release: pairs with the acquires of
  * a thread that takes the word or is told. */
-void fgi_rw_release(struct fgi_rwlock *l, bool after_writer);
+void fgi_rw_release(struct fgi_rwlock *l, uint64_t held);
 
 /* Readers need no longer be kept out, or a thread that was woken does not take the free lock. With the list locked;
  * returns those who are to be told *state. */

@@ -390,8 +390,12 @@ static int read_wait(struct wait *w)
 
 		if (!fgi_rw_readable(word, w->exempt) || is_kept_out(w)) {
 			result = wait_turn(w);
+			if (result == EALREADY) { /* counted by the thread that handed the lock over */
+				fgi_rwlock_reads();
+				return 0;
+			}
 			if (result)
-				return result == EALREADY ? 0 : result;
+				return result;
 			continue;
 		}
 		if (word & FGI_RW_FULL)
@@ -413,8 +417,6 @@ int fgi_rwlock_read_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 		return 0;
 	w = wait_at(l, false, until);
 	result = read_wait(&w);
-	if (!result)
-		fgi_rwlock_reads();
 	end_wait(&w, result);
 	fgi_rw_resume(l, w.suspended, result);
 	return result;
@@ -429,10 +431,8 @@ int fgi_rwlock_try_read(struct fgi_rwlock *l)
 			return EAGAIN;
 		if ((word & FGI_RW_BIASED) && fgi_rwlock_read_biased(l))
 			return 0;
-		if (fgi_rwlock_join(l, word, closed)) {
-			fgi_rwlock_reads();
+		if (fgi_rwlock_join(l, word, closed))
 			return 0;
-		}
 	}
 	return EBUSY;
 }
@@ -453,12 +453,12 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 				return;
 			continue;
 		}
-		if (fgi_rw_subtracts(word)) {
+		if (!(word & FGI_RW_ENTRIES) && fgi_rw_subtracts(word)) {
 			fgi_rwlock_read_leave(l);
 			return;
 		}
 		if (fgi_rw_last(word) && fgi_rw_wakes(word)) {
-			fgi_rw_release(l, false);
+			fgi_rw_release(l, FGI_RW_READER);
 			return;
 		}
 		if (fg_cas_release(&l->word, word, word - FGI_RW_READER) == word)
@@ -599,7 +599,7 @@ void fgi_rwlock_write_unlock_slow(struct fgi_rwlock *l)
 		uint64_t word = fg_load_relaxed(&l->word);
 
 		if (fgi_rw_wakes(word)) {
-			fgi_rw_release(l, true);
+			fgi_rw_release(l, FGI_RW_OWNER);
 			return;
 		}
 		if (fg_cas_release(&l->word, word, word & ~FGI_RW_OWNER) == word)

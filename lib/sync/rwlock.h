@@ -5,7 +5,8 @@
  *   0                  free
  *   tid                held by a writer; bits 26 to 28 are 0 then
  *   n * READER         held by n readers that are counted here
- *   tid + n * READER   held by a writer; n threads found that out by counting themselves, and take that back
+ *   tid + n * READER   held by a writer; n threads found that out by counting themselves, and take that back, perhaps
+ *                      after the writer has gone
  *   ... | ENTRIES      more readers may stand in the table (sync/readers.h); no writer may take the lock
  *   ... | BIASED       and further readers may enter there
  *   ... | PARKED       a thread may be parked (sync/parked.h): the release has to look
@@ -32,8 +33,7 @@
  * I5  A writer by published intent (runtime/thread.h), exactly; a reader by hand: held, after it was counted.
  * A release touches the lock for the last time when it gives it up. A reader that leaves beside others subtracts
  * itself, so that no other access makes it try again. If it was the last after all, and PARKED was set, it comes back
- * as a reader to wake the next: only if a thread that waits for a read-write lock is in the list, for then the lock
- * exists. While RESERVED is set, readers exchange the word, so that the last hands the lock over before another thread
+ * to wake the next: only if a thread that waits for a read-write lock is in the list, for then the lock exists. While RESERVED is set, readers exchange the word, so that the last hands the lock over before another thread
  * can take it. RESERVED may be set between a reader's look and its subtraction. If that reader is the last one, a
  * thread may take the lock first, for one section: its release sees RESERVED, and hands over. */
 #ifndef FGI_SYNC_RWLOCK_H
@@ -142,16 +142,16 @@ static inline bool fgi_rwlock_read_biased(struct fgi_rwlock *l)
 	return false;
 }
 
-/* Counts the calling thread as a reader, unless the word, which was `seen`, has become `closed`. Then the thread takes
- * that back as it would unlock: by now the lock may be free, and a thread parked that saw it taken. */
+/* Makes the calling thread a reader, unless the word, which was `seen`, has become `closed`. Then the thread takes its
+ * count back as it would unlock: by now the lock may be free, and a thread parked that saw it taken. */
 static inline bool fgi_rwlock_join(struct fgi_rwlock *l, uint64_t seen, uint64_t closed)
 {
 	uint64_t found = fg_fetch_add_acquire(&l->word, FGI_RW_READER); /* pairs with the release of a writer */
 
-	if (fg_likely(found == seen))
-		return true;
 	if (fg_likely(!(found & closed))) {
-		fgi_rwlock_crowded(l);
+		fgi_rwlock_reads();
+		if (fg_unlikely(found != seen))
+			fgi_rwlock_crowded(l);
 		return true;
 	}
 	fgi_rwlock_read_unlock_slow(l, false);
@@ -166,10 +166,8 @@ static inline int fgi_rwlock_read(struct fgi_rwlock *l, struct fgi_deadline unti
 	uint64_t word = fg_load_relaxed(&l->word);
 
 	if (fg_likely(!(word & (closed | FGI_RW_BIASED | FGI_RW_AWAITED))) &&
-	    fg_likely(fgi_rwlock_join(l, word, closed))) {
-		fgi_rwlock_reads();
+	    fg_likely(fgi_rwlock_join(l, word, closed)))
 		return 0;
-	}
 	return fgi_rwlock_read_slow(l, until);
 }
 

@@ -86,7 +86,7 @@ static inline void await(int *word, int value)
 	for (int naps = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) < value; naps++) {
 		if (naps == 1000)
 			moment.tv_nsec = 5000000;
-		nanosleep(&moment, NULL);
+		nanosleep(&moment, NULL); /* NOLINT(bugprone-signal-handler): nothing but a system call */
 	}
 }
 

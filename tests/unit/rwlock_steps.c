@@ -332,6 +332,16 @@ static void a_writer_comes_first(void)
 	check("a writer comes before a try", OTHER);
 }
 
+/* And others are parked: they wait for that writer's release, not for the reader that takes its count back. */
+static void a_writer_comes_first_beside_parked_ones(void)
+{
+	make(0, OTHER | P);
+	fgi_parked_unlock(park(true, true));
+	CHECK_IS(no_longer_free(), ETIMEDOUT);
+	check("a writer comes first", OTHER | P);
+	stays_parked("a writer comes first", fgi_parked_lock(&l));
+}
+
 /* By the time that it takes its count back the writer has left, and another has parked because of it. */
 static void a_writer_parks_for_it(void)
 {
@@ -667,6 +677,7 @@ int main(void)
 	a_mutex_is_there(P);
 	a_mutex_is_there(OTHER | P);
 	a_writer_comes_first();
+	a_writer_comes_first_beside_parked_ones();
 	wakes_what_it_has_kept_out();
 	pauses_after_its_sleep();
 	a_writer_waits_for_several();

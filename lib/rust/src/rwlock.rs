@@ -33,7 +33,7 @@ unsafe impl Send for RawRwLock {}
 ///
 /// # Panics
 ///
-/// `read` and `write` panic where the calling thread holds the lock for writing, and `read` if 2^26 readers hold it.
+/// `read` and `write` panic where the calling thread holds the lock for writing, and `read` if 2^30 readers hold it.
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 
 /// Gives up the shared lock when it is dropped.
@@ -45,7 +45,7 @@ pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 fn check(error: c_int) {
     assert_eq!(
         error, 0,
-        "this thread holds the lock for writing, or 2^26 readers hold it"
+        "this thread holds the lock for writing, or 2^30 readers hold it"
     );
 }
 
