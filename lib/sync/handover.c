@@ -137,8 +137,8 @@ static void rest(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t no
 		p->reserved = p->writer && fgi_rw_writers_first(l);
 }
 
-/* With the list locked, which it unlocks. `held` is what the calling thread has of the word: FGI_RW_OWNER, FGI_RW_READER,
- * or nothing. Then there is something to do only if nobody else has the lock, or is on the way. */
+/* With the list locked, which it unlocks. `held` is what the calling thread has of the word: FGI_RW_OWNER,
+ * FGI_RW_READER, or nothing. Then there is something to do only if nobody else has the lock, or is on the way. */
 static void release(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t held)
 {
 	struct census c = count(list, l);
@@ -174,8 +174,8 @@ void fgi_rw_release(struct fgi_rwlock *l, uint64_t held)
 
 /* A thread in the list that waits for the lock stays there until the list is unlocked, so the lock exists for as long.
  * It may be another lock than the reader has left, made at the same address since. Then one more of its waiters is
- * woken, or handed the free lock if it is due, as by any reader that leaves that lock. If another thread has the lock by
- * now, or is on its way, it wakes the next. */
+ * woken, or handed the free lock if it is due, as by any reader that leaves that lock. If another thread has the lock
+ * by now, or is on its way, it wakes the next. */
 void fgi_rw_left(struct fgi_rwlock *l)
 {
 	bool suspended = fgi_async_suspend();

@@ -36,7 +36,7 @@
  *     queued it takes it out, and nobody tells it any more. Otherwise it is being told: it waits for that without a
  *     deadline, for the other thread has a few instructions left, and passes on what it cannot use.
  * P6  Fork. The child's lot is empty. A node with another number of forks than the process is in no queue, and nobody
- *     tells it. If a handler forks while its thread has a bucket locked, the lot is emptied again when that is unlocked.
+ *     tells it. If a handler forks while its thread has a bucket locked, the lot is emptied again as that is unlocked.
  * P7  Signal handlers. A handler may interrupt its thread while that has a bucket locked. What it would do with a
  *     bucket then is done when the interrupted code unlocks (fgi_parked_postpone). Eight such calls are kept. If there
  *     are more meanwhile, all threads that wait at condition variables are told instead, for no reason that they know:

@@ -83,7 +83,8 @@ uint32_t fgi_readers_forget_slow(const void *lock);
 
 static inline uint32_t fgi_readers_forget(const void *lock)
 {
-	/* relaxed: a reader in the table has seen the word that a thread released after it had stored 1 (fgi_rwlock_crowded) */
+	/* relaxed: a reader in the table has seen the word that a thread released after it had stored 1
+	 * (fgi_rwlock_crowded) */
 	return fg_unlikely(fg_load_relaxed(&fgi_readers_used)) ? fgi_readers_forget_slow(lock) : 0;
 }
 

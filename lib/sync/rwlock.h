@@ -33,9 +33,10 @@
  * I5  A writer by published intent (runtime/thread.h), exactly; a reader by hand: held, after it was counted.
  * A release touches the lock for the last time when it gives it up. A reader that leaves beside others subtracts
  * itself, so that no other access makes it try again. If it was the last after all, and PARKED was set, it comes back
- * to wake the next: only if a thread that waits for a read-write lock is in the list, for then the lock exists. While RESERVED is set, readers exchange the word, so that the last hands the lock over before another thread
- * can take it. RESERVED may be set between a reader's look and its subtraction. If that reader is the last one, a
- * thread may take the lock first, for one section: its release sees RESERVED, and hands over. */
+ * to wake the next: only if a thread that waits for a read-write lock is in the list, for then the lock exists. While
+ * RESERVED is set, readers exchange the word, so that the last hands the lock over before another thread can take it.
+ * RESERVED may be set between a reader's look and its subtraction. If that reader is the last one, a thread may take
+ * the lock first, for one section: its release sees RESERVED, and hands over. */
 #ifndef FGI_SYNC_RWLOCK_H
 #define FGI_SYNC_RWLOCK_H
 
