@@ -11,8 +11,8 @@
  * lock. */
 #define FGI_RW_RESERVE_NS 20000000u
 
-/* Times that a lock keeps, in ticks of 4 us, of which the last bit is 0. One that lies further ahead than any rest lasts
- * is one of hours ago. */
+/* Times that a lock keeps, in ticks of 4 us, of which the last bit is 0. One that lies further ahead than any rest
+ * lasts is one of hours ago. */
 static inline uint32_t fgi_rw_ticks(uint64_t ns)
 {
 	return (uint32_t)(ns >> 12) & ~FGI_RW_WRITERS_FIRST;
