@@ -179,7 +179,7 @@ fn a_run_waits_for_the_end_of_a_monitor_before_it_starts_the_next() {
     let (run, socket) = place.stay();
     wait_for("the monitor to serve", || answers(&socket).then_some(()));
     let monitors = place.monitors();
-    run.signal(libc::SIGSTOP);
+    run.stop();
     kill(monitors[0], libc::SIGKILL);
     let address = SocketAddr::from_abstract_name(socket.trim_start_matches('@')).unwrap();
     let held = wait_for("the socket's name", || {

@@ -40,6 +40,22 @@ impl Process {
         kill(self.pid(), signal);
     }
 
+    /// Returns when all its threads have stopped: until then those that the signal has not reached go on.
+    pub fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        // SAFETY: `info` is of its type, and all bits 0 are a value of it.
+        let result = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(
+                libc::P_PID,
+                self.pid(),
+                &mut info,
+                libc::WSTOPPED | libc::WNOWAIT,
+            )
+        };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    }
+
     /// What it prints until it ends by itself, without error. Its standard output is a pipe.
     pub fn said(&mut self) -> String {
         let mut text = String::new();
