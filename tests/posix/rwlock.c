@@ -201,7 +201,7 @@ static void await_waiting_writer(pthread_rwlock_t *lock)
 		nanosleep(&moment, NULL);
 }
 
-/* A thread that reads may read again, whatever waits: programs rely on it, but for those with the third kind. */
+/* A thread that reads may read again, whatever waits: programs rely on it, except those with the third kind. */
 static void recursion(int kind)
 {
 	pthread_rwlock_t lock;
