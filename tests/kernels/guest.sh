@@ -106,13 +106,14 @@ pack() # root of the guest, [the busybox that packs it]
 }
 
 # Runs it; its output goes to standard output and the log; returns its status. The machine ends when this script does,
-# however it ends.
+# however it ends. A timeout that is killed as it starts its program leaves it.
 machine=(-cpu max -m 3072) console=ttyS0
 start() # image, log, kernel, CPUs, seconds, [the kernel's command line]
 {
-	setpriv --pdeathsig TERM timeout --foreground --kill-after=10 "$5" "${qemu[@]}" -accel tcg,thread=multi -smp "$4" \
-		"${machine[@]}" -display none -serial stdio -no-reboot -net none -kernel "$3" -initrd "$1" \
-		-append "console=$console quiet panic=-1 rdinit=/init ${6:-}" </dev/null 2>&1 | sed -u 's/\r//g' | tee "$2"
+	setpriv --pdeathsig TERM timeout --foreground --kill-after=10 "$5" setpriv --pdeathsig KILL "${qemu[@]}" \
+		-accel tcg,thread=multi -smp "$4" "${machine[@]}" -display none -serial stdio -no-reboot -net none \
+		-kernel "$3" -initrd "$1" -append "console=$console quiet panic=-1 rdinit=/init ${6:-}" </dev/null 2>&1 |
+		sed -u 's/\r//g' | tee "$2"
 	grep -q '^guest: status ' "$2" || echo "guest: did not finish within $5 s" >&2
 	return "$(sed -n 's/^guest: status \([0-9]*\)$/\1/p' "$2" | grep . || echo 1)"
 }
