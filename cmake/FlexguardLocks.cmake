@@ -122,3 +122,8 @@ endif()
 fg_locks_with(FG_BROAD_LOCKS BROAD)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/LOCKS @ONLY CONTENT
 	"# name\tclass\tbrief\t[needs=slice: the kernel's time-slice extension]\n${fg_lines}")
+
+# A variant that the tests of locks know by its name, too: their functions ask for these.
+set(FG_LOCK_flexguard-sosp25-exit_FILE variants/flexguard-sosp25-exit.inc.h)
+set(FG_LOCK_flexguard-sosp25-exit_CLASS adaptive)
+set(FG_LOCK_flexguard-sosp25-exit_MODEL ${FG_LOCK_flexguard-sosp25_MODEL})

@@ -258,7 +258,7 @@ pub fn allowed_cpus() -> Vec<usize> {
         .collect()
 }
 
-fn stay_on(cpu: usize) {
+pub fn stay_on(cpu: usize) {
     let mut one = CpuSet::new();
     one.set(cpu).unwrap();
     sched_setaffinity(Pid::from_raw(0), &one).unwrap();
