@@ -127,14 +127,14 @@ deb: ## Debian packages of what `make` built, and a bill of materials, in build/
 	@scripts/deb $(if $(ARCH),--arch $(ARCH))
 
 check-packages: ## install, use and purge them in a Debian 12 and a Debian 13 (root; needs a Debian mirror; minutes)
-	@scripts/bootstrap packages check-packages
+	@scripts/bootstrap packages chroots check-packages
 	@$(MAKE) --no-print-directory workers
 	@tests/packages/packages
 	@tests/packages/manifests
 	@tests/packages/formats
 
 check-systems: ## build and test in a Debian 12 and a Debian 13, and each with the other's interposers (the same)
-	@scripts/bootstrap packages
+	@scripts/bootstrap chroots
 	@tests/systems/systems
 
 site: all ## the documentation as a static site with a search: build/site

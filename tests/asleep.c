@@ -4,7 +4,8 @@
  * A hang is seen by its signs, since a busy machine makes any program slow. Every thread of the command and of its
  * children sleeps at LOOKS looks, and none has run in between, except threads that nap each time: these wait for what
  * another thread is to write. A thread that waits for a CPU does not sleep, and such a look does not count. A thread
- * that hangs busily uses up BUSY_SECONDS of CPU time. The command must not sleep for some seconds by itself. */
+ * that hangs busily uses up BUSY_SECONDS of CPU time, or what the soft limit (ulimit -St) is if that is less. The
+ * command must not sleep for some seconds by itself. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -107,9 +108,28 @@ static void look_at(struct look *look, pid_t pid)
 		closedir(tasks);
 }
 
+/* How long a process may be busy. */
+static rlim_t busy_seconds(void)
+{
+	struct rlimit own;
+
+	return getrlimit(RLIMIT_CPU, &own) == 0 && own.rlim_cur < BUSY_SECONDS ? own.rlim_cur : BUSY_SECONDS;
+}
+
+/* Did the kernel end it for being busy? The second signal is for a process that blocks or ignores the first. */
+static bool was_busy(int status, const struct rusage *used)
+{
+	rlim_t seconds = (rlim_t)(used->ru_utime.tv_sec + used->ru_stime.tv_sec +
+				  (used->ru_utime.tv_usec + used->ru_stime.tv_usec) / 1000000);
+
+	if (!WIFSIGNALED(status))
+		return false;
+	return WTERMSIG(status) == SIGXCPU || (WTERMSIG(status) == SIGKILL && seconds >= busy_seconds());
+}
+
 static pid_t start(char **command, const sigset_t *before)
 {
-	const struct rlimit busy = {BUSY_SECONDS, BUSY_SECONDS + 1};
+	const struct rlimit busy = {busy_seconds(), busy_seconds() + 1};
 	pid_t parent = getpid(), child = fork();
 
 	if (child > 0)
@@ -145,6 +165,7 @@ int main(int argc, char **argv)
 {
 	const struct timespec moment = {0, MOMENT_NS};
 	sigset_t ends, before;
+	struct rusage used;
 	pid_t child;
 	int status;
 
@@ -160,7 +181,7 @@ int main(int argc, char **argv)
 	sigaddset(&ends, SIGCHLD);
 	ok(sigprocmask(SIG_BLOCK, &ends, &before));
 	child = start(argv + 1, &before);
-	while (waitpid(child, &status, WNOHANG) == 0) {
+	while (wait4(child, &status, WNOHANG, &used) == 0) {
 		struct look look = {.all_asleep = true};
 
 		look_at(&look, child);
@@ -173,8 +194,8 @@ int main(int argc, char **argv)
 		sigtimedwait(&ends, NULL, &moment);
 	}
 	kill(-child, SIGKILL);
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
-		fprintf(stderr, "hang: a process was busy for %d s\n", BUSY_SECONDS);
+	if (was_busy(status, &used)) {
+		fprintf(stderr, "hang: a process was busy for %lu s\n", (unsigned long)busy_seconds());
 		return HANGS;
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

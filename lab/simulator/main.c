@@ -18,7 +18,7 @@
 static const char usage[] = "fg-sim-NAME: the worker of a lock on a simulated machine; options besides the worker's:\n"
 			    "  --machine FILE     a machine file, or the name of one of lab/machines (near)\n"
 			    "  --seed N           of all that is random (1)\n"
-			    "  --trace FILE       who ran when, and why not, for Perfetto\n"
+			    "  --trace FILE       who ran, waited, held a lock, and on which line, for Perfetto\n"
 			    "  --lines N          the N cache lines on which most time was lost, on standard error\n"
 			    "  --describe         only reads the machine file, and says its name and number of CPUs\n"
 			    "  --unmonitored      without a monitor\n"

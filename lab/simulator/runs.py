@@ -13,11 +13,12 @@ DATA = ROOT / "docs/results/data"
 PROGRAMS = ROOT / "build/.cmake/lab/simulator"
 
 
-def simulate(lock, workload, threads, machine, seconds, warmup=0.006, seed=1, costs=(), host_limit=300):
+def simulate(lock, workload, threads, machine, seconds, warmup=0.006, seed=1, costs=(), host_limit=300, monitored=True):
     """The worker's object; None: it failed, or took more CPU time than `host_limit` seconds."""
     command = [PROGRAMS / f"fg-sim-{lock}", *workload.split(), "--lock", lock, "--threads", str(threads)]
     command += ["--seconds", str(seconds), "--warmup", str(warmup), "--machine", machine, "--seed", str(seed)]
     command += [part for cost in costs for part in ("--cost", cost)]
+    command += [] if monitored else ["--unmonitored"]
     done = subprocess.run([*command, "--host-limit", str(host_limit)], capture_output=True, text=True, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
 

@@ -15,9 +15,10 @@
 /* So many looks of a wait for which all is well; longer than a time slice with a spin hint a look. Then it has been
  * long: a handle may be stale, or two threads share a place. */
 #define LOOKS_LONG 100000u
-/* The same of a wait that does not say for whom: about what a sleep costs. A thread that was woken, and has not run
- * yet, is in no section. */
-#define LOOKS_LONG_UNNAMED 2048u
+/* The same of a wait that does not say for whom. A thread that lost its CPU while it waited, and has not run since it
+ * was let go, is in no section: nothing says that it has no CPU, and it gets one that a waiter leaves. Fewer looks are
+ * better with many CPUs beside busy processes, and worse with two (docs/results/advice.md). */
+#define LOOKS_LONG_UNNAMED 1024u
 #define LOOKS_PER_BEAT 256u
 /* While a thread that is waited for has no CPU. Longer than this thread's timer is late, so that the CPU which it frees
  * may pull that thread; short beside a time slice. */

@@ -215,6 +215,13 @@ static struct fgi_due *due_of(void *mutex)
 	return is_normal(mutex) && is_mine(m) ? &m->due : NULL;
 }
 
+/* The mutex is unlocked: threads that a signal handler has moved to it meanwhile are told. */
+static inline void tell_moved(void *mutex)
+{
+	if (fg_unlikely(fg_load_relaxed(&fgi_cond_moved_to) == mutex))
+		fgi_cond_tell_moved(mutex);
+}
+
 __attribute__((noinline)) static void unlock_and_tell(struct fgi_mutex *m)
 {
 	bool suspended = fgi_async_suspend();
@@ -224,8 +231,7 @@ __attribute__((noinline)) static void unlock_and_tell(struct fgi_mutex *m)
 	FGI_PROBE1(mutex_release, m);
 	fgi_due_tell(told);
 	fgi_async_resume(suspended);
-	if (fg_unlikely(fg_load_relaxed(&fgi_cond_moved_to) == m))
-		fgi_cond_tell_moved(m);
+	tell_moved(m);
 }
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
@@ -245,8 +251,7 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 	}
 	fgi_unlock(&m->lock);
 	FGI_PROBE1(mutex_release, mutex);
-	if (fg_unlikely(fg_load_relaxed(&fgi_cond_moved_to) == mutex))
-		fgi_cond_tell_moved(mutex);
+	tell_moved(mutex);
 	return 0;
 }
 

@@ -62,21 +62,26 @@ static inline uint32_t fgi_cpus_seen(void)
 	return seen < FG_CPUS ? seen : FG_CPUS;
 }
 
-/* Of a machine with more CPUs, these many that come after this one are looked at. */
+/* Of more CPUs, these many from this one on are looked at. */
 #define FGI_IDLE_LOOKS 128u
 
-/* Does a CPU of this machine idle? */
-static inline bool fgi_idle_cpu(void)
+/* Does a CPU idle that is in `among`, which has a bit for each of FG_CPUS? */
+static inline bool fgi_idle_cpu(const uint64_t *among)
 {
 	const struct fg_cpu *lines = fg_load_relaxed(&fgi_cpu_lines);
-	uint32_t seen = fgi_cpus_seen(), looks = seen < FGI_IDLE_LOOKS ? seen : FGI_IDLE_LOOKS;
+	uint32_t words = (fgi_cpus_seen() + 63) / 64, looks = FGI_IDLE_LOOKS, here = fgi_cpu() % FG_CPUS;
+	uint64_t after = ~(uint64_t)0 << here % 64;
 
-	if (!lines)
+	if (!lines || !words)
 		return false;
-	for (uint32_t cpu = fgi_cpu() + 1; looks; looks--, cpu++) {
-		cpu = cpu < seen ? cpu : 0;
-		if (fg_load_relaxed(&lines[cpu].idle))
-			return true;
+	/* The word of this CPU comes first, with the CPUs from it on, and last, with those before it. */
+	for (uint32_t i = 0; i <= words; i++) {
+		uint32_t word = (here / 64 + i) % words;
+		uint64_t some = fg_load_relaxed(&among[word]) & (i == 0 ? after : i == words ? ~after : ~(uint64_t)0);
+
+		for (; some && looks; looks--, some &= some - 1)
+			if (fg_load_relaxed(&lines[word * 64 + (uint32_t)__builtin_ctzll(some)].idle))
+				return true;
 	}
 	return false;
 }

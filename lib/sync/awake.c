@@ -23,6 +23,8 @@ static uint64_t asleep_until_ns;
 
 static __thread struct fgi_history histories[HISTORIES] __attribute__((tls_model("initial-exec")));
 
+static struct fgi_history unlearned; /* of waits that say nothing of others: constant */
+
 static struct fgi_history *history_of(const void *object)
 {
 	return &histories[fgi_hash_of(object, HISTORY_BITS)];
@@ -32,16 +34,17 @@ void fgi_awake_begin(struct fgi_awake *a, const void *object)
 {
 	if (fg_unlikely(fg_load_relaxed(&fgi_foreign_notes)))
 		fgi_foreign_settle();
-	*a = (struct fgi_awake){.history = history_of(object), .begin_ns = fgi_now_ns(CLOCK_MONOTONIC)};
+	*a = (struct fgi_awake){
+		.history = object ? history_of(object) : &unlearned,
+		.begin_ns = fgi_now_ns(CLOCK_MONOTONIC),
+	};
 }
 
 bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, struct fgi_deadline until)
 {
-	bool again = a->again; /* in the same wait: what has gone by since it began was the caller's */
 	uint64_t now = a->begin_ns, spent = 0;
 	uint64_t most = fgi_monitor_alive(now) ? FGI_AWAKE_NS : FGI_AWAKE_UNMONITORED_NS;
 
-	a->again = true;
 	if (now < fg_load_relaxed(&asleep_until_ns))
 		return false;
 	if (a->history->sleeps_left) {
@@ -65,7 +68,7 @@ bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void
 		if (looks >= LOOKS_BEFORE_YIELD)
 			fgi_system_yield();
 		now = fgi_now_ns(CLOCK_MONOTONIC);
-		used = again && looks == 0 ? 0 : now - before;
+		used = now - before;
 		if (used > FGI_AWAKE_TAKEN_NS) {
 			used = used < FGI_AWAKE_TAKEN_MOST_NS ? used : FGI_AWAKE_TAKEN_MOST_NS;
 			fg_store_relaxed(&asleep_until_ns, now + FGI_AWAKE_TAKEN_TIMES * used);

@@ -39,14 +39,14 @@ struct fgi_awake { /* one wait */
 	struct fgi_history *history;
 	uint64_t begin_ns;
 	bool stayed; /* awake, for some time */
-	bool again;  /* it was to stay awake before, whether it did or not */
 };
 
-/* The wait for an event at `object` begins. Of a condition variable: before the mutex is unlocked. */
+/* The wait for an event at `object` begins. Of a condition variable: before the mutex is unlocked. NULL: such waits say
+ * nothing of one another. The thread stays awake, and learns nothing: fgi_awake_end is not called. */
 void fgi_awake_begin(struct fgi_awake *a, const void *object);
 
 /* Stays awake until ready(argument), then it returns true, or until the thread should sleep. A cancellation may end it
- * anywhere. A wait that has not slept may stay awake again. */
+ * anywhere. Once a wait. */
 bool fgi_awake_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument, struct fgi_deadline until);
 
 /* The wait is over, `slept` or not: learns. `event_ns`: when the event came while the thread slept (CLOCK_MONOTONIC);

@@ -16,7 +16,9 @@
 
 #define FIRST_PASS_NS 10000000u /* for so long after that a writer keeps readers out */
 #define LONGEST_PASS_NS 1280000000u
-#define MOST_PAUSES 64u   /* between two looks without a yield; half as many before the first: 1 to 6 us in all */
+#define FIRST_PAUSES 32u  /* before the first look without a yield; twice as many before the next, */
+#define MOST_PAUSES 128u  /* until it is so many: 3 to 14 us in all */
+#define STAYS 2           /* times FGI_AWAKE_NS, before a sleep and after each */
 #define TRIES 64          /* lost to other threads while awake, before the thread parks */
 #define UNBIASED_TIMES 9u /* the bias rests for so many times as long as ending it took */
 #define HANDED_TIMES 9u   /* and so do hand-overs: a thread that is handed the lock may take long to run */
@@ -25,7 +27,6 @@
 
 struct wait {
 	struct fgi_parked node;
-	struct fgi_awake awake;
 	struct fgi_rwlock *lock;
 	struct fgi_deadline deadline;
 	uint32_t tries;
@@ -86,18 +87,24 @@ static bool worth_a_try(const void *waiter)
 }
 
 /* Awake, until the lock is worth a try. A thread first pauses without a yield, for less than a sleep costs, whatever
- * its history and the monitor say: most sections are over by then. Otherwise nearly all threads could end as sleeping
- * writers, which wake one at a time and find the lock read again. */
+ * the monitor says: most sections are over by then. Then it stays awake as at other objects, but also after a sleep,
+ * and whatever earlier waits have come to: a writer that sleeps again at once finds the lock read at each wake-up, and
+ * a reader that does not wait lets no writer in. Otherwise nearly all threads could end as sleeping writers, which wake
+ * one at a time. */
 static bool stay_awake(struct wait *w)
 {
 	bool polite = w->polite, ready = false;
+	struct fgi_awake awake;
 
-	for (uint32_t n = MOST_PAUSES / 2; n && n <= MOST_PAUSES && !ready; n *= 2) {
+	for (uint32_t n = FIRST_PAUSES; n <= MOST_PAUSES && !ready; n *= 2) {
 		for (uint32_t i = 0; i < n; i++)
 			fg_pause();
 		ready = worth_a_try(w);
 	}
-	ready = ready || (!w->slept && fgi_awake_stay(&w->awake, worth_a_try, w, w->deadline));
+	for (uint32_t n = 0; n < STAYS && !ready; n++) {
+		fgi_awake_begin(&awake, NULL);
+		ready = fgi_awake_stay(&awake, worth_a_try, w, w->deadline);
+	}
 	/* A writer that goes on to sleep keeps nobody out; nor does one of which only the hint is left. */
 	if (!ready && (w->node.writer || polite))
 		unset_awaited(w->lock);
@@ -318,8 +325,7 @@ static int wait_turn(struct wait *w)
 {
 	if (!w->began) {
 		w->began = true;
-		fgi_awake_begin(&w->awake, w->lock);
-		w->node.since_ns = w->awake.begin_ns;
+		w->node.since_ns = fgi_now_ns(CLOCK_MONOTONIC);
 		w->act_ns = w->node.since_ns + FGI_RW_RESERVE_NS;
 		if (w->node.writer && fgi_rw_writers_first(w->lock))
 			w->act_ns = 0; /* reserved from the start, for as long as it takes */
@@ -350,8 +356,6 @@ static void end_wait(struct wait *w, int result)
 	struct fgi_parked_list *list;
 	enum fgi_parked_state state = FGI_PARKED_AWAKE;
 
-	if (w->began)
-		fgi_awake_end(&w->awake, w->slept, 0);
 	if (!w->woken || result == 0)
 		return;
 	list = fgi_parked_lock(w->lock);
@@ -453,7 +457,7 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 				return;
 			continue;
 		}
-		if (!(word & FGI_RW_ENTRIES) && fgi_rw_subtracts(word)) {
+		if (fgi_rw_subtracts(word)) {
 			fgi_rwlock_read_leave(l);
 			return;
 		}

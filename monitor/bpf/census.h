@@ -122,6 +122,21 @@ int fg_census(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Run by the user half over a process that has connected: writes its account. */
+SEC("iter/task")
+int fg_account(struct bpf_iter__task *ctx)
+{
+	struct fg_published *all = published();
+	struct task_struct *task = ctx->task;
+	__u64 account;
+
+	if (!all || !task)
+		return 0;
+	account = account_of(task, all->page.domain_kind);
+	bpf_seq_write(ctx->meta->seq, &account, sizeof(account));
+	return 0;
+}
+
 /* Run by the user half when fg_census has found no process that is registered, or none that wants slices. While it ran
  * no process was registered and none inherited a registration, so none is in the making. */
 SEC("syscall")

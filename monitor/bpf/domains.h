@@ -108,63 +108,77 @@ static __always_inline __u64 cpus_of(struct task_struct *task, __u32 cpus)
 }
 
 #define DEEPEST_USER_NAMESPACE 33 /* the kernel makes none below */
-#define IN_CONTAINER (1ull << 32)
 
-/* Returns whom a process with these credentials is to be held against: its real user; but in a user namespace that an
- * unprivileged user has made, that user, since the ids in it are a range of subordinate ones, of which it may have any.
- * IN_CONTAINER: it is in a user namespace that root has made. */
-__noinline __u64 fg_owner_of(__u64 credentials)
+/* Returns the outermost user namespace of these credentials, below the initial one; 0: they are of the initial one. */
+__noinline __u64 fg_namespace_of(__u64 credentials)
 {
 	const struct cred *cred = (const struct cred *)credentials;
-	const struct user_namespace *ns = BPF_CORE_READ(cred, user_ns), *above, *top;
-	__u64 container = 0;
-	__u32 i, owner;
+	const struct user_namespace *ns = BPF_CORE_READ(cred, user_ns), *above;
+	const struct user_namespace *below = 0;
+	__u32 i;
 
 	for (i = 0; i < DEEPEST_USER_NAMESPACE; i++) {
 		above = BPF_CORE_READ(ns, parent);
 		if (!above)
-			break;
-		top = BPF_CORE_READ(above, parent);
-		if (!top) {
-			owner = BPF_CORE_READ(ns, owner.val);
-			if (owner)
-				return owner;
-			container = IN_CONTAINER;
-			break;
-		}
+			return (__u64)below;
+		below = ns;
 		ns = above;
 	}
-	return container | BPF_CORE_READ(cred, uid.val);
+	return 0;
 }
 
-static __always_inline __u32 owner_of(struct task_struct *task, bool *container)
-{
-	__u64 owner = fg_owner_of((__u64)BPF_CORE_READ(task, real_cred));
+/* Whom a process is to be held against: its real user; but in a user namespace that an unprivileged user has made, that
+ * user, since the ids in it are a range of subordinate ones, of which it may have any. */
+struct owner {
+	__u32 user;
+	bool by_namespace; /* it has made the user namespace that the process is in */
+	__u32 container;   /* the number of its outermost user namespace, if root has made that; or 0 */
+};
 
-	*container = owner & IN_CONTAINER;
+static __always_inline struct owner owner_of(struct task_struct *task)
+{
+	const struct cred *cred = BPF_CORE_READ(task, real_cred);
+	const struct user_namespace *ns = (const struct user_namespace *)fg_namespace_of((__u64)cred);
+	struct owner owner = {.user = BPF_CORE_READ(cred, uid.val)};
+	__u32 maker = ns ? BPF_CORE_READ(ns, owner.val) : 0;
+
+	if (maker) {
+		owner.user = maker;
+		owner.by_namespace = true;
+	} else if (ns) {
+		owner.container = BPF_CORE_READ(ns, ns.inum);
+	}
 	return owner;
 }
 
-/* Against whom the process's share of the records is held: its control group, where that makes the domains, and for
- * root, which every container has; else the user. */
+/* Against whom the process's share of the monitor is held, of the server as of the records. Nobody without privilege of
+ * root's on the machine can get another one: the root of a container with a user namespace, which may have thousands of
+ * ids and control groups of its own, has that container's. Else it is the control group, where that makes the domains,
+ * and for root, which every container has; else the user. A control group that a user has made is that user's. */
 static __always_inline __u64 account_of(struct task_struct *task, __u64 kind)
 {
-	bool container;
-	__u64 owner = owner_of(task, &container);
+	const struct kernfs_node *group;
+	struct owner owner = owner_of(task);
+	__u32 maker;
 
-	if (kind != FG_DOMAIN_CGROUP && owner)
-		return (__u64)FG_DOMAIN_USER << 56 | owner;
-	return (__u64)FG_DOMAIN_CGROUP << 56 | BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	if (owner.container)
+		return FG_ACCOUNT_CONTAINER | owner.container;
+	if (owner.by_namespace || (owner.user && kind != FG_DOMAIN_CGROUP))
+		return (__u64)FG_DOMAIN_USER << 56 | owner.user;
+	group = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn);
+	maker = BPF_CORE_READ(group, iattr, ia_uid.val);
+	if (owner.user && maker)
+		return (__u64)FG_DOMAIN_USER << 56 | maker;
+	return (__u64)FG_DOMAIN_CGROUP << 56 | BPF_CORE_READ(group, id);
 }
 
 /* What the processes of one domain have in common. */
 static __always_inline __u64 domain_key(struct task_struct *task, __u64 kind, __u32 cpus)
 {
-	bool container;
 	__u64 id;
 
 	if (kind == FG_DOMAIN_USER)
-		id = owner_of(task, &container);
+		id = owner_of(task).user;
 	else if (kind == FG_DOMAIN_CGROUP)
 		id = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	else
@@ -199,14 +213,13 @@ enum fg_class {
 
 static __always_inline enum fg_class class_of(struct task_struct *task)
 {
-	bool container;
-	__u32 owner = owner_of(task, &container);
+	struct owner owner = owner_of(task);
 
-	if (container)
+	if (owner.container)
 		return CLASS_CONTAINER;
-	if (owner >= FIRST_OF_DIRECTORIES)
+	if (owner.user >= FIRST_OF_DIRECTORIES)
 		return CLASS_DIRECTORY;
-	return owner >= FIRST_PERSON ? CLASS_PERSON : CLASS_SYSTEM;
+	return owner.user >= FIRST_PERSON ? CLASS_PERSON : CLASS_SYSTEM;
 }
 
 static __always_inline __u32 hash_of_key(__u64 key)

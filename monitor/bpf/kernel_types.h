@@ -56,9 +56,14 @@ typedef struct {
 	unsigned int val;
 } kuid_t;
 
+struct ns_common {
+	unsigned int inum; /* of all namespaces that there are, it alone has this number */
+};
+
 struct user_namespace {
 	struct user_namespace *parent; /* null: the initial one */
 	kuid_t owner;                  /* who made it */
+	struct ns_common ns;
 };
 
 struct cred {
@@ -66,8 +71,13 @@ struct cred {
 	struct user_namespace *user_ns;
 };
 
+struct kernfs_iattrs {
+	kuid_t ia_uid;
+};
+
 struct kernfs_node {
 	__u64 id;
+	struct kernfs_iattrs *iattr; /* null: it is root's */
 };
 
 struct cgroup {

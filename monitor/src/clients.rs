@@ -14,8 +14,8 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::message::MAX_BYTES;
-use crate::peer::{self, Ticks};
-use crate::{DomainKind, stream};
+use crate::peer::Ticks;
+use crate::stream;
 
 const MAX_CLIENTS: usize = 64;
 const MAX_OF_ONE_USER: usize = 16;
@@ -48,7 +48,11 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(stream: UnixStream, time: Duration, kind: DomainKind) -> io::Result<Client> {
+    pub fn new(
+        stream: UnixStream,
+        time: Duration,
+        account_of: impl FnOnce(i32) -> u64,
+    ) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         let peer = getsockopt(&stream, sockopt::PeerCredentials)?;
         Ok(Client {
@@ -57,7 +61,7 @@ impl Client {
             deadline: Instant::now() + time,
             pid: peer.pid(),
             uid: peer.uid(),
-            account: peer::account(peer.pid(), peer.uid(), kind),
+            account: account_of(peer.pid()),
             received: Vec::new(),
         })
     }
@@ -179,10 +183,7 @@ pub mod tests {
 
     pub fn client(account: u64) -> Client {
         let (ours, _) = UnixStream::pair().unwrap();
-        Client {
-            account,
-            ..Client::new(ours, CLIENT_TIME, DomainKind::User).unwrap()
-        }
+        Client::new(ours, CLIENT_TIME, |_| account).unwrap()
     }
 
     #[test]

@@ -18,12 +18,14 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::accounts::Accounts;
 use crate::clients::{Client, Rates, most_open_files};
 use crate::error::os;
+use crate::kernel::Kernel;
 use crate::socket::Listener;
 use crate::stream::{Said, graves, hang_up, reply};
 use crate::tally::Tally;
-use crate::{DomainKind, Error, Stop};
+use crate::{Error, Stop};
 
 /// How long no client is accepted after the system had no descriptor or memory for one.
 const RECESS: Duration = Duration::from_millis(500);
@@ -46,7 +48,7 @@ pub struct Door<'a> {
     listener: &'a Listener,
     tally: &'a Tally,
     client_time: Duration,
-    domains: DomainKind,
+    kernel: &'a Kernel,
     rates: Mutex<Rates>,
     within: Mutex<Within>,
     has_space: Condvar,
@@ -61,14 +63,14 @@ impl<'a> Door<'a> {
         listener: &'a Listener,
         tally: &'a Tally,
         client_time: Duration,
-        domains: DomainKind,
+        kernel: &'a Kernel,
     ) -> Result<Door<'a>, Error> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         Ok(Door {
             listener,
             tally,
             client_time,
-            domains,
+            kernel,
             rates: Mutex::default(),
             within: Mutex::default(),
             has_space: Condvar::new(),
@@ -82,6 +84,7 @@ impl<'a> Door<'a> {
     pub fn accept(&self, stops: [&Stop; 3]) {
         // SAFETY: no pointers are passed. Without the privilege it stays as it is.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+        let mut accounts = Accounts::new(self.kernel);
         let mut accepts = true;
         loop {
             let connections = match accepts {
@@ -106,15 +109,16 @@ impl<'a> Door<'a> {
             {
                 return;
             }
-            accepts = self.accept_one();
+            accepts = self.accept_one(&mut accounts);
         }
     }
 
     /// False if the system has no descriptor or memory for a client now.
-    fn accept_one(&self) -> bool {
+    fn accept_one(&self, accounts: &mut Accounts<'_>) -> bool {
         let accepted = self.listener.socket.accept();
+        let account_of = |pid| accounts.of(pid);
         let client =
-            accepted.and_then(|(stream, _)| Client::new(stream, self.client_time, self.domains));
+            accepted.and_then(|(stream, _)| Client::new(stream, self.client_time, account_of));
         let client = match client {
             Ok(client) => client,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return true,

@@ -52,8 +52,9 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
     let mut aging = Aging::default();
     loop {
         kernel.beat(true)?;
-        kernel.publish_cpus_off_line();
-        if aging.is_due(&kernel.shared_page()) {
+        let page = kernel.shared_page();
+        kernel.publish_cpus_off_line(page.cpus_seen);
+        if aging.is_due(&page) {
             age(kernel);
             bury(kernel);
         }

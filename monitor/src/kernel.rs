@@ -226,10 +226,6 @@ impl Kernel {
         self.shared.as_fd()
     }
 
-    pub fn domains(&self) -> DomainKind {
-        self.domains
-    }
-
     /// Renews the heartbeat on the shared page, or marks the page as ended. Only BPF programs write the page.
     pub fn beat(&self, alive: bool) -> Result<(), Error> {
         let mut args = fg_beat_args {

@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+mod accounts;
 mod capabilities;
 mod census;
 mod clients;

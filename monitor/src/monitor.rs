@@ -118,7 +118,6 @@ impl Monitor {
         Server {
             kernel: &self.kernel,
             listener: &self.listener,
-            domains: self.kernel.domains(),
             tally: &self.tally,
             most_programs: self.programs_of_user,
             record_bytes: self.record_bytes.into(),

@@ -4,34 +4,16 @@
 //! A pidfd means the same process in every PID namespace and cannot come to mean another one.
 
 use std::fs::{self, File};
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::sync::LazyLock;
 
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::time::{ClockId, clock_gettime};
 use procfs::process::Process;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-
-use crate::DomainKind;
-
-/// Against whom what a client takes of the server is held: its control group, where that makes the domains, and for root,
-/// which every container has; else its user. Not as the kernel half numbers accounts. Those who have gone share one.
-pub fn account(pid: i32, uid: u32, kind: DomainKind) -> u64 {
-    const NO_USER: u64 = 1 << 63;
-    static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    if uid != 0 && kind != DomainKind::Cgroup {
-        return uid.into();
-    }
-    let groups = read(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let mut lines = groups.split(|&byte| byte == b'\n');
-    let group = lines.find_map(|line| line.strip_prefix(b"0::"));
-    HASHES.hash_one(group.unwrap_or_default()) | NO_USER
-}
 
 /// A file of /proc. `fs::read` begins with 32 bytes, since such a file has no size, and makes eight calls of two: a program
 /// that starts waits for them.
@@ -175,18 +157,6 @@ mod tests {
         for found in [pidfd(&ours, now), pidfd_of_credentials(&ours, now)] {
             assert_eq!(pid_of(found.unwrap().as_fd()), Ok(me));
         }
-    }
-
-    #[test]
-    fn root_is_held_to_its_control_group_and_others_to_their_user() {
-        let me = process::id() as i32;
-        let (users, groups) = (DomainKind::User, DomainKind::Cgroup);
-        assert_eq!(account(me, 7, users), 7);
-        let group = account(me, 0, users);
-        assert!(group > u32::MAX.into());
-        assert_eq!(account(me, 7, groups), group);
-        let gone = account(-1, 0, users);
-        assert_eq!(account(-1, 7, groups), gone);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::stream::{Said, graves, hang_up, hung_up, reply};
 use crate::tally::Tally;
 use crate::turns::Turns;
 use crate::unread::Unread;
-use crate::{DomainKind, Error, Stats, Stop};
+use crate::{Error, Stats, Stop};
 
 /// Clients taken in before the others are served: a flood of connections must not keep us from stopping.
 const MAX_TAKEN: usize = 64;
@@ -46,7 +46,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub struct Server<'a> {
     pub kernel: &'a Kernel,
     pub listener: &'a Listener,
-    pub domains: DomainKind,
     pub tally: &'a Tally,
     /// Registered processes of an account.
     pub most_programs: u32,
@@ -66,7 +65,7 @@ impl Server<'_> {
     }
 
     fn serve(&self, stop: &Stop, ended: &Stop) -> Result<(), Error> {
-        let door = Door::new(self.listener, self.tally, self.client_time, self.domains)?;
+        let door = Door::new(self.listener, self.tally, self.client_time, self.kernel)?;
         let closes = Stop::new()?;
         thread::scope(|scope| {
             scope.spawn(|| door.accept([stop, ended, &closes]));
@@ -377,7 +376,7 @@ mod tests {
     use zerocopy::FromZeros;
 
     use super::*;
-    use crate::{Keeper, SocketName};
+    use crate::{DomainKind, Keeper, SocketName};
 
     /// The server is busy with another client while the rest of a message comes and its time ends.
     #[test]
@@ -408,7 +407,6 @@ mod tests {
             let server = Server {
                 kernel: &kernel,
                 listener: &listener,
-                domains: kind,
                 tally: &Tally::default(),
                 most_programs: 1,
                 record_bytes: 1 << 20,

@@ -4,8 +4,7 @@
 //! What they ask for may take the server a while: a registration walks the threads of its process. So their order is not
 //! that of their coming. Programs that register come before those who ask for what the monitor knows. Among either, the
 //! user who has used up least (clients.rs) comes first, and of near equals the one whose last turn is longest ago: a flood
-//! of one user delays the other clients of that user alone.
-//! But who has many users, such as a range of subordinate ids, has the share of each.
+//! of one user delays the other clients of that user alone. Subordinate ids are the user's who has them (accounts.rs).
 //!
 //! Each has a descriptor, of which there are only so many. While there is no space for more, the server accepts nobody:
 //! the next clients wait in the socket's backlog, where all users are alike. With LimitNOFILE= of the unit there is

@@ -98,9 +98,10 @@ static void knows_nothing(void)
 	all.page.num_preempted_cs = 5; /* another domain's */
 	ADVICE(SPIN, RUNS, .looks = 0);
 	all.page.num_preempted_cs = 0;
-	ADVICE(SPIN, RUNS, .looks = 2047);
-	ADVICE(YIELD, LONG, .looks = 2048);
-	ADVICE(SLEEP, LONG, .looks = 4000);
+	ADVICE(SPIN, RUNS, .looks = 1023);
+	ADVICE(YIELD, LONG, .looks = 1024); /* what it waits for may be in no section, and without a CPU */
+	ADVICE(YIELD, LONG, .looks = 2047);
+	ADVICE(SLEEP, LONG, .looks = 2048);
 	all.domains[DOMAIN].num_preempted_cs = 1;
 	ADVICE(YIELD, PREEMPTED, .looks = 0);
 	ADVICE(SLEEP, PREEMPTED, .looks = 1023);

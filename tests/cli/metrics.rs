@@ -176,6 +176,35 @@ fn silent_clients_delay_no_other() {
     });
 }
 
+/// With --expose, and with a warning only where other machines can reach it.
+#[test]
+fn who_asks_for_it_serves_other_machines_and_is_warned() {
+    for (listen, is_warned) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        let socket = "@flexguard-test-nobody-is-there";
+        let mut command = unprivileged();
+        command.args([
+            "metrics", "--expose", "--listen", listen, "--socket", socket,
+        ]);
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Process::start(piped);
+        let mut ready = String::new();
+        let mut out = BufReader::new(process.0.stdout.take().unwrap());
+        out.read_line(&mut ready).unwrap();
+        let (_, port) = ready.trim_end().rsplit_once(':').expect("an address");
+        assert_eq!(
+            value(&get(&format!("127.0.0.1:{port}")), "flexguard_up"),
+            Some(0.0)
+        );
+        process.signal(libc::SIGTERM);
+        let mut said = String::new();
+        let mut err = process.0.stderr.take().unwrap();
+        err.read_to_string(&mut said).unwrap();
+        let warning = format!("warning: other machines can read the metrics on 0.0.0.0:{port}");
+        assert_eq!(said.contains(&warning), is_warned, "{said}");
+        assert_eq!(said.is_empty(), !is_warned, "{said}");
+    }
+}
+
 #[test]
 fn bad_addresses_are_refused_with_what_to_do() {
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

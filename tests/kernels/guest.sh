@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Sourced by `kernels` and `slice` here: kernels of other versions, in a virtual machine under plain emulation.
+# Sourced by the scripts here and by lab/guest/build: kernels of other versions, in a virtual machine under plain emulation.
+
+. scripts/unpack.sh
 
 scratch=${FLEXGUARD_KERNELS:-/tmp/flexguard-kernels}
 mkdir -p "$scratch"
-
-. scripts/unpack.sh
+[ -O "$scratch" ] || die "$scratch belongs to somebody else, and what is there is run: set FLEXGUARD_KERNELS to another folder"
 
 # ---- the virtual machine ---------------------------------------------------------------------------------------------
 
@@ -31,12 +32,16 @@ qemu_start() # [what it emulates, its package]
 		"$root/usr/bin/$program" -L "$root/usr/share/seabios" -L "$root/usr/share/qemu")
 }
 
-cloud_kernel() # series: prints its package. Since 6.19 the kernel proper is in linux-binary-*.
+# Downloads and unpacks it. Since 6.19 the kernel proper is in linux-binary-*.
+find_kernel() # series, flavour, where to, [architecture]: sets package and kernel
 {
-	local name="${1//./\\.}[.-][0-9a-z.+-]*-cloud-amd64\$"
-
-	newest "^linux-binary-$name" | grep . || newest "^linux-image-$name" | grep . ||
-		die "the mirror has no cloud kernel $1"
+	local name="${1//./\\.}[.-][0-9a-z.+-]*-$2\$" version
+	package=$(newest "^linux-binary-$name" | grep . || newest "^linux-image-$name") || true
+	[ -n "$package" ] || die "the mirror has no kernel $1 of $2"
+	unpack "$3" "$package${4:+:$4}"
+	version=${package#linux-*-}
+	kernel=$(find "$3" -type f \( -name "vmlinuz-$version" -o -path "*/$version/vmlinuz" \) | sed -n 1p)
+	[ -n "$kernel" ] || die "$package holds no kernel"
 }
 
 add() # root of the guest, file, its name there: the program and the libraries it is linked with
@@ -94,15 +99,27 @@ guest_start() # root of the guest; standard input: the script that it runs, whos
 	chmod 755 "$1/init"
 }
 
-# Runs it; its output goes to standard output; returns its status.
-machine=(-m 3072)
+pack() # root of the guest, [the busybox that packs it]
+{
+	[ $# -gt 1 ] || set -- "$1" busybox
+	(cd "$1" && find . | "${@:2}" cpio -o -H newc 2>/dev/null | gzip -1 >"$1.cpio.gz") || die "cannot pack $1"
+}
+
+# Runs it; its output goes to standard output and the log; returns its status. The machine ends when this script does,
+# however it ends. A timeout that is killed as it starts its program leaves it.
+machine=(-cpu max -m 3072) console=ttyS0
+start() # image, log, kernel, CPUs, seconds, [the kernel's command line]
+{
+	setpriv --pdeathsig TERM timeout --foreground --kill-after=10 "$5" setpriv --pdeathsig KILL "${qemu[@]}" \
+		-accel tcg,thread=multi -smp "$4" "${machine[@]}" -display none -serial stdio -no-reboot -net none \
+		-kernel "$3" -initrd "$1" -append "console=$console quiet panic=-1 rdinit=/init ${6:-}" </dev/null 2>&1 |
+		sed -u 's/\r//g' | tee "$2"
+	grep -q '^guest: status ' "$2" || echo "guest: did not finish within $5 s" >&2
+	return "$(sed -n 's/^guest: status \([0-9]*\)$/\1/p' "$2" | grep . || echo 1)"
+}
+
 boot() # root of the guest, kernel, CPUs, seconds, [the kernel's command line]
 {
-	local image=$1.cpio.gz log=$1.log
-	(cd "$1" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 >"$image") || die "cannot pack $1"
-	timeout --foreground --kill-after=10 "$4" "${qemu[@]}" -accel tcg,thread=multi -cpu max -smp "$3" "${machine[@]}" \
-		-display none -serial stdio -no-reboot -net none -kernel "$2" -initrd "$image" \
-		-append "console=ttyS0 quiet panic=-1 rdinit=/init ${5:-}" </dev/null 2>&1 | sed -u 's/\r//g' | tee "$log"
-	grep -q '^guest: status ' "$log" || echo "guest: did not finish within $4 s" >&2
-	return "$(sed -n 's/^guest: status \([0-9]*\)$/\1/p' "$log" | grep . || echo 1)"
+	pack "$1"
+	start "$1.cpio.gz" "$1.log" "${@:2}"
 }

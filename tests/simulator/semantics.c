@@ -8,35 +8,13 @@
  *   order      store buffers hide no store from the thread itself, and release stores come in order
  *   ahead      loads behind a locked access begin with it, those behind an ordered reading of the counter do not
  *   deadlock, endless, clock, threads    what must end with a message */
-#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
 #include "runtime/futex.h"
-#include "worker/bench.h"
-
-static uint64_t now_ns(void)
-{
-	return fgi_now_ns(CLOCK_MONOTONIC);
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	assert(sched_setaffinity(0, sizeof(set), &set) == 0);
-	assert(sched_getcpu() == cpu);
-}
+#include "tests/simulator/simulated.h"
 
 /* ---- fairness --------------------------------------------------------------------------------------------------- */
 
@@ -370,21 +348,12 @@ static void too_many(void)
 		assert(pthread_create(&thread, NULL, sleep_for_ever, NULL) == 0);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {{"fairness", fairness},   {"quota", quota},     {"futex", futex},       {"naps", sleep_together},
-	     {"order", order},         {"ahead", ahead},     {"deadlock", deadlock}, {"endless", endless},
-	     {"clock", look_at_clock}, {"threads", too_many}};
+static const struct simulated_case cases[] = {{"fairness", fairness},   {"quota", quota},     {"futex", futex},
+					      {"naps", sleep_together}, {"order", order},     {"ahead", ahead},
+					      {"deadlock", deadlock},   {"endless", endless}, {"clock", look_at_clock},
+					      {"threads", too_many}};
 
 int fgb_main(int argc, char **argv)
 {
-	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (strcmp(argv[1], cases[i].name) == 0) {
-			cases[i].run();
-			puts("ok");
-			return 0;
-		}
-	fprintf(stderr, "usage: semantics CASE\n");
-	return FGB_USAGE;
+	return run_case(cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
 }

@@ -19,7 +19,7 @@ fg_defect(no-wake-if-nothing-else flexguard ${default}
 	"& (PARKED | NEEDY)))\n\t\trelease_to_parked(l);\n\telse if (fg_unlikely(release(l, FLAGS)))"
 	"& PARKED))\n\t\trelease_to_parked(l);\n\telse if (release(l, FLAGS) && false)")
 fg_defect(wake-before-release flexguard ${default}
-	"if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu())) && wake(l) &&"
+	"if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu(fgi_cpu_set))) && wake(l) &&"
 	"if (woken)\n\t\twake(l);\n\tif (release(l, FLAGS & ~(woken | seen)) &&")
 fg_defect(owner-drops-flag flexguard ${default} "fgi_needy(waiters) ? NEEDY : 0" "0")
 fg_defect(not-needy flexguard ${default} "needy || w->stuck ? NEEDY : PARKED" "needy ? NEEDY : PARKED")

@@ -12,6 +12,7 @@
 #include "tests/stress/hostile_monitor.h"
 
 #define LOCKS 3
+#define THREADS 1024 /* at most */
 
 static struct {
 	struct fg_lock lock;
@@ -81,10 +82,10 @@ static void *worker(void *argument)
 
 static void round_of(unsigned int threads, uint64_t total)
 {
-	pthread_t thread[64];
+	static pthread_t thread[THREADS];
 	uint64_t sum[LOCKS] = {0};
 
-	CHECK(threads >= 1 && threads <= 64);
+	CHECK(threads >= 1 && threads <= THREADS);
 	memset(shared, 0, sizeof(shared));
 	operations = total / threads;
 	for (uintptr_t i = 0; i < threads; i++)

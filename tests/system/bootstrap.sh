@@ -24,6 +24,11 @@ expect 'missing tools' "$out" 'rocksdb-tools'
 expect 'missing Rust' "$out" 'this machine has none'
 expect 'missing Rust' "$out" 'https://rustup.rs'
 
+# Packages are made without what only checks them.
+out=$(bare packages) && { echo "bootstrap found on an empty PATH what packages need"; failed=1; }
+expect 'tools of packages' "$out" 'dpkg-dev debhelper'
+[[ $out != *lintian* && $out != *debootstrap* ]] || { echo "\`make deb\` asks for tools of its tests: $out"; failed=1; }
+
 # A Rust that is too old is named, and left alone.
 printf '#!/bin/sh\necho "rustc 1.63.0 (Debian)"\n' >"$scratch/bin/rustc"
 printf '#!/bin/sh\n' >"$scratch/bin/cargo"

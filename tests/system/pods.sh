@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # As the pods of packaging/kubernetes are: a monitor that is root with two capabilities and no other, started by the
 # DaemonSet's command on a BPF file system of the test's own, and a program of an ordinary user, without any, in
-# namespaces of its own. The program is watched, also by the next monitor, after the first was ended as a pod is.
+# namespaces of its own. The program is watched, also by the next monitor, after the first was ended as a pod is. The
+# pod's other container serves what that monitor counts.
 #
 #   pods.sh PREFIX
 set -eu
@@ -13,9 +14,9 @@ if [ "${2:-}" != inside ]; then
 	exec setpriv --pdeathsig KILL unshare --mount --propagation private "$0" "$prefix" inside
 fi
 scratch=$(mktemp -d)
-monitor='' worker=''
+monitor='' worker='' metrics=''
 cleanup() {
-	for process in $monitor $worker; do
+	for process in $monitor $worker $metrics; do
 		kill -9 "$process" 2> "$scratch/ignored" || true
 	done
 	rm -rf "$scratch"
@@ -32,9 +33,12 @@ PATH=$prefix/bin:$PATH
 export FLEXGUARD_SOCKET PATH
 . "$(dirname "$0")/start-monitor.sh"
 
+unprivileged='setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs
+	--pdeathsig KILL'
+manifest=$(dirname "$0")/../../packaging/kubernetes/monitor.yaml
 as_client() { # command...
-	unshare --pid --fork --kill-child --mount --net --ipc --uts setpriv --reuid=65534 --regid=65534 --clear-groups \
-		--inh-caps=-all --bounding-set=-all --no-new-privs --pdeathsig KILL "$@"
+	# shellcheck disable=SC2086 # a command and its arguments
+	unshare --pid --fork --kill-child --mount --net --ipc --uts $unprivileged "$@"
 }
 client() {
 	as_client env FLEXGUARD_REQUIRE=1 flexguard run --stats -- sh -c 'exit 3' 2> "$scratch/err"
@@ -43,7 +47,7 @@ fail() { echo "pods: $1"; cat "$scratch/err"; exit 1; }
 
 # As start_monitor, with what the DaemonSet runs. The shell is $pod, and its child $monitor.
 start_pod() {
-	command=$(sed -n 's/^ *command: \[sh, -c, "\(.*\)"\]$/\1/p' "$(dirname "$0")/../../packaging/kubernetes/monitor.yaml")
+	command=$(sed -n 's/^ *command: \[sh, -c, "\(.*\)"\]$/\1/p' "$manifest")
 	[ -n "$command" ] || { echo 'the DaemonSet has no such command'; exit 1; }
 	[ -p "$scratch/ready" ] || mkfifo "$scratch/ready"
 	setpriv --inh-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon --no-new-privs sh -c "$command" \
@@ -93,3 +97,16 @@ monitor=
 start_pod
 [ "$(value registered-processes)" = 0 ] || fail 'the program had to register again'
 await_counted "$(value preempted-holders)"
+
+# The port is one that is free here.
+command=$(sed -n 's/^ *command: \[\(flexguard, metrics, .*:\)9477\(.*\)\]$/\10\2/p' "$manifest" | tr -d '",')
+[ -n "$command" ] || { echo 'the DaemonSet serves no metrics'; exit 1; }
+mkfifo "$scratch/serves"
+# shellcheck disable=SC2086 # a command and its arguments
+$unprivileged $command > "$scratch/serves" 2> "$scratch/err" &
+metrics=$!
+read -r line < "$scratch/serves" || fail 'no metrics'
+python3 -c 'import sys, urllib.request as web; print(web.urlopen(sys.argv[1]).read().decode())' \
+	"http://127.0.0.1:${line##*:}/metrics" > "$scratch/out"
+grep -qx 'flexguard_up 1' "$scratch/out" || { cat "$scratch/out"; fail 'the metrics know no monitor'; }
+grep -q 'warning: other machines' "$scratch/err" || fail 'no warning'

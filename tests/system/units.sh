@@ -24,8 +24,8 @@ has=$(sed -n 's/^CapabilityBoundingSet=//p' "$units/flexguard.service" | sed 's/
 [ "$(sed -n 's/^ *add: //p' "$manifests"/*.yaml)" = "[$has]" ] ||
 	{ echo "the DaemonSet's capabilities are not [$has]"; exit 1; }
 for pod in monitor client; do
-	grep -q 'drop: \[ALL\]' "$manifests/$pod.yaml" ||
-		{ echo "$pod.yaml does not drop all capabilities"; exit 1; }
+	[ "$(grep -c 'drop: *\[ALL\]' "$manifests/$pod.yaml")" = "$(grep -c ' image: ' "$manifests/$pod.yaml")" ] ||
+		{ echo "a container of $pod.yaml does not drop all capabilities"; exit 1; }
 done
 systemd-sysusers --dry-run "$1/lib/sysusers.d/flexguard.conf" >/dev/null 2>"$scratch/said" || { cat "$scratch/said"; exit 1; }
 systemd-tmpfiles --create --root="$scratch" "$1/lib/tmpfiles.d/flexguard.conf"

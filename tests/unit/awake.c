@@ -161,21 +161,21 @@ static void stopped(void)
 	CHECK_IS(misses(&event), 20 + 1);
 }
 
-/* The event came, was lost to another thread, and the wait goes on: the time since it began is not a CPU's taken. The
- * same if the waiter did not stay awake before, since its history said so. */
-static void stays_again(bool at_once)
+/* A wait of no object: the thread stays awake after each miss, and the misses are in no history. */
+static void learns_nothing(void)
 {
 	struct fgi_awake a;
 
 	forget(1000);
-	history_of(&event)->sleeps_left = at_once;
-	comes_at = 1;
-	CHECK(stays(&a, &event, NULL) == !at_once);
-	now_ns += 2 * FGI_AWAKE_TAKEN_NS;
-	comes_at = 4;
-	CHECK(fgi_awake_stay(&a, ready, NULL, FGI_NEVER), "after %u looks", looks);
-	comes_at = 0;
-	CHECK_IS(misses(&looks), 20 + 1);
+	history_of(NULL)->sleeps_left = 1; /* of an object that shares it */
+	for (unsigned int i = 0; i < 3; i++) {
+		CHECK(!stays(&a, NULL, NULL));
+		CHECK_IS(looks, 20 + 1);
+	}
+	CHECK_IS(misses(&event), 20 + 1);
+	CHECK_IS(misses(&event), 0);
+	CHECK(!stays(&a, NULL, NULL));
+	CHECK_IS(looks, 20 + 1);
 }
 
 /* After each miss the thread sleeps at once for ever more waits, up to 255. */
@@ -281,8 +281,7 @@ int main(void)
 	there_is_no_time();
 	taken();
 	stopped();
-	stays_again(false);
-	stays_again(true);
+	learns_nothing();
 	misses_add_up();
 	comes_soon_after_all();
 	objects();

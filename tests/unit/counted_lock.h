@@ -65,6 +65,7 @@ static void attach(const struct fg_shared *page)
 		return;
 	}
 	idle_cpus[0].idle = 1;
+	fgi_cpu_set[0] |= 1;
 	fgi_monitor_attach_cpus(page, idle_cpus);
 }
 

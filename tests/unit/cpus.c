@@ -115,28 +115,41 @@ static void says_who_had_it_for_a_slice(uint32_t cpu, uint32_t us, bool slice)
 	CHECK(!fgi_gave_slice_away(since, false));
 }
 
-/* From any CPU, also one that is beyond the lines; a machine with as many CPUs as are looked at at a time. */
+/* From any CPU, also one that is beyond the lines: if it is among the CPUs that are asked for. */
 static void finds_an_idle_cpu(uint32_t idle_one, uint32_t seen)
 {
+	uint64_t every[FG_CPUS / 64], alone[FG_CPUS / 64] = {0}, others[FG_CPUS / 64];
+
+	memset(every, 0xff, sizeof(every));
+	memcpy(others, every, sizeof(others));
+	alone[idle_one / 64] |= (uint64_t)1 << idle_one % 64;
+	others[idle_one / 64] ^= alone[idle_one / 64];
 	begin();
 	all.page.cpus_seen = seen;
 	for (here = 0; here < 2 * FG_CPUS; here += 97)
-		CHECK(!fgi_idle_cpu());
+		CHECK(!fgi_idle_cpu(every));
 	all.cpus[idle_one].idle = 1;
-	for (here = 0; here < 2 * FG_CPUS; here += 97)
-		CHECK(fgi_idle_cpu(), "%u of %u, from %u", idle_one, seen, here);
+	for (here = 0; here < 2 * FG_CPUS; here += 97) {
+		CHECK(fgi_idle_cpu(alone), "%u of %u, from %u", idle_one, seen, here);
+		CHECK(!fgi_idle_cpu(others), "%u of %u, from %u", idle_one, seen, here);
+		CHECK(seen > FGI_IDLE_LOOKS || fgi_idle_cpu(every), "%u of %u, from %u", idle_one, seen, here);
+	}
+	all.page.cpus_seen = 0;
+	CHECK(!fgi_idle_cpu(every));
 }
 
 /* Of more CPUs some look does. */
 static void finds_it_from_somewhere(uint32_t idle_one)
 {
+	uint64_t every[FG_CPUS / 64];
 	uint32_t found = 0;
 
+	memset(every, 0xff, sizeof(every));
 	begin();
 	all.page.cpus_seen = FG_CPUS;
 	all.cpus[idle_one].idle = 1;
 	for (here = 0; here < FG_CPUS; here++)
-		found += fgi_idle_cpu();
+		found += fgi_idle_cpu(every);
 	CHECK_IS(found, FGI_IDLE_LOOKS);
 }
 
@@ -195,10 +208,13 @@ int main(void)
 	finds_an_idle_cpu(1, 2);
 	finds_an_idle_cpu(0, FGI_IDLE_LOOKS);
 	finds_an_idle_cpu(FGI_IDLE_LOOKS - 1, FGI_IDLE_LOOKS);
+	finds_an_idle_cpu(102, 104);
+	finds_an_idle_cpu(403, 512);
+	finds_an_idle_cpu(FG_CPUS - 1, FG_CPUS);
 	counts_idle_cpus();
 	fgi_monitor_attach(&all.page); /* the page alone */
 	here = 0;
-	CHECK(!fgi_idle_cpu());
+	CHECK(!fgi_idle_cpu((uint64_t[FG_CPUS / 64]){1}));
 	CHECK_IS(fgi_idle_cpus(), 0);
 	CHECK_IS(fgi_slice_published(), 0);
 	return 0;

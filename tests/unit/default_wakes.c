@@ -100,26 +100,32 @@ static void test_quick_locks_owner_sets_no_flag(void)
 	}
 }
 
-/* Beside a watcher the flag goes, hot or not. The release wakes one if a CPU idles. */
-static void test_watched_lock_drops_its_flag(void)
-{
-	for (int hot = 0; hot < 2; hot++) {
-		for (int idles = 0; idles < 2; idles++) {
-			begin(idles ? &idle : &quiet);
-			somebody_sleeps = true;
-			release_with(FGI_CLOCKED + FGI_WATCHER + (hot ? FGI_HOT : 0));
-			CHECK(lock.word == 0 && wakes == (unsigned)idles, "word %#x, %u wake-ups", lock.word, wakes);
-			lock.waiters = 0;
-			finish();
-		}
-	}
-}
-
 /* On which CPUs waiters have run, 8 by 8. Their number is not known. */
 static void know_cpus(uint8_t each)
 {
 	memset(fgi_cpu_set, each, sizeof(fgi_cpu_set));
 	fgi_cpus = 0;
+}
+
+/* Beside a watcher the flag goes, hot or not. The release wakes one if a CPU idles on which waiters have run. */
+static void test_watched_lock_drops_its_flag(void)
+{
+	for (int hot = 0; hot < 2; hot++) {
+		for (uint8_t ran_on = 0; ran_on < 3; ran_on++) {
+			for (int idles = 0; idles < 2; idles++) {
+				begin(idles ? &idle : &quiet);
+				know_cpus(0);
+				fgi_cpu_set[0] = ran_on; /* CPU 0 idles, or none */
+				somebody_sleeps = true;
+				release_with(FGI_CLOCKED + FGI_WATCHER + (hot ? FGI_HOT : 0));
+				CHECK(lock.word == 0 && wakes == (idles && ran_on == 1), "word %#x, %u wake-ups",
+				      lock.word, wakes);
+				lock.waiters = 0;
+				finish();
+			}
+		}
+	}
+	know_cpus(0);
 }
 
 /* On many CPUs a waiter looks for a moment, then watches, or parks beside enough watchers. */

@@ -5,6 +5,7 @@
 
 #include "tests/unit/steps.h"
 
+#include "sync/awake.h"
 #include "sync/handover.h"
 
 static uint64_t *find_and_step(const void *lock);
@@ -12,7 +13,19 @@ static uint64_t *find_and_step(const void *lock);
 #define fgi_readers_find find_and_step
 #include "sync/handover.c"
 #undef fgi_readers_find
+
+static unsigned int stays;
+
+static bool count_stay(struct fgi_awake *a, bool (*ready)(const void *), const void *argument,
+		       struct fgi_deadline until)
+{
+	stays++;
+	return fgi_awake_stay(a, ready, argument, until);
+}
+
+#define fgi_awake_stay count_stay
 #include "sync/rwlock.c"
+#undef fgi_awake_stay
 #include "tests/check.h"
 #include "tests/unit/rwlock_word.h"
 
@@ -368,15 +381,21 @@ static void wakes_what_it_has_kept_out(void)
 
 /* ---- a thread that pauses ---- */
 
-/* Whatever its history says. */
-static void pauses_after_its_sleep(void)
+/* Also after a sleep: first without a yield, then as other waiters. */
+static void stays_awake_after_its_sleep(void)
 {
-	struct wait w = wait_at(&l, true, FGI_NEVER);
+	static const struct timespec past;
+	struct wait w = wait_at(&l, true, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
 
 	make(0, 0);
 	other = NULL;
 	w.slept = true;
+	stays = 0;
 	CHECK(stay_awake(&w), "it does not look");
+	CHECK_IS(stays, 0);
+	l.word = OTHER;
+	CHECK(!stay_awake(&w), "the lock is taken");
+	CHECK_IS(stays, STAYS);
 }
 
 /* ---- an awake writer ---- */
@@ -657,6 +676,19 @@ static void gives_up_what_others_took(void)
 	CHECK_IS(fg_thread.held, 0);
 }
 
+/* Two readers leave while a thread gives up what a third one has locked, which stands in the table: nothing is left in
+ * the word that it could subtract. */
+static void others_leave_beside_a_table(int (*gives_up)(void))
+{
+	uint64_t *entry = &fgi_readers[(fgi_self() + 1) % FGI_READER_ROWS][fgi_readers_column(&l)];
+
+	make(READ(2) | B | E, B | E);
+	CHECK(fgi_readers_enter(entry, &l), "the entry is free");
+	gives_up();
+	check("others leave beside a table", B | E);
+	CHECK_IS(*entry, 0);
+}
+
 int main(void)
 {
 	check_watchdog(500);
@@ -679,7 +711,7 @@ int main(void)
 	a_writer_comes_first();
 	a_writer_comes_first_beside_parked_ones();
 	wakes_what_it_has_kept_out();
-	pauses_after_its_sleep();
+	stays_awake_after_its_sleep();
 	a_writer_waits_for_several();
 	is_asynchronous_again(read_unlock, READ(1) | P);
 	is_asynchronous_again(write_unlock, OTHER | P);
@@ -706,5 +738,7 @@ int main(void)
 	readers_come_back();
 	a_reader_counts_itself();
 	gives_up_what_others_took();
+	others_leave_beside_a_table(unlock);
+	others_leave_beside_a_table(unlock_read);
 	return 0;
 }

@@ -50,7 +50,7 @@ pub fn run(args: Paper) -> Result<Status> {
     };
     for name in &SCENES[..if args.quick { 2 } else { SCENES.len() }] {
         let mut scenes = scene::read(&scene::find(&prefix, name)?, &catalogue, &sizes)?;
-        suite.left_out.extend(scenes.leave_out());
+        suite.left_out.extend(scenes.leave_out(&args.wanted.only)?);
         suite.experiments.extend(scenes.experiments);
         suite.claims.extend(scenes.claims);
     }

@@ -71,12 +71,7 @@ pub fn run(request: Request) -> Result<Status> {
         ..Sizes::default()
     };
     let mut scenes = read(&path, &Catalogue::read(&prefix)?, &sizes)?;
-    let asked = |scene: &str| request.wanted.only.iter().any(|name| name == scene);
-    if let Some((scene, reason)) = scenes.missing.iter().find(|(scene, _)| asked(scene)) {
-        let failure = format_args!("--only: '{scene}' cannot be measured here");
-        return Err(Failure::new(failure).advice(reason));
-    }
-    let left_out = scenes.leave_out();
+    let left_out = scenes.leave_out(&request.wanted.only)?;
     if scenes.experiments.is_empty() && !left_out.is_empty() && !request.wanted.plan {
         return Err(Failure::new("no scene can be measured").advice(left_out.join(", ")));
     }
@@ -90,13 +85,20 @@ pub fn run(request: Request) -> Result<Status> {
 }
 
 impl Scenes {
-    /// Takes away the scenes whose program or kernels are missing, and says which.
-    pub fn leave_out(&mut self) -> Vec<String> {
+    /// Takes away the scenes whose program or kernels are missing, and says which. None may be one of `only`; if
+    /// only some are asked for, the others are not spoken of.
+    pub fn leave_out(&mut self, only: &[String]) -> Result<Vec<String>> {
         let missing = std::mem::take(&mut self.missing);
         self.experiments
             .retain(|e| !missing.iter().any(|(scene, _)| *scene == e.id));
-        let told = |(scene, reason)| format!("{scene}: {reason}");
-        missing.into_iter().map(told).collect()
+        if let Some((scene, reason)) = missing.iter().find(|(scene, _)| only.contains(scene)) {
+            let failure = format_args!("--only: '{scene}' cannot be measured here");
+            return Err(Failure::new(failure).advice(reason));
+        }
+        let all = missing.into_iter().filter(|_| only.is_empty());
+        Ok(all
+            .map(|(scene, reason)| format!("{scene}: {reason}"))
+            .collect())
     }
 }
 

@@ -511,10 +511,10 @@ __attribute__((noinline, cold)) static bool wake(struct fg_lock *l)
 	return fgi_futex_wake(&l->word, 1) > 0;
 }
 
-/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles, or, where nobody watches,
- * if other processes compete for the CPUs or a turn is over. Beside a watcher the flag goes anyway, and whether a
- * CPU idles is looked at after the release: on many CPUs that look takes as long as a hand-over. The flag for which
- * one is woken goes, lest the next releases wake the others for the same CPU. */
+/* Waiters may be parked. A needy one is woken. One with a clock is woken if a CPU idles that this process uses
+ * (fgi_cpu_set), or, where nobody watches, if other processes compete for the CPUs or a turn is over. Beside a watcher
+ * the flag goes anyway, and whether a CPU idles is looked at after the release: on many CPUs that look takes as long as
+ * a hand-over. The flag for which one is woken goes, lest the next releases wake the others for the same CPU. */
 __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
@@ -525,7 +525,7 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 	bool useful = false, turn = false; /* to wake one with a clock; because its turn has come */
 
 	if (fgi_clocked(waiters) && !watched) {
-		useful = fgi_idle_cpu();
+		useful = fgi_idle_cpu(fgi_cpu_set);
 		if (!useful) {
 			now = fgi_now_ns(CLOCK_MONOTONIC);
 			useful = fgi_others_compete(now);
@@ -536,8 +536,8 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 	}
 	if (useful || turn)
 		woken |= PARKED;
-	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu())) && wake(l) && turn &&
-	    !fgi_hot(waiters)) {
+	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu(fgi_cpu_set))) && wake(l) &&
+	    turn && !fgi_hot(waiters)) {
 		memo()->made_way_at = (uintptr_t)l;
 		memo()->made_way = now;
 	}

@@ -32,7 +32,7 @@ static inline bool fgi_others_compete(uint64_t now)
 
 /* The CPUs on which waiters of this process have run, and their number. The kernel is not asked: what it says of one
  * thread need not hold for the others, and a program that has put itself into a sandbox may be killed for asking. */
-static uint64_t fgi_cpu_set[16]; /* 1,024 CPUs; one of a higher number shares a place */
+static uint64_t fgi_cpu_set[FG_CPUS / 64]; /* a CPU of a higher number shares a place */
 static uint32_t fgi_cpus;
 
 static __attribute__((noinline, cold)) void fgi_count_cpu(uint64_t *set, uint64_t here)
@@ -43,7 +43,7 @@ static __attribute__((noinline, cold)) void fgi_count_cpu(uint64_t *set, uint64_
 
 static inline uint32_t fgi_usable_cpus(void)
 {
-	uint32_t cpu = fgi_cpu() % (64 * sizeof(fgi_cpu_set) / sizeof(*fgi_cpu_set));
+	uint32_t cpu = fgi_cpu() % FG_CPUS;
 	uint64_t *set = &fgi_cpu_set[cpu / 64], here = (uint64_t)1 << cpu % 64;
 
 	if (fg_unlikely(!(fg_load_relaxed(set) & here)))

@@ -12,13 +12,13 @@ use crate::records::fg_off_line_args;
 const ON_LINE: &str = "/sys/devices/system/cpu/online";
 
 impl Kernel {
-    /// Clients that look for an idle CPU no longer find one that is off line. Where the kernel does not say which CPUs are
+    /// Of the CPUs below `cpus_seen`. Clients that look for an idle CPU no longer find one that is off line. Where the kernel does not say which CPUs are
     /// on line, none is taken to be off.
-    pub fn publish_cpus_off_line(&self) {
+    pub fn publish_cpus_off_line(&self, cpus_seen: u32) {
         let Ok(on_line) = fs::read_to_string(ON_LINE) else {
             return;
         };
-        for cpu in off_line(on_line.trim_end(), self.shared_page().cpus_seen) {
+        for cpu in off_line(on_line.trim_end(), cpus_seen) {
             let mut args = fg_off_line_args { cpu, pad: 0 };
             if let Err(errno) = self.run("fg_off_line", Some(args.as_mut_bytes())) {
                 tracing::debug!(cpu, %errno, "cannot say that a CPU is off line");

@@ -34,6 +34,18 @@ impl Kernel {
         Ok(true)
     }
 
+    /// Against whom what the process takes of the monitor is held; None: it has gone.
+    pub fn account_of(&self, pid: i32) -> Result<Option<u64>, Errno> {
+        if pid <= 0 {
+            return Ok(None); // in a PID namespace that is not below ours; and 0 would be all tasks to the iterator
+        }
+        let mut process = libbpf_sys::bpf_iter_link_info::default();
+        process.task.tid = pid as u32;
+        let written = self.iterate("fg_account", process)?;
+        let account = written.first_chunk();
+        Ok(account.map(|bytes| u64::from_ne_bytes(*bytes)))
+    }
+
     fn search_domains(&self, ends: bool) -> Result<(), Errno> {
         let mut args = fg_search_args {
             ends: ends.into(),

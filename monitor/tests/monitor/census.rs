@@ -12,12 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flexguard_abi::{FG_WANT_SLICE_FORECAST, fg_shared};
-use flexguard_monitor::Options;
+use flexguard_monitor::{DomainKind, Options};
 use nix::errno::Errno;
 use nix::sys::mman::ProtFlags;
 use nix::unistd::{ForkResult, pause};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
+use crate::domains::{Group, become_user};
 use crate::harness::{
     AN_OFFSET, Helper, Running, connect, is_root, pidfd, register, register_asking, registration,
     reply, start, start_with, timeout,
@@ -30,13 +31,18 @@ const FULL: u32 = 54_401;
 const OTHER: u32 = 54_402;
 const MOST: u32 = 2;
 
-/// Registers and says what came of it. Then forks now and then, and says how many children have inherited that.
-pub fn play_member(socket: &str) {
+/// Registers and says what came of it.
+fn register_and_say(socket: &str) {
     let mut stream = connect(socket);
     stream
         .write_all(&registration(block_offset(), &[]))
         .unwrap();
     say(&reply(&mut stream).status.to_string());
+}
+
+/// The same. Then forks now and then, and says how many children have inherited that.
+pub fn play_member(socket: &str) {
+    register_and_say(socket);
     loop {
         wait_for_go();
         // SAFETY: this process has one thread.
@@ -46,6 +52,22 @@ pub fn play_member(socket: &str) {
                 pause();
             }
         }
+    }
+}
+
+/// So many register, each of another user, and say what came of it.
+pub fn play_members(socket: &str, which: &str) {
+    let number: u32 = which.parse().unwrap();
+    for uid in 1..=number {
+        // SAFETY: this process has one thread.
+        if let ForkResult::Child = unsafe { fork_to_die_together() } {
+            become_user(uid);
+            register_and_say(socket);
+            break;
+        }
+    }
+    loop {
+        pause();
     }
 }
 
@@ -101,6 +123,73 @@ fn child_is_watched(running: &Running, parent: &mut Helper) -> bool {
         .registration(child.as_fd())
         .unwrap()
         .is_some()
+}
+
+/// How many of these are watched.
+fn watched(members: &mut Helper, number: u32) -> u32 {
+    let heard = (0..number).map(|_| members.hear().parse::<i32>().unwrap());
+    heard
+        .map(|status| match status {
+            0 => 1,
+            status => {
+                assert_eq!(status, libc::EDQUOT);
+                0
+            }
+        })
+        .sum()
+}
+
+/// Its root can become any of them.
+#[test]
+fn all_ids_of_a_user_namespace_have_one_share_of_the_watched_programs() {
+    const IDS: u32 = 2 * MOST;
+    let Some(running) = start_with(Options {
+        programs_of_user: Some(MOST),
+        ..Options::default()
+    }) else {
+        return;
+    };
+    if !is_root() {
+        return; // nobody to become
+    }
+    let of_a_user = format!("within {FULL} members {IDS}");
+    let mut namespaces = vec![];
+    for (role, share) in [
+        (of_a_user.as_str(), MOST),
+        (of_a_user.as_str(), 0),
+        (&format!("within 0 members {IDS}"), MOST),
+        (&format!("within 0 members {IDS}"), MOST), // another container
+        (&format!("members {IDS}"), IDS),
+    ] {
+        let mut namespace = running.helper(role);
+        assert_eq!(watched(&mut namespace, IDS), share, "{role}");
+        namespaces.push(namespace);
+    }
+}
+
+/// Of control groups, a user who has one can make any number below it.
+#[test]
+fn control_groups_that_a_user_has_made_have_one_share() {
+    let Some(running) = start_with(Options {
+        programs_of_user: Some(MOST),
+        domains: DomainKind::Cgroup,
+        ..Options::default()
+    }) else {
+        return;
+    };
+    let mut members = vec![];
+    for (made_by, expected) in [(FULL, 0), (FULL, 0), (FULL, libc::EDQUOT), (0, 0), (0, 0)] {
+        let Some(group) = Group::new() else {
+            return; // no control groups of version 2 here, or no privilege
+        };
+        group.give_to(made_by);
+        let mut member = running.helper(&format!("user {FULL} wait member"));
+        assert_eq!(member.hear(), "waiting");
+        group.take(member.pid());
+        member.go();
+        assert_eq!(member.hear(), expected.to_string(), "made by {made_by}");
+        members.push((member, group)); // in this order, so that the group is empty when it goes
+    }
 }
 
 #[test]

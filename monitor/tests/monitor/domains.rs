@@ -7,9 +7,11 @@ use std::io::{Read, Write, pipe};
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,10 +70,10 @@ pub fn play_crowd(socket: &str, which: &str) {
     }
 }
 
-/// So many processes, each with an id of its own in a user namespace that this user has made.
-pub fn play_namespace(socket: &str, which: &str) {
-    let (owner, number) = which.split_once(' ').unwrap();
-    let (owner, number): (u32, u32) = (owner.parse().unwrap(), number.parse().unwrap());
+/// Plays the role as the root of a user namespace that this user has made, with a range of ids. Root's is a container.
+pub fn play_within(which: &str, play: impl FnOnce(&str)) {
+    let (owner, role) = which.split_once(' ').unwrap();
+    let owner: u32 = owner.parse().unwrap();
     let (mut made, mut makes) = pipe().unwrap();
     let (mut mapped, mut maps) = pipe().unwrap();
     // SAFETY: this process has one thread.
@@ -83,7 +85,8 @@ pub fn play_namespace(socket: &str, which: &str) {
             unshare(CloneFlags::CLONE_NEWUSER).unwrap();
             makes.write_all(b".").unwrap();
             mapped.read_exact(&mut [0]).unwrap();
-            play_crowd(socket, &format!("1 {number}"));
+            become_user(0);
+            play(role);
         }
         ForkResult::Parent { child } => {
             made.read_exact(&mut [0]).unwrap();
@@ -483,10 +486,10 @@ fn subordinate_ids_are_held_against_the_user_who_has_them() {
     }
     let mut owner = running.helper(&format!("user {STRANGER} crowd-of-users {STRANGER} 1"));
     let domain = given(&mut owner, 1)[0];
-    let mut range = running.helper(&format!("namespace {STRANGER} {IDS}"));
+    let mut range = running.helper(&format!("within {STRANGER} crowd-of-users 1 {IDS}"));
     assert_eq!(given(&mut range, IDS), vec![domain; IDS as usize]);
     // Those that root gives out are users of their own.
-    let mut container = running.helper(&format!("namespace 0 {IDS}"));
+    let mut container = running.helper(&format!("within 0 crowd-of-users 1 {IDS}"));
     let given = given(&mut container, IDS);
     assert_eq!(distinct(&given), IDS as usize, "{given:?}");
     assert!(!given.contains(&domain));
@@ -523,17 +526,20 @@ pub struct Group(PathBuf);
 
 impl Group {
     pub fn new() -> Option<Group> {
-        let name = format!(
-            "flexguard-test-{}-{:?}",
-            process::id(),
-            thread::current().id()
-        );
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("flexguard-test-{}-{number}", process::id());
         let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
         let mount = mounts
             .into_iter()
             .find(|m| m.join("cgroup.procs").exists())?;
         let path = mount.join(name);
         fs::create_dir(&path).ok().map(|()| Group(path))
+    }
+
+    /// As if that user had made it.
+    pub fn give_to(&self, uid: u32) {
+        chown(&self.0, Some(uid), Some(uid)).unwrap();
     }
 
     pub fn take(&self, pid: i32) {

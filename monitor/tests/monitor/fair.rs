@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! What one user asks of the monitor delays that user's programs, and no others.
 
-use std::io::{Read, Write, pipe};
+use std::fs::File;
+use std::io::{IoSlice, Read, Write, pipe};
+use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +11,8 @@ use flexguard_abi::{FG_MAX_IMAGES, FG_STATUS_LIST, FG_STATUS_TOTALS};
 use flexguard_monitor::{Monitor, Stats, Stop};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::{ForkResult, Uid, pause};
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, getsockname, sendmsg};
+use nix::unistd::{ForkResult, Uid, getppid, pause, setresuid};
 
 use crate::domains::Group;
 use crate::harness::{
@@ -19,7 +22,7 @@ use crate::harness::{
 use crate::hostile::{Allowance, start_threads};
 use crate::logged::{listen, refusals_logged};
 use crate::privileges::{NOBODY, become_nobody};
-use crate::victim::{fork_to_die_together, say, wait_for_go};
+use crate::victim::{die_with, fork_to_die_together, say, wait_for_go};
 
 const FLOOD: usize = 100;
 /// So many of a flood may come before another user's client: what the monitor had begun before it saw that one.
@@ -288,24 +291,69 @@ fn what_root_of_one_control_group_has_used_up_another_still_has() {
     container.kill();
 }
 
-/// Connects and says nonsense, as fast as it can.
-pub fn play_hammer(socket: &str) {
-    become_nobody();
+/// Connects and says nonsense, as fast as it can. "ids": by turns as one of so many users, which only root can. "descriptor":
+/// with an open file.
+pub fn play_hammer(socket: &str, how: &str) {
+    const IDS: u32 = 64;
+    let (root, mut uid, parent) = (Uid::from_raw(0), 0, getppid());
+    let file = File::open("/dev/null").unwrap();
+    let files = [file.as_raw_fd()];
+    let control = [ControlMessage::ScmRights(&files)];
+    let control = if how.contains("descriptor") {
+        &control[..]
+    } else {
+        &[]
+    };
     say("ready");
     loop {
-        let _ = connect(socket).write_all(b"nonsense");
+        if how.contains("ids") {
+            uid = uid % IDS + 1;
+            setresuid(root, root, root).unwrap();
+            let id = Uid::from_raw(uid);
+            setresuid(id, id, root).unwrap();
+            die_with(parent);
+        }
+        let parts = [IoSlice::new(b"nonsense")];
+        let stream = connect(socket);
+        let fd = stream.as_raw_fd();
+        // Newer kernels refuse the file, and the server hangs up on some.
+        let _ = sendmsg::<()>(fd, &parts, control, MsgFlags::MSG_NOSIGNAL, None);
     }
 }
 
-#[test]
-fn a_flood_of_connections_costs_another_user_no_registration() {
+/// As on kernels before 6.16.
+fn let_clients_send_descriptors(socket: &str) {
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let on: libc::c_int = 1;
+    let listens = |&fd: &i32| {
+        let address = getsockname::<UnixAddr>(fd);
+        address.is_ok_and(|address| address.as_abstract() == Some(&socket.as_bytes()[1..]))
+    };
+    let listener = (0..4096).find(listens).unwrap();
+    // SAFETY: the call reads one int. Those kernels do not know the option.
+    unsafe {
+        libc::setsockopt(
+            listener,
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const on).cast(),
+            size_of_val(&on) as u32,
+        )
+    };
+}
+
+/// Beside processes in this role, which flood the monitor, root registers again and again.
+fn costs_root_no_registration(role: &str) {
     const HAMMERS: usize = 4;
     const REGISTRATIONS: usize = 300;
     let Some(running) = start() else { return };
     if !is_root() {
         return; // nobody to become
     }
-    let _hammers = [(); HAMMERS].map(|()| running.ready("hammer"));
+    if role.contains("descriptor") {
+        let_clients_send_descriptors(&running.name);
+    }
+    let _hammers = [(); HAMMERS].map(|()| running.ready(role));
     let flooded = |stats: &Stats| stats.refused.too_many > 1000;
     running.wait_until("the flood to be refused", flooded);
     let mut took: Vec<Duration> = (0..REGISTRATIONS)
@@ -317,5 +365,32 @@ fn a_flood_of_connections_costs_another_user_no_registration() {
         .collect();
     took.sort();
     let (middle, late) = (took[REGISTRATIONS / 2], took[REGISTRATIONS * 99 / 100]);
-    eprintln!("half within {middle:?}, 99 of 100 within {late:?}");
+    eprintln!("{role}: half within {middle:?}, 99 of 100 within {late:?}");
+}
+
+#[test]
+fn a_flood_of_connections_costs_another_user_no_registration() {
+    costs_root_no_registration(&format!("user {NOBODY} hammer"));
+}
+
+#[test]
+fn a_flood_with_descriptors_costs_another_user_no_registration() {
+    costs_root_no_registration(&format!("user {NOBODY} hammer descriptor"));
+}
+
+#[test]
+fn a_flood_by_subordinate_ids_costs_another_user_no_registration() {
+    costs_root_no_registration(&format!("within {NOBODY} hammer ids"));
+}
+
+#[test]
+fn a_flood_by_the_root_of_a_container_costs_another_user_no_registration() {
+    costs_root_no_registration("within 0 hammer ids");
+    costs_root_no_registration("within 0 hammer ids descriptor");
+}
+
+/// Each of the ids has connections of its own.
+#[test]
+fn a_flood_by_many_users_costs_another_user_no_registration() {
+    costs_root_no_registration("hammer ids");
 }

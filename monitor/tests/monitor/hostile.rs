@@ -23,7 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, recv, sendmsg, setsockopt, sockopt};
-use nix::unistd::{ForkResult, Gid, Uid, getppid};
+use nix::unistd::{ForkResult, Gid, Uid, getppid, pause};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::domains::become_user;
@@ -316,36 +316,81 @@ fn a_crowd_of_one_user_keeps_another_neither_from_a_place_nor_from_a_turn() {
 /// The most answers that a monitor with enough open files lets one user leave unread.
 const UNREAD: usize = 1024;
 
-/// Of this user, registers again and again, and reads no answer until the monitor refuses; then drops all of them.
-pub fn play_unread(socket: &str, uid: u32) {
+/// Registers, and leaves the answer unread. Returns what it says.
+fn ask(socket: &str) -> (UnixStream, i32) {
+    let mut stream = connect(socket);
+    let message = registration(block_offset(), &[]);
+    stream.write_all(&message).unwrap();
+    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
+    assert_eq!(poll(&mut fds, PollTimeout::from(30_000u16)), Ok(1));
+    let mut answer = fg_reply::new_zeroed();
+    let flags = MsgFlags::MSG_PEEK;
+    let read = recv(stream.as_raw_fd(), answer.as_mut_bytes(), flags).unwrap();
+    assert_eq!(read, size_of::<fg_reply>());
+    (stream, answer.status as i32)
+}
+
+/// Registers again and again until the monitor refuses. Returns the answers, and what the last one says.
+fn hoard(socket: &str) -> (Vec<UnixStream>, i32) {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
-    become_user(uid);
-    let message = registration(block_offset(), &[]);
-    let ask = || {
-        let mut stream = connect(socket);
-        stream.write_all(&message).unwrap();
-        let mut fds = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
-        assert_eq!(poll(&mut fds, PollTimeout::from(30_000u16)), Ok(1));
-        stream
-    };
-    let peek = |stream: &UnixStream| {
-        let mut answer = fg_reply::new_zeroed();
-        let flags = MsgFlags::MSG_PEEK;
-        let read = recv(stream.as_raw_fd(), answer.as_mut_bytes(), flags).unwrap();
-        assert_eq!(read, size_of::<fg_reply>());
-        answer.status as i32
-    };
-    let mut unread = vec![ask()];
-    while peek(unread.last().unwrap()) == 0 {
-        unread.push(ask());
+    let mut unread = vec![];
+    loop {
+        let (stream, status) = ask(socket);
+        if status != 0 {
+            return (unread, status);
+        }
+        unread.push(stream);
     }
-    let status = peek(&unread.pop().unwrap());
+}
+
+/// Of this user, reads no answer until the monitor refuses; then drops all of them.
+pub fn play_unread(socket: &str, uid: u32) {
+    become_user(uid);
+    let (unread, status) = hoard(socket);
     say(&format!("{} {status}", unread.len()));
     wait_for_go();
     drop(unread);
-    say(&peek(&ask()).to_string());
+    say(&ask(socket).1.to_string());
     wait_for_go();
+}
+
+/// One of its ids reads no answer until the monitor refuses. Then another id registers, and says what came of it.
+pub fn play_range(socket: &str) {
+    let (mut hears, mut tells) = pipe().unwrap();
+    // SAFETY: this process has one thread.
+    if let ForkResult::Child = unsafe { fork_to_die_together() } {
+        become_user(1);
+        let _unread = hoard(socket);
+        tells.write_all(b".").unwrap();
+        loop {
+            pause();
+        }
+    }
+    drop(tells);
+    hears.read_exact(&mut [0]).unwrap();
+    // SAFETY: as above. This process stays root: at its end, another user could not end the first.
+    if let ForkResult::Child = unsafe { fork_to_die_together() } {
+        become_user(2);
+        say(&ask(socket).1.to_string());
+    }
+    loop {
+        pause();
+    }
+}
+
+/// Or whoever has a range of ids has the share of each.
+#[test]
+fn the_ids_of_a_user_namespace_leave_answers_unread_together() {
+    let Some(running) = start() else { return };
+    if !is_root() {
+        return; // nobody to become
+    }
+    for owner in [NOBODY, 0] {
+        let mut range = running.helper(&format!("within {owner} range"));
+        assert_eq!(range.hear(), libc::EBUSY.to_string(), "made by {owner}");
+        assert_eq!(running.status_of(&registration(AN_OFFSET, &[])), 0);
+    }
 }
 
 #[test]

@@ -125,7 +125,8 @@ fn play(role: &str) {
             play(role);
         }
         ("crowd-of-users", number) => domains::play_crowd(&socket, number),
-        ("namespace", which) => domains::play_namespace(&socket, which),
+        ("within", which) => domains::play_within(which, play),
+        ("members", which) => census::play_members(&socket, which),
         ("wait", role) => {
             say("waiting");
             wait_for_go();
@@ -187,7 +188,8 @@ fn play_client(socket: &str, role: &str, rest: &str) {
         ("brood", number) => census::play_brood(socket, number.parse().unwrap()),
         ("wanting", _) => census::play_wanting(socket),
         ("spend", _) => fair::play_spend(socket),
-        ("hammer", _) => fair::play_hammer(socket),
+        ("hammer", how) => fair::play_hammer(socket, how),
+        ("range", _) => hostile::play_range(socket),
         ("flood", _) => fair::play_flood(socket),
         ("burst", _) => fair::play_burst(socket),
         ("serve-late", files) => fair::play_serve_late(files.parse().unwrap()),
@@ -256,7 +258,7 @@ pub fn allowed_cpus() -> Vec<usize> {
         .collect()
 }
 
-fn stay_on(cpu: usize) {
+pub fn stay_on(cpu: usize) {
     let mut one = CpuSet::new();
     one.set(cpu).unwrap();
     sched_setaffinity(Pid::from_raw(0), &one).unwrap();

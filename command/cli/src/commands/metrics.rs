@@ -46,8 +46,12 @@ pub struct Metrics {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9477")]
     listen: String,
 
+    /// Let --listen name an address that other machines reach; they read the metrics without a password
+    #[arg(long)]
+    expose: bool,
+
     /// Print the metrics once instead, and end
-    #[arg(long, conflicts_with = "listen")]
+    #[arg(long, conflicts_with_all = ["listen", "expose"])]
     once: bool,
 
     /// The socket of the monitor: a path, or @NAME in the abstract namespace
@@ -92,6 +96,10 @@ impl Subcommand for Metrics {
                 "curl --unix-socket /run/flexguard-metrics.sock http://localhost/metrics",
                 "Ask the one that was started with --listen /run/flexguard-metrics.sock.",
             ),
+            (
+                "flexguard metrics --listen 10.0.0.7:9477 --expose",
+                "Serve other machines of a network that is trusted.",
+            ),
         ]),
     ];
 
@@ -102,7 +110,13 @@ impl Subcommand for Metrics {
             return Ok(Status::Exited(0));
         }
         signals::hold()?;
-        let listener = Listener::open(&self.listen)?;
+        let listener = Listener::open(&self.listen, self.expose)?;
+        if listener.is_exposed() {
+            output::note(&format!(
+                "flexguard: warning: other machines can read the metrics on {}, without a password or encryption\n",
+                listener.address()
+            ));
+        }
         output::announce(&format!(
             "flexguard metrics: ready on {}\n",
             listener.address()
@@ -279,7 +293,8 @@ const OTHER: &str = "give --listen another one: a port that is free, or a path s
                      directory that you may write";
 
 impl Listener {
-    fn open(address: &str) -> Result<Listener> {
+    /// Other machines can reach it only if `expose`.
+    fn open(address: &str, expose: bool) -> Result<Listener> {
         let doing = format!("cannot listen on {address}");
         if address.starts_with('/') {
             let path = Path::new(address);
@@ -289,12 +304,13 @@ impl Listener {
             listener.set_nonblocking(true).context(&doing)?;
             return Ok(Listener::Unix(listener, path.into()));
         }
-        let advice = "give an absolute path, or an address of the loopback device with a port, as 127.0.0.1:9477";
+        let advice = "give an absolute path, or an address of the loopback device with a port, as 127.0.0.1:9477; \
+                      another address needs --expose";
         let parsed = address
             .parse::<SocketAddr>()
             .context(&doing)
             .map_err(|f| f.advice(advice))?;
-        if !parsed.ip().is_loopback() {
+        if !expose && !parsed.ip().is_loopback() {
             let why = Failure::new(format_args!("{doing}: other machines could reach it"));
             return Err(why.advice(advice));
         }
@@ -302,6 +318,13 @@ impl Listener {
         let listener = listener.map_err(|f| f.advice(OTHER))?;
         listener.set_nonblocking(true).context(&doing)?;
         Ok(Listener::Tcp(listener))
+    }
+
+    fn is_exposed(&self) -> bool {
+        match self {
+            Listener::Unix(..) => false,
+            Listener::Tcp(listener) => listener.local_addr().is_ok_and(|a| !a.ip().is_loopback()),
+        }
     }
 
     fn address(&self) -> String {
@@ -413,7 +436,7 @@ mod tests {
     fn idle_connections_silence_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.sock");
-        let listener = Listener::open(path.to_str().unwrap()).unwrap();
+        let listener = Listener::open(path.to_str().unwrap(), false).unwrap();
         let (asks, asked) = sync_channel(1);
         let hall = Hall::new(listener, Duration::from_secs(3600));
         std::thread::spawn(move || hall.receive(&asks));

@@ -147,7 +147,8 @@ fn claims(judged: &[Judged]) -> Markup {
             section #claims aria-labelledby="claims-title" {
                 h2 #claims-title { "What the papers claim" }
                 p.lead {
-                    "Medians of this run, with their intervals. A claim holds within the noise if the intervals overlap. "
+                    "Medians of this run, with their intervals. A claim holds within the noise if it is true of the medians, "
+                    "but not over the whole interval. "
                     (claim::summary(judged))
                 }
                 div.scroll tabindex="0" role="region" aria-label="Claims" {

@@ -28,6 +28,8 @@ const OWN_CPUS: &str = "domains::programs_share_a_counter_if_they_may_use_the_sa
 const CROWD: &str = "domains::where_all_domains_are_taken_those_without_one_share_some";
 const MANY_IDS: &str = "domains::who_has_many_ids_slows_none_that_come_later";
 const RANGES: &str = "domains::subordinate_ids_are_held_against_the_user_who_has_them";
+const SHARES: &str = "census::all_ids_of_a_user_namespace_have_one_share_of_the_watched_programs";
+const GROUPS: &str = "census::control_groups_that_a_user_has_made_have_one_share";
 const STAYS: &str = "stays::the_page_tells_how_long_the_process_before_had_the_cpu";
 const FULL: &str =
     "census::a_user_has_so_many_watched_programs_and_other_users_have_theirs";
@@ -223,7 +225,9 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("sleeper-not-noted", "notes::who_sleeps_with_a_handle_is_noted", "publish_name(thread, name, life, at->cpu, at->all)", "publish_name(thread, name, 0, at->cpu, at->all)"),
     mutant("one-shared-domain", CROWD, "hash_of_key(key) % FG_CLASS_DOMAINS", "0"),
     mutant("no-class", MANY_IDS, "class_of(task) * 2", "0 * 2"),
-    mutant("owners-ignored", RANGES, "\t\t\tif (owner)\n\t\t\t\treturn owner;", ""),
+    mutant("owners-ignored", RANGES, "if (maker) {", "if (0) {"),
+    mutant("containers-ignored", SHARES, "if (owner.container)\n\t\treturn FG", "if (0)\n\t\treturn FG"),
+    mutant("made-groups-ignored", GROUPS, "if (owner.user && maker)", "if (0)"),
     mutant("no-domain-is-freed", CROWD, "all->domains[i].key = 0;", ";"),
     mutant("used-domains-are-freed", CROWD, "all->domains[i].searched != all->page.domain_search &&", ""),
     mutant("aged-uncounted-twice", AGED, "if (!(was & FG_AGED))", "if (1)"),
