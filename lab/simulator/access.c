@@ -108,6 +108,8 @@ static void take_line(struct fgs_cpu *c, struct fgs_line *l, enum fgs_access acc
 	fgs_ps begin = access == FGS_FETCH ? began(c) : c->now, done;
 	fgs_ps start = begin > l->free_at ? begin : l->free_at;
 
+	if (fgs_costs.dram_remote)
+		fgs_find_home(l, c->id);
 	if (fgs_takes_away(l, access))
 		fgs_lose_copies(l);
 	done = fgs_transfer(l, c->id, access, start, part * (1 + fgs_plus_minus() * fgs_costs.spread));
@@ -189,6 +191,8 @@ static __attribute__((noinline)) void access_slow(struct fgs_line *l, enum fgs_a
 			asked = c->now;
 		if (!arrived) {
 			arrived = true;
+			if (fgs_costs.dram_remote)
+				fgs_find_home(l, c->id);
 			c->now += (fgs_ps)((double)fgs_latency(l, c->id, access) * fgs_costs.request);
 			continue;
 		}

@@ -291,6 +291,9 @@ static inline bool fgs_is_simulated(const void *memory)
 	return (uintptr_t)memory - FGS_ARENA < FGS_ARENA_BYTES;
 }
 
+/* A CPU comes to a line, or to another of its page: that page is in the memory of the first such CPU's socket. */
+void fgs_find_home(struct fgs_line *l, uint32_t cpu);
+
 /* Null: not simulated memory. */
 static inline struct fgs_line *fgs_line_of(const void *address)
 {

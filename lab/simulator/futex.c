@@ -84,7 +84,8 @@ void fgs_futex_forget(struct fgs_thread *t)
 static void enter(void)
 {
 	fgs_here->paused = false;
-	fgs_here->now += fgs_takes(fgs_here, FGS_syscall) / 2 + fgs_takes(fgs_here, FGS_futex);
+	fgs_here->now += fgs_takes(fgs_here, FGS_syscall) / 2;
+	fgs_here->now += fgs_takes(fgs_here, FGS_futex);
 	fgs_settle();
 }
 

@@ -52,6 +52,7 @@ void fgs_lines_start(const struct fgs_machine *m)
 		.socket = ps(m->key[FGS_socket]),
 		.remote = ps(m->key[FGS_remote]),
 		.dram = ps(m->key[FGS_dram]),
+		.dram_remote = ps(m->key[FGS_dram_remote]),
 		.occupied = ps(m->key[FGS_occupied]),
 		.behind = ps(m->key[FGS_behind]),
 		.spread = m->key[FGS_spread],
@@ -90,6 +91,12 @@ static bool any_outside(const struct fgs_line *l, const uint64_t *set)
 	return found;
 }
 
+/* No CPU has a copy. */
+static fgs_ps from_memory(const struct fgs_line *l, uint32_t cpu)
+{
+	return l->home && l->home != fgs_places[cpu].socket + 1 ? fgs_costs.dram_remote : fgs_costs.dram;
+}
+
 static fgs_ps nearest(const struct fgs_line *l, uint32_t cpu)
 {
 	const struct fgs_place *p = &fgs_places[cpu];
@@ -100,7 +107,7 @@ static fgs_ps nearest(const struct fgs_line *l, uint32_t cpu)
 		return fgs_costs.complex;
 	if (any_in(l, p->in_socket, cpu))
 		return fgs_costs.socket;
-	return any_outside(l, p->in_socket) ? fgs_costs.remote : fgs_costs.dram;
+	return any_outside(l, p->in_socket) ? fgs_costs.remote : from_memory(l, cpu);
 }
 
 /* All copies but `cpu`'s must go: the farthest takes longest. */
@@ -116,7 +123,7 @@ static fgs_ps farthest(const struct fgs_line *l, uint32_t cpu)
 		return fgs_costs.complex;
 	if (any_in(l, p->in_core, cpu))
 		return fgs_costs.hyperthread;
-	return fgs_has_copy(l, cpu) ? fgs_costs.occupied : fgs_costs.dram;
+	return fgs_has_copy(l, cpu) ? fgs_costs.occupied : from_memory(l, cpu);
 }
 
 static bool reads(enum fgs_access access)

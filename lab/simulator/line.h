@@ -27,7 +27,8 @@ struct fgs_line {
 	bool dirty;           /* the owner has written it */
 	uint16_t first, last; /* the CPUs that wait for it, in the order of their arrival: number + 1; 0: none */
 	uint32_t transfers, writes;
-	fgs_ps lost; /* by all CPUs, waiting for it */
+	fgs_ps lost;   /* by all CPUs, waiting for it */
+	uint16_t home; /* the socket whose memory it is in: number + 1; 0: not known */
 	uint64_t copies[FGS_WORDS];
 } __attribute__((aligned(64)));
 
@@ -42,7 +43,7 @@ struct fgs_place {
 };
 
 struct fgs_costs {
-	fgs_ps hyperthread, complex, socket, remote, dram, occupied, behind;
+	fgs_ps hyperthread, complex, socket, remote, dram, dram_remote, occupied, behind;
 	double spread, request;
 	bool migrates;
 };

@@ -33,7 +33,8 @@
 	X(complex, 1, 5000, 45)                                                                                        \
 	X(socket, 1, 5000, 90)                                                                                         \
 	X(remote, 1, 10000, 140)                                                                                       \
-	X(dram, 1, 5000, 90)                                                                                           \
+	X(dram, 1, 5000, 90)        /* from memory: no CPU has it */                                                   \
+	X(dram_remote, 0, 10000, 0) /* from the memory of another socket; 0: memory has one distance */                \
 	X(occupied, 0.1, 1000, 10)  /* a line that is only read serves the next reader after so long */                \
 	X(request, 0, 1, 0.5)       /* the part of a transfer that the request takes: the owner has the line still */  \
 	X(spread, 0, 1, 0.1)        /* each transfer takes up to this part more or less */                             \

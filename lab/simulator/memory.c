@@ -6,6 +6,8 @@
 
 #include "simulator/engine.h"
 
+#define LINES_OF_PAGE 64
+
 struct fgs_line *fgs_arena_lines, *fgs_image_lines;
 
 static void *reserve(void *at, size_t bytes, int flags)
@@ -25,6 +27,30 @@ void fgs_memory_start(void)
 	reserve((void *)FGS_ARENA, FGS_ARENA_BYTES, MAP_FIXED_NOREPLACE);
 	fgs_arena_lines = reserve(NULL, FGS_ARENA_BYTES / 64 * sizeof(struct fgs_line), 0);
 	fgs_image_lines = reserve(NULL, (image / 64 + 2) * sizeof(struct fgs_line), 0);
+}
+
+/* The first line of the page that l is in. Null: a line of the kernel's. */
+static struct fgs_line *page_of(const struct fgs_line *l)
+{
+	const size_t arena = FGS_ARENA_BYTES / 64, image = (size_t)(_end - __executable_start) / 64 + 2;
+	const uintptr_t at = (uintptr_t)l;
+
+	if (at - (uintptr_t)fgs_arena_lines < arena * sizeof(*l))
+		return fgs_arena_lines + (l - fgs_arena_lines) / LINES_OF_PAGE * LINES_OF_PAGE;
+	if (at - (uintptr_t)fgs_image_lines < image * sizeof(*l))
+		return fgs_image_lines + (l - fgs_image_lines) / LINES_OF_PAGE * LINES_OF_PAGE;
+	return NULL;
+}
+
+void fgs_find_home(struct fgs_line *l, uint32_t cpu)
+{
+	struct fgs_line *page = l->home ? NULL : page_of(l);
+
+	if (!page)
+		return;
+	if (!page->home)
+		page->home = (uint16_t)(fgs_places[cpu].socket + 1);
+	l->home = page->home;
 }
 
 /* ---- the heap: a list of free blocks for each power of two ------------------------------------------------------ */

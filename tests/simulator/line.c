@@ -61,6 +61,25 @@ static void migration(void)
 	assert(take(1, FGS_LOAD, 3000000) == fgs_costs.socket && line.owner == 0 && copies() == 2);
 }
 
+/* A line that no CPU has comes from the memory that it is in. */
+static void homes(void)
+{
+	const fgs_ps near = fgs_costs.dram, far = fgs_costs.dram_remote;
+	static const enum fgs_access each[] = {FGS_LOAD, FGS_FETCH, FGS_STORE, FGS_PUBLISH, FGS_CHANGE};
+
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		for (uint32_t cpu = 0; cpu < 16; cpu++) {
+			uint32_t socket = cpu % 8 / 4;
+
+			for (uint16_t home = 0; home <= 2; home++) { /* 0: not known */
+				line = (struct fgs_line){.home = home};
+				assert(take(cpu, each[i], 0) == (home && home != socket + 1 ? far : near));
+				assert(take((cpu + 4) % 8, each[i], 1000000) == fgs_costs.remote); /* a copy is elsewhere */
+			}
+		}
+	}
+}
+
 int main(void)
 {
 	struct fgs_machine m = {.key = {[FGS_sockets] = 2,
@@ -72,12 +91,15 @@ int main(void)
 					[FGS_socket] = 80,
 					[FGS_remote] = 140,
 					[FGS_dram] = 90,
+					[FGS_dram_remote] = 150,
 					[FGS_occupied] = 5}};
 
 	fgs_lines_start(&m);
 	distances();
 	states();
 	migration();
+	fgs_costs.migrates = false;
+	homes();
 	puts("ok");
 	return 0;
 }
