@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use flexguard_abi::fg_window;
 use flexguard_monitor::{SocketName, Stats};
-use nix::unistd::{Uid, seteuid};
+use nix::unistd::{Uid, setresuid};
 
 use crate::harness::{AN_OFFSET, Helper, is_root, registration, status_of, timeout};
 use crate::scale::size;
@@ -61,8 +61,9 @@ pub fn play(socket: &str) {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     for n in 0..messages {
         if n % OF_ONE_USER == 0 {
-            seteuid(Uid::from_raw(0)).unwrap();
-            seteuid(Uid::from_raw(100_000 + (n / OF_ONE_USER) as u32)).unwrap();
+            let (root, id) = (0.into(), (100_000 + (n / OF_ONE_USER) as u32).into());
+            setresuid(root, root, root).unwrap();
+            setresuid(id, id, root).unwrap();
         }
         let mut stream = UnixStream::connect_addr(&address).unwrap();
         let _ = stream.write_all(&message(&mut random)); // it may be refused before all of it is said
