@@ -453,7 +453,7 @@ void fgi_rwlock_read_unlock_slow(struct fgi_rwlock *l, bool counted)
 				return;
 			continue;
 		}
-		if (!(word & FGI_RW_ENTRIES) && fgi_rw_subtracts(word)) {
+		if (fgi_rw_subtracts(word)) {
 			fgi_rwlock_read_leave(l);
 			return;
 		}

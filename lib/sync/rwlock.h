@@ -114,7 +114,7 @@ static inline bool fgi_rw_wakes(uint64_t word)
  * next. */
 static inline bool fgi_rw_subtracts(uint64_t word)
 {
-	return !fgi_rw_last(word) && !(word & FGI_RW_RESERVED) && fg_likely(!fgi_async);
+	return !fgi_rw_last(word) && !(word & (FGI_RW_ENTRIES | FGI_RW_RESERVED)) && fg_likely(!fgi_async);
 }
 
 static inline void fgi_rwlock_reads(void)
@@ -206,7 +206,7 @@ static inline void fgi_rwlock_read_unlock(struct fgi_rwlock *l, uint64_t word)
 	/* release: as above */
 	if (fg_likely(word == FGI_RW_READER) && fg_likely(fg_cas_release(&l->word, word, 0) == word))
 		return;
-	if ((word & FGI_RW_READERS) && !(word & FGI_RW_ENTRIES) && fgi_rw_subtracts(word))
+	if ((word & FGI_RW_READERS) && fgi_rw_subtracts(word))
 		fgi_rwlock_read_leave(l);
 	else
 		fgi_rwlock_read_unlock_slow(l, counted);

@@ -657,6 +657,19 @@ static void gives_up_what_others_took(void)
 	CHECK_IS(fg_thread.held, 0);
 }
 
+/* Two readers leave while a thread gives up what a third one has locked, which stands in the table: nothing is left in
+ * the word that it could subtract. */
+static void others_leave_beside_a_table(int (*gives_up)(void))
+{
+	uint64_t *entry = &fgi_readers[(fgi_self() + 1) % FGI_READER_ROWS][fgi_readers_column(&l)];
+
+	make(READ(2) | B | E, B | E);
+	CHECK(fgi_readers_enter(entry, &l), "the entry is free");
+	gives_up();
+	check("others leave beside a table", B | E);
+	CHECK_IS(*entry, 0);
+}
+
 int main(void)
 {
 	check_watchdog(500);
@@ -706,5 +719,7 @@ int main(void)
 	readers_come_back();
 	a_reader_counts_itself();
 	gives_up_what_others_took();
+	others_leave_beside_a_table(unlock);
+	others_leave_beside_a_table(unlock_read);
 	return 0;
 }
