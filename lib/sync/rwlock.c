@@ -16,8 +16,7 @@
 
 #define FIRST_PASS_NS 10000000u /* for so long after that a writer keeps readers out */
 #define LONGEST_PASS_NS 1280000000u
-#define FIRST_PAUSES 32u  /* before the first look without a yield; twice as many before the next, */
-#define MOST_PAUSES 128u  /* until it is so many: 3 to 14 us in all */
+#define MOST_PAUSES 64u   /* between two looks without a yield; half as many before the first: 1 to 6 us in all */
 #define STAYS 2           /* times FGI_AWAKE_NS, before a sleep and after each */
 #define TRIES 64          /* lost to other threads while awake, before the thread parks */
 #define UNBIASED_TIMES 9u /* the bias rests for so many times as long as ending it took */
@@ -96,7 +95,7 @@ static bool stay_awake(struct wait *w)
 	bool polite = w->polite, ready = false;
 	struct fgi_awake awake;
 
-	for (uint32_t n = FIRST_PAUSES; n <= MOST_PAUSES && !ready; n *= 2) {
+	for (uint32_t n = MOST_PAUSES / 2; n && n <= MOST_PAUSES && !ready; n *= 2) {
 		for (uint32_t i = 0; i < n; i++)
 			fg_pause();
 		ready = worth_a_try(w);
