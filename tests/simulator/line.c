@@ -74,7 +74,8 @@ static void homes(void)
 			for (uint16_t home = 0; home <= 2; home++) { /* 0: not known */
 				line = (struct fgs_line){.home = home};
 				assert(take(cpu, each[i], 0) == (home && home != socket + 1 ? far : near));
-				assert(take((cpu + 4) % 8, each[i], 1000000) == fgs_costs.remote); /* a copy is elsewhere */
+				assert(take((cpu + 4) % 8, each[i], 1000000) ==
+				       fgs_costs.remote); /* a copy is elsewhere */
 			}
 		}
 	}
