@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
 /// File, text, and what stands there in the model.
-const EDITS: [[&str; 3]; 7] = [
+const EDITS: [[&str; 3]; 8] = [
     [LOCK, "#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
     [LOCK, "#define GRACE 8u", "#define GRACE 1u"],
     [
@@ -36,6 +36,7 @@ const EDITS: [[&str; 3]; 7] = [
         "#define MOST_PAUSES 64u",
         "#define MOST_PAUSES 0u",
     ],
+    ["sync/rwlock.c", "#define STAYS 2", "#define STAYS 1"],
     // All threads of the model are on one thread of the system.
     [
         "sync/parked.c",

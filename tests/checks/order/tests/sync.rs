@@ -430,7 +430,7 @@ finds! {
     write_wait_acquires: THREE_WRITERS, 3, c"write_wait" Cas Relaxed;
     try_write_acquires: TRIES, 2, c"fgi_rwlock_try_write" Cas Relaxed;
     release_releases: THREE_WRITERS, 2, c"release" Cas Acquire;
-    release_acquires: HELD_BY_READER_HANDED, 2, c"release" Cas Release;
+    release_acquires: HELD_BY_READER_HANDED, 3, c"release" Cas Release;
     tell_releases: THREE_WRITERS_HANDED, 3, c"fgi_parked_tell" Swap Relaxed;
     told_acquires: THREE_WRITERS_HANDED, 3, c"fgi_parked_state" Load Relaxed;
     table_reader: ONE_READER_BIASED, 2, c"fgi_readers_enter" Cas AcqRel, c"fgi_rwlock_read_biased" Load Acquire;
