@@ -154,21 +154,20 @@ static __always_inline struct owner owner_of(struct task_struct *task)
 /* Against whom the process's share of the monitor is held, of the server as of the records. Nobody without privilege of
  * root's on the machine can get another one: the root of a container with a user namespace, which may have thousands of
  * ids and control groups of its own, has that container's. Else it is the control group, where that makes the domains,
- * and for root, which every container has; else the user. A control group that a user has made is that user's. */
+ * and for root, which every container has; else the user. In a control group that a user has made it is the user, too:
+ * not the one that the group belongs to, for who has subordinate ids can give groups to any of these. */
 static __always_inline __u64 account_of(struct task_struct *task, __u64 kind)
 {
 	const struct kernfs_node *group;
 	struct owner owner = owner_of(task);
-	__u32 maker;
 
 	if (owner.container)
 		return FG_ACCOUNT_CONTAINER | owner.container;
 	if (owner.by_namespace || (owner.user && kind != FG_DOMAIN_CGROUP))
 		return (__u64)FG_DOMAIN_USER << 56 | owner.user;
 	group = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn);
-	maker = BPF_CORE_READ(group, iattr, ia_uid.val);
-	if (owner.user && maker)
-		return (__u64)FG_DOMAIN_USER << 56 | maker;
+	if (owner.user && BPF_CORE_READ(group, iattr, ia_uid.val))
+		return (__u64)FG_DOMAIN_USER << 56 | owner.user;
 	return (__u64)FG_DOMAIN_CGROUP << 56 | BPF_CORE_READ(group, id);
 }
 

@@ -227,7 +227,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("no-class", MANY_IDS, "class_of(task) * 2", "0 * 2"),
     mutant("owners-ignored", RANGES, "if (maker) {", "if (0) {"),
     mutant("containers-ignored", SHARES, "if (owner.container)\n\t\treturn FG", "if (0)\n\t\treturn FG"),
-    mutant("made-groups-ignored", GROUPS, "if (owner.user && maker)", "if (0)"),
+    mutant("made-groups-ignored", GROUPS, "if (owner.user && BPF", "if (0 && BPF"),
     mutant("no-domain-is-freed", CROWD, "all->domains[i].key = 0;", ";"),
     mutant("used-domains-are-freed", CROWD, "all->domains[i].searched != all->page.domain_search &&", ""),
     mutant("aged-uncounted-twice", AGED, "if (!(was & FG_AGED))", "if (1)"),
