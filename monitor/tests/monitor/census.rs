@@ -15,6 +15,7 @@ use flexguard_abi::{FG_WANT_SLICE_FORECAST, fg_shared};
 use flexguard_monitor::{DomainKind, Options};
 use nix::errno::Errno;
 use nix::sys::mman::ProtFlags;
+use nix::sys::wait::wait;
 use nix::unistd::{ForkResult, pause};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
@@ -55,7 +56,7 @@ pub fn play_member(socket: &str) {
     }
 }
 
-/// So many register, each of another user, and say what came of it.
+/// So many register, each of another user, and say what came of it. If one of them ends, all do.
 pub fn play_members(socket: &str, which: &str) {
     let number: u32 = which.parse().unwrap();
     for uid in 1..=number {
@@ -63,12 +64,12 @@ pub fn play_members(socket: &str, which: &str) {
         if let ForkResult::Child = unsafe { fork_to_die_together() } {
             become_user(uid);
             register_and_say(socket);
-            break;
+            loop {
+                pause();
+            }
         }
     }
-    loop {
-        pause();
-    }
+    wait().unwrap(); // what it had to say does not come
 }
 
 /// Registers, and becomes a program that does so again and again, with another image, and says what came of it.

@@ -20,6 +20,7 @@ use flexguard_monitor::{DomainKind, Listing, SocketName};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::prctl;
+use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Gid, Uid, getppid, pause, setresgid, setresuid};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -79,6 +80,7 @@ pub fn play_within(which: &str, play: impl FnOnce(&str)) {
     // SAFETY: this process has one thread.
     match unsafe { fork_to_die_together() } {
         ForkResult::Child => {
+            drop(maps); // or this process would wait for itself
             if owner > 0 {
                 become_user(owner);
             }
@@ -89,15 +91,14 @@ pub fn play_within(which: &str, play: impl FnOnce(&str)) {
             play(role);
         }
         ForkResult::Parent { child } => {
+            drop(makes);
             made.read_exact(&mut [0]).unwrap();
             for map in ["uid_map", "gid_map"] {
                 let range = format!("0 {SUBORDINATE} 65536");
                 fs::write(format!("/proc/{child}/{map}"), range).unwrap();
             }
             maps.write_all(b".").unwrap();
-            loop {
-                pause();
-            }
+            waitpid(child, None).unwrap();
         }
     }
 }
