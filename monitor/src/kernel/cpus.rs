@@ -12,8 +12,8 @@ use crate::records::fg_off_line_args;
 const ON_LINE: &str = "/sys/devices/system/cpu/online";
 
 impl Kernel {
-    /// Of the CPUs below `cpus_seen`. Clients that look for an idle CPU no longer find one that is off line. Where the kernel does not say which CPUs are
-    /// on line, none is taken to be off.
+    /// Of the CPUs below `cpus_seen`. Clients that look for an idle CPU no longer find one that is off line. Where the
+    /// kernel does not say which CPUs are on line, none is taken to be off.
     pub fn publish_cpus_off_line(&self, cpus_seen: u32) {
         let Ok(on_line) = fs::read_to_string(ON_LINE) else {
             return;
