@@ -131,44 +131,47 @@ __noinline __u64 fg_namespace_of(__u64 credentials)
  * user, since the ids in it are a range of subordinate ones, of which it may have any. */
 struct owner {
 	__u32 user;
-	bool by_namespace; /* it has made the user namespace that the process is in */
-	__u32 container;   /* the number of its outermost user namespace, if root has made that; or 0 */
+	bool container; /* it is in a user namespace that root has made */
 };
 
 static __always_inline struct owner owner_of(struct task_struct *task)
 {
 	const struct cred *cred = BPF_CORE_READ(task, real_cred);
 	const struct user_namespace *ns = (const struct user_namespace *)fg_namespace_of((__u64)cred);
-	struct owner owner = {.user = BPF_CORE_READ(cred, uid.val)};
 	__u32 maker = ns ? BPF_CORE_READ(ns, owner.val) : 0;
 
-	if (maker) {
-		owner.user = maker;
-		owner.by_namespace = true;
-	} else if (ns) {
-		owner.container = BPF_CORE_READ(ns, ns.inum);
-	}
-	return owner;
+	return (struct owner){.user = maker ? maker : BPF_CORE_READ(cred, uid.val), .container = ns && !maker};
 }
 
-/* Against whom the process's share of the monitor is held, of the server as of the records. Nobody without privilege of
- * root's on the machine can get another one: the root of a container with a user namespace, which may have thousands of
- * ids and control groups of its own, has that container's. Else it is the control group, where that makes the domains,
- * and for root, which every container has; else the user. In a control group that a user has made it is the user, too:
- * not the one that the group belongs to, for who has subordinate ids can give groups to any of these. */
+#define DEEPEST_GROUP 64
+
+/* Returns the number of the innermost control group that this one is in and that root has made: who has one of his own
+ * can make any number below it, and give them to any of his subordinate ids. */
+__noinline __u64 fg_group_of(__u64 inner)
+{
+	const struct cgroup *group = (const struct cgroup *)inner;
+	__u64 above;
+	__u32 i;
+
+	for (i = 0; i < DEEPEST_GROUP && BPF_CORE_READ(group, kn, iattr, ia_uid.val); i++) {
+		above = (__u64)BPF_CORE_READ(group, self.parent);
+		if (!above)
+			break;
+		group = (const struct cgroup *)(above - bpf_core_field_offset(struct cgroup, self));
+	}
+	return BPF_CORE_READ(group, kn, id);
+}
+
+/* Against whom the process's share of the monitor is held, of the server as of the records: its user; but its control
+ * group, where that makes the domains, for root, which every container has, and in a user namespace that root has made,
+ * whose root can become each of its users. */
 static __always_inline __u64 account_of(struct task_struct *task, __u64 kind)
 {
-	const struct kernfs_node *group;
 	struct owner owner = owner_of(task);
 
-	if (owner.container)
-		return FG_ACCOUNT_CONTAINER | owner.container;
-	if (owner.by_namespace || (owner.user && kind != FG_DOMAIN_CGROUP))
+	if (kind != FG_DOMAIN_CGROUP && owner.user && !owner.container)
 		return (__u64)FG_DOMAIN_USER << 56 | owner.user;
-	group = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn);
-	if (owner.user && BPF_CORE_READ(group, iattr, ia_uid.val))
-		return (__u64)FG_DOMAIN_USER << 56 | owner.user;
-	return (__u64)FG_DOMAIN_CGROUP << 56 | BPF_CORE_READ(group, id);
+	return (__u64)FG_DOMAIN_CGROUP << 56 | fg_group_of((__u64)BPF_CORE_READ(task, cgroups, dfl_cgrp));
 }
 
 /* What the processes of one domain have in common. */

@@ -56,14 +56,9 @@ typedef struct {
 	unsigned int val;
 } kuid_t;
 
-struct ns_common {
-	unsigned int inum; /* of all namespaces that there are, it alone has this number */
-};
-
 struct user_namespace {
 	struct user_namespace *parent; /* null: the initial one */
 	kuid_t owner;                  /* who made it */
-	struct ns_common ns;
 };
 
 struct cred {
@@ -80,7 +75,12 @@ struct kernfs_node {
 	struct kernfs_iattrs *iattr; /* null: it is root's */
 };
 
+struct cgroup_subsys_state {
+	struct cgroup_subsys_state *parent; /* null: the root */
+};
+
 struct cgroup {
+	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
 };
 

@@ -35,10 +35,6 @@ static inline int fg_is_shared_domain(fg_u64 domain)
 	return domain >= FG_COMMON_DOMAINS && (domain & FG_CLASS_DOMAINS) != 0;
 }
 
-/* The account of a container that has a user namespace, with the number of that (account_of). The others are keys of
- * domains. */
-#define FG_ACCOUNT_CONTAINER (5ull << 56)
-
 /* The windows of an image, relative to where the first begins. Images of one file have one table, wherever they are
  * loaded, and a fork has its parent's. Writer: the user half, before a record names it. */
 #define FG_TABLES 1024u /* the first is not used: an image without windows has number 0 */

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write, pipe};
+use std::io::{ErrorKind, Read, Write, pipe};
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
@@ -550,7 +550,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
+        let _ = fs::write(self.0.join("cgroup.kill"), "1");
+        while let Err(error) = fs::remove_dir(&self.0)
+            && error.kind() == ErrorKind::ResourceBusy
+        {
+            thread::sleep(Duration::from_millis(1)); // until the last process has ended
+        }
     }
 }
 

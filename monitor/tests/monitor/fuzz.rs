@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use flexguard_abi::fg_window;
 use flexguard_monitor::{SocketName, Stats};
-use nix::unistd::{Uid, setresuid};
+use nix::unistd::setresuid;
 
 use crate::harness::{AN_OFFSET, Helper, is_root, registration, status_of, timeout};
 use crate::scale::size;
