@@ -212,7 +212,7 @@ pub const MUTANTS: &[Mutant] = &[
     // domains
     mutant("joins-no-domain", OWN_USER, "adjust_domain(all, joined, 1);", ";"),
     mutant("joins-domain-zero", OWN_USER, "thread->domain = process->domain;", "thread->domain = 0;"),
-    mutant("everyone-in-one-domain", OWN_USER, "return container | BPF_CORE_READ(cred, uid.val)", "return 7"),
+    mutant("everyone-in-one-domain", OWN_USER, "id = owner_of(task).user;", "id = 7;"),
     mutant("everyone-on-the-same-cpus", OWN_CPUS, "id = cpus_of(task, cpus);", "id = 1;"),
     mutant("stays-in-its-domain", "domains::holders_of_two_users_take_turns", "\t\tadjust_domain(all, left, -1);\n\t\tadjust_domain(all, left_too", "\t\tadjust_domain(all, left_too"),
     mutant("aged-stay-in-their-domain", "domains::who_gets_no_cpu_leaves_its_users_counter_after_a_second", "adjust_domain(all, thread->domain, -1);", ";"),
