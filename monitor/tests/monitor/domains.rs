@@ -525,14 +525,27 @@ fn programs_share_a_counter_if_they_may_use_the_same_cpus() {
 /// A control group of version 2 that goes with this.
 pub struct Group(PathBuf);
 
+const GROUP_MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
 impl Group {
+    /// Removes what that process, which was killed, has left.
+    pub fn remove_those_of(pid: u32) {
+        let its = format!("flexguard-test-{pid}-");
+        for entry in GROUP_MOUNTS.into_iter().flat_map(fs::read_dir).flatten() {
+            let entry = entry.unwrap();
+            if entry.file_name().to_string_lossy().starts_with(&its) {
+                drop(Group(entry.path()));
+            }
+        }
+    }
+
     pub fn new() -> Option<Group> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("flexguard-test-{}-{number}", process::id());
-        let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
-        let mount = mounts
+        let mount = GROUP_MOUNTS
             .into_iter()
+            .map(PathBuf::from)
             .find(|m| m.join("cgroup.procs").exists())?;
         let path = mount.join(name);
         fs::create_dir(&path).ok().map(|()| Group(path))

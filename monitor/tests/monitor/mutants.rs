@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use flexguard_monitor::Options;
 
+use crate::domains::Group;
 use crate::harness::{
     LANE_ENV, LIMIT_ENV, NOT_LOADED, OBJECT_ENV, Running, WAIT_BEGINS, ends_with_us, load,
     load_with, now,
@@ -86,15 +87,17 @@ fn run(object: &Path, test: &str, lane: usize, limit: Duration) -> Option<Output
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let begin = Instant::now();
+    let (begin, pid) = (Instant::now(), child.id());
     while child.try_wait().unwrap().is_none() {
         if begin.elapsed() > LONGEST {
             child.kill().unwrap();
             child.wait().unwrap();
+            Group::remove_those_of(pid);
             return None;
         }
         thread::sleep(Duration::from_millis(10));
     }
+    Group::remove_those_of(pid); // it may have been aborted
     Some(child.wait_with_output().unwrap())
 }
 
