@@ -140,19 +140,22 @@ fn watched(members: &mut Helper, number: u32) -> u32 {
         .sum()
 }
 
+/// A user has MOST watched programs. None also if this process can become no other user.
+fn start_for_few(options: Options) -> Option<Running> {
+    let running = start_with(Options {
+        programs_of_user: Some(MOST),
+        ..options
+    });
+    running.filter(|_| is_root())
+}
+
 /// Its root can become any of them.
 #[test]
 fn all_ids_of_a_user_namespace_have_one_share_of_the_watched_programs() {
     const IDS: u32 = 2 * MOST;
-    let Some(running) = start_with(Options {
-        programs_of_user: Some(MOST),
-        ..Options::default()
-    }) else {
+    let Some(running) = start_for_few(Options::default()) else {
         return;
     };
-    if !is_root() {
-        return; // nobody to become
-    }
     let [Some(first), Some(second)] = [Group::new(), Group::new()] else {
         return; // no control groups of version 2 here, or no privilege
     };
@@ -165,10 +168,7 @@ fn all_ids_of_a_user_namespace_have_one_share_of_the_watched_programs() {
         ("within 0 ".to_string(), &second, MOST), // another container
         (String::new(), &first, IDS),
     ] {
-        let mut namespace = running.helper(&format!("wait {who}members {IDS}"));
-        assert_eq!(namespace.hear(), "waiting");
-        group.take(namespace.pid());
-        namespace.go();
+        let mut namespace = group.helper(&running, &format!("{who}members {IDS}"));
         assert_eq!(watched(&mut namespace, IDS), share, "{who}");
         namespaces.push(namespace);
     }
@@ -178,8 +178,7 @@ fn all_ids_of_a_user_namespace_have_one_share_of_the_watched_programs() {
 /// Of control groups, a user who has one can make any number below it.
 #[test]
 fn control_groups_that_a_user_has_made_have_one_share() {
-    let Some(running) = start_with(Options {
-        programs_of_user: Some(MOST),
+    let Some(running) = start_for_few(Options {
         domains: DomainKind::Cgroup,
         ..Options::default()
     }) else {
@@ -191,10 +190,7 @@ fn control_groups_that_a_user_has_made_have_one_share() {
             return; // no control groups of version 2 here, or no privilege
         };
         group.give_to(made_by);
-        let mut member = running.helper(&format!("user {FULL} wait member"));
-        assert_eq!(member.hear(), "waiting");
-        group.take(member.pid());
-        member.go();
+        let mut member = group.helper(&running, &format!("user {FULL} member"));
         assert_eq!(member.hear(), expected.to_string(), "made by {made_by}");
         members.push((member, group)); // in this order, so that the group is empty when it goes
     }
@@ -203,15 +199,9 @@ fn control_groups_that_a_user_has_made_have_one_share() {
 #[test]
 fn a_user_has_so_many_watched_programs_and_other_users_have_theirs() {
     listen();
-    let Some(running) = start_with(Options {
-        programs_of_user: Some(MOST),
-        ..Options::default()
-    }) else {
+    let Some(running) = start_for_few(Options::default()) else {
         return;
     };
-    if !is_root() {
-        return; // nobody to become
-    }
     let (mut first, status) = member(&running, FULL);
     assert_eq!(status, 0);
     let (mut second, status) = member(&running, FULL);

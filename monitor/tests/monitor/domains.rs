@@ -556,8 +556,13 @@ impl Group {
         chown(&self.0, Some(uid), Some(uid)).unwrap();
     }
 
-    pub fn take(&self, pid: i32) {
-        fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    /// In that role, which it begins in this group.
+    pub fn helper(&self, running: &Running, role: &str) -> Helper {
+        let mut helper = running.helper(&format!("wait {role}"));
+        assert_eq!(helper.hear(), "waiting");
+        fs::write(self.0.join("cgroup.procs"), helper.pid().to_string()).unwrap();
+        helper.go();
+        helper
     }
 }
 
@@ -588,10 +593,7 @@ fn a_holder_raises_the_counter_of_its_control_group_and_no_others() {
     outside.kill();
     assert_eq!((view.machine(), view.own()), (0, 0));
 
-    let mut inside = running.helper("wait spin held");
-    assert_eq!(inside.hear(), "waiting");
-    group.take(inside.pid());
-    inside.go();
+    let mut inside = group.helper(&running, "spin held");
     assert_eq!(inside.hear(), "ready");
     let own = |v: &View| v.now().domains[v.domain].mode_transitions;
     let before = own(&view);

@@ -281,10 +281,7 @@ fn what_root_of_one_control_group_has_used_up_another_still_has() {
     let Some(group) = Group::new() else {
         return; // no control groups of version 2 here, or no privilege
     };
-    let mut container = running.helper("wait spend");
-    assert_eq!(container.hear(), "waiting");
-    group.take(container.pid());
-    container.go();
+    let mut container = group.helper(&running, "spend");
     assert_eq!(container.hear(), "spent");
     assert_eq!(running.status_of(&image(1)), 0);
     assert_eq!(running.status_of(&status_request(FG_STATUS_LIST)), 0);
@@ -357,10 +354,7 @@ fn costs_root_no_registration(role: &str) {
         return; // no control groups of version 2 here, or no privilege
     };
     let hammers = [(); HAMMERS].map(|()| {
-        let mut hammer = running.helper(&format!("wait {role}"));
-        assert_eq!(hammer.hear(), "waiting");
-        group.take(hammer.pid());
-        hammer.go();
+        let mut hammer = group.helper(&running, role);
         assert_eq!(hammer.hear(), "ready");
         hammer
     });

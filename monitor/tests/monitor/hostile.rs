@@ -379,7 +379,7 @@ pub fn play_range(socket: &str) {
     }
 }
 
-/// Or whoever has a range of ids has the share of each.
+/// Otherwise a user who has a range of ids would have the share of each of them.
 #[test]
 fn the_ids_of_a_user_namespace_leave_answers_unread_together() {
     let Some(running) = start() else { return };
@@ -390,10 +390,7 @@ fn the_ids_of_a_user_namespace_leave_answers_unread_together() {
         let Some(group) = Group::new() else {
             return; // no control groups of version 2 here, or no privilege
         };
-        let mut range = running.helper(&format!("wait within {owner} range"));
-        assert_eq!(range.hear(), "waiting");
-        group.take(range.pid());
-        range.go();
+        let mut range = group.helper(&running, &format!("within {owner} range"));
         assert_eq!(range.hear(), libc::EBUSY.to_string(), "made by {owner}");
         assert_eq!(running.status_of(&registration(AN_OFFSET, &[])), 0);
     }
