@@ -60,8 +60,8 @@ static inline bool fgi_hot(uint32_t waiters)
 }
 
 /* Counts the caller as `one` of FGI_ONE_CLOCKED, FGI_ONE_NEEDY or FGI_ONE_WATCHER. Returns what it has added, for the
- * same process's fgi_leave; 0: the count is full. release: pairs with the acquire of the thread that takes the lock next
- * (flags_of). */
+ * same process's fgi_leave; 0: the count is full. release: pairs with the acquire of the thread that takes the lock
+ * next (flags_of). */
 static inline uint32_t fgi_join(uint32_t *waiters, uint32_t one)
 {
 	uint32_t end = one == FGI_ONE_CLOCKED ? FGI_ONE_NEEDY : FGI_ONE_WATCHER, found, here;
