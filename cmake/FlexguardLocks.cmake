@@ -5,6 +5,7 @@
 #   FG_LOCKS               all names, in order
 #   FG_LIB_LOCKS           those of lib/lock/LOCKS
 #   FG_BROAD_LOCKS         those with the property `broad`
+#   FG_UNLIKE_LOCKS        those without the property `like`
 #   FG_LOCK_<name>_FILE    for FGI_LOCK_FILE: lock/default/<name>.inc.h or locks/published/<name>.inc.h
 #   FG_LOCK_<name>_CLASS   spin, block or adaptive
 #   FG_LOCK_<name>_NEEDS_SLICE   true or false
@@ -21,6 +22,7 @@ string(REPLACE ";" "|" fg_value_does "${fg_value_does}")
 set(fg_value_needs "slice")
 set(fg_value_clock "[A-Z_]+=[0-9]+:[0-9]+")
 set(fg_value_queue "|[a-z_]+")
+set(fg_value_like "[a-z0-9-]+")
 set(fg_value_operations "[0-9]+")
 set(fg_value_model "((word|owner):[0-9]+)?,?(tail:[0-9]+)?(,culls)?")
 set(fg_value_detect "([a-z]+:[0-9]+,?)+")
@@ -120,6 +122,14 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/lab/locks/LOCKS)
 	endforeach()
 endif()
 fg_locks_with(FG_BROAD_LOCKS BROAD)
+fg_locks_with(fg_alike LIKE)
+set(FG_UNLIKE_LOCKS ${FG_LOCKS})
+foreach(lock IN LISTS fg_alike)
+	if(NOT FG_LOCK_${lock}_LIKE IN_LIST FG_LOCKS AND NOT FG_PUBLISHED_LOCKS)
+		message(FATAL_ERROR "${lock} is like ${FG_LOCK_${lock}_LIKE}, which is no lock")
+	endif()
+	list(REMOVE_ITEM FG_UNLIKE_LOCKS ${lock})
+endforeach()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/LOCKS @ONLY CONTENT
 	"# name\tclass\tbrief\t[needs=slice: the kernel's time-slice extension]\n${fg_lines}")
 

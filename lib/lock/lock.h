@@ -54,6 +54,9 @@
  *               A thread that is in a queue publishes its node (fgi_publish_node): the head counts as critical.
  *   waiting     Busy-waiting is fgi_spin_once, _times or _yield (runtime/spin.h), which count; fg_pause is not called
  *               by a lock. Parking is fgi_park, or counted in fg_thread.parks. How long to spin: runtime/spin_budget.h.
+ *               No wake-up is lost (I2): a waiter that parks without a timeout first says so in the word on which it
+ *               sleeps, and its sleep begins only while the word still says so. A woken waiter that gives up wakes the
+ *               next.
  *   fork        The child has one thread. A lock that waits for threads (tickets, queues, counts of waiters) must
  *               forget those that stayed in the parent, at the first operation of the child on it and not in a fork
  *               handler, since the parent may share the lock's memory: runtime/node.h, fgi_forks of runtime/thread.h.

@@ -79,11 +79,11 @@ static void test_with_waiters(void)
 static void test_states(void)
 {
 	const uint32_t waiters[] = {0,
-				    FGI_CLOCKED,
-				    FGI_NEEDY,
+				    FGI_ONE_CLOCKED,
+				    FGI_ONE_NEEDY,
 				    FGI_HOT,
-				    FGI_HOT + FGI_WATCHER,
-				    FGI_HOT + 2 * FGI_WATCHER + 3 * FGI_CLOCKED + FGI_NEEDY,
+				    FGI_HOT + FGI_ONE_WATCHER,
+				    FGI_HOT + 2 * FGI_ONE_WATCHER + 3 * FGI_ONE_CLOCKED + FGI_ONE_NEEDY,
 				    FGI_PROCESS - 1};
 
 	for (uint32_t w = 0; w < 8; w++) {

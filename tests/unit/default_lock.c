@@ -71,15 +71,15 @@ static void test_next_owner_keeps_flags(void)
 {
 	begin(NULL);
 	lock.word = NEEDY;
-	lock.waiters = FGI_NEEDY;
+	lock.waiters = FGI_ONE_NEEDY;
 	fgi_lock(&lock);
 	CHECK(lock.word == (fgi_self() | NEEDY), "word %#x", lock.word);
-	lock.waiters = FGI_CLOCKED;
+	lock.waiters = FGI_ONE_CLOCKED;
 	fgi_unlock(&lock);
 	lock.word = NEEDY;
 	fgi_lock(&lock);
 	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
-	lock.waiters = FGI_CLOCKED + FGI_WATCHER; /* the watcher looks after it */
+	lock.waiters = FGI_ONE_CLOCKED + FGI_ONE_WATCHER; /* the watcher looks after it */
 	fgi_unlock(&lock);
 	lock.word = NEEDY;
 	fgi_lock(&lock);
@@ -280,7 +280,7 @@ static void test_nobody_comes(void)
 	for (int i = 0; i < 6; i++) {
 		begin(pages[i % 3]);
 		lock.word = FLAGS;
-		lock.waiters = FGI_NEEDY + FGI_CLOCKED + (i < 3 ? 0 : FGI_HOT + FGI_WATCHER);
+		lock.waiters = FGI_ONE_NEEDY + FGI_ONE_CLOCKED + (i < 3 ? 0 : FGI_HOT + FGI_ONE_WATCHER);
 		check_others_get_by();
 		lock.waiters = 0;
 		finish();

@@ -57,9 +57,9 @@ static void test_at_the_release(void)
 		uint32_t flags = (i & 1 ? NEEDY : 0) | (i & 2 ? DEMAND : 0) | (i & 4 ? PARKED : 0);
 
 		check_at_the_release(flags, 0);
-		check_at_the_release(flags, FGI_CLOCKED);
+		check_at_the_release(flags, FGI_ONE_CLOCKED);
 		fgi_monitor_attach_cpus(&idle, cpus); /* it would be useful to wake the one that has a clock */
-		check_at_the_release(flags, FGI_CLOCKED);
+		check_at_the_release(flags, FGI_ONE_CLOCKED);
 		fgi_monitor_attach(NULL);
 	}
 }

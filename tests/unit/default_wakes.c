@@ -23,9 +23,9 @@ static void test_wakes_one_at_a_time(void)
 	struct wait woken_waiter = {0};
 
 	begin(&idle);
-	lock.waiters = 2 * FGI_CLOCKED;
+	lock.waiters = 2 * FGI_ONE_CLOCKED;
 	release_often(PARKED);
-	lock.waiters = FGI_CLOCKED;
+	lock.waiters = FGI_ONE_CLOCKED;
 	fgi_unlock(&lock);
 	CHECK(take_after_waiting(&lock, &woken_waiter, lock.word), "it was free");
 	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
@@ -41,9 +41,9 @@ static void test_wakes_one_needy_at_a_time(void)
 	struct wait woken_waiter = {0};
 
 	begin(NULL);
-	lock.waiters = 2 * FGI_NEEDY;
+	lock.waiters = 2 * FGI_ONE_NEEDY;
 	release_often(NEEDY);
-	lock.waiters = FGI_NEEDY;
+	lock.waiters = FGI_ONE_NEEDY;
 	fgi_unlock(&lock);
 	CHECK(take_after_waiting(&lock, &woken_waiter, lock.word), "it was free");
 	CHECK(lock.word == (fgi_self() | NEEDY), "word %#x", lock.word);
@@ -88,7 +88,7 @@ static void test_quick_locks_owner_sets_no_flag(void)
 		begin(&quiet);
 		measured(of[i].period);
 		begin_turn(&lock, fgi_now_ns(CLOCK_MONOTONIC));
-		release_with(FGI_CLOCKED + of[i].hot);
+		release_with(FGI_ONE_CLOCKED + of[i].hot);
 		CHECK((lock.word == PARKED && wakes == 0) || turn_may_be_over(), "%u ns: word %#x, %u wake-ups",
 		      of[i].period, lock.word, wakes);
 		lock.word = 0;
@@ -117,7 +117,7 @@ static void test_watched_lock_drops_its_flag(void)
 				know_cpus(0);
 				fgi_cpu_set[0] = ran_on; /* CPU 0 idles, or none */
 				somebody_sleeps = true;
-				release_with(FGI_CLOCKED + FGI_WATCHER + (hot ? FGI_HOT : 0));
+				release_with(FGI_ONE_CLOCKED + FGI_ONE_WATCHER + (hot ? FGI_HOT : 0));
 				CHECK(lock.word == 0 && wakes == (idles && ran_on == 1), "word %#x, %u wake-ups",
 				      lock.word, wakes);
 				lock.waiters = 0;
@@ -141,12 +141,12 @@ static void test_few_stay_awake(void)
 	fgi_cpus = FGI_FEW_CPUS + 1;
 	CHECK(is_watched(false), "CPUs are many");
 	begin_turn(&lock, now);
-	lock.waiters = FGI_WATCHER * WATCHERS;
+	lock.waiters = FGI_ONE_WATCHER * WATCHERS;
 	CHECK(watch(&lock, &comes) && !comes.watching, "it has just come");
 	CHECK(!watch(&lock, &parks) && !parks.watching, "others are awake");
-	lock.waiters = FGI_WATCHER * (WATCHERS - 1);
+	lock.waiters = FGI_ONE_WATCHER * (WATCHERS - 1);
 	CHECK(watch(&lock, &stays) && fgi_watchers(lock.waiters) == WATCHERS, "one more may stay");
-	lock.waiters += FGI_WATCHER;
+	lock.waiters += FGI_ONE_WATCHER;
 	CHECK(!watch(&lock, &stays), "another was woken");
 	stays.woken = true;
 	CHECK(watch(&lock, &stays), "it was woken itself");
@@ -199,11 +199,11 @@ static void test_takers_share(void)
 		bool looks = lock.ops % SHARE == 0;
 
 		CHECK(flags_of(&lock, 0) == 0, "nobody is parked");
-		lock.waiters = FGI_CLOCKED + FGI_WATCHER;
+		lock.waiters = FGI_ONE_CLOCKED + FGI_ONE_WATCHER;
 		CHECK(flags_of(&lock, 0) == (looks ? PARKED : 0), "after %u acquisitions", lock.ops);
-		lock.waiters = FGI_CLOCKED + FGI_WATCHER + FGI_HOT;
+		lock.waiters = FGI_ONE_CLOCKED + FGI_ONE_WATCHER + FGI_HOT;
 		CHECK(flags_of(&lock, 0) == 0, "its watcher wakes");
-		lock.waiters = FGI_CLOCKED;
+		lock.waiters = FGI_ONE_CLOCKED;
 		CHECK(flags_of(&lock, 0) == PARKED, "nobody watches");
 		lock.waiters = 0;
 	}
@@ -218,8 +218,8 @@ static void test_watcher_leaves(void)
 
 		begin(&quiet);
 		lock.word = fgi_self();
-		lock.waiters = FGI_CLOCKED + (gives_up ? FGI_HOT : 0);
-		w.watching = fgi_join(&lock.waiters, FGI_WATCHER);
+		lock.waiters = FGI_ONE_CLOCKED + (gives_up ? FGI_HOT : 0);
+		w.watching = fgi_join(&lock.waiters, FGI_ONE_WATCHER);
 		if (gives_up)
 			give_up(&lock, &w);
 		else
@@ -239,8 +239,8 @@ static void test_woken_waiter_gives_up(void)
 
 		begin(&quiet);
 		lock.word = fgi_self();
-		lock.waiters = FGI_CLOCKED;
-		CHECK(give_up(&lock, &w) == ETIMEDOUT && lock.waiters == FGI_CLOCKED, "%#x", lock.waiters);
+		lock.waiters = FGI_ONE_CLOCKED;
+		CHECK(give_up(&lock, &w) == ETIMEDOUT && lock.waiters == FGI_ONE_CLOCKED, "%#x", lock.waiters);
 		CHECK(lock.word == (fgi_self() | (woken ? PARKED : 0)), "word %#x", lock.word);
 		lock = (struct fg_lock){0};
 		finish();
@@ -270,8 +270,8 @@ static void test_last_watcher_sets_the_flag(void)
 
 	begin(&quiet);
 	measured(1);
-	lock.waiters = FGI_CLOCKED + FGI_HOT;
-	waiter.watching = fgi_join(&lock.waiters, FGI_WATCHER);
+	lock.waiters = FGI_ONE_CLOCKED + FGI_HOT;
+	waiter.watching = fgi_join(&lock.waiters, FGI_ONE_WATCHER);
 	CHECK(take_after_waiting(&lock, &waiter, 0), "it was free");
 	CHECK(lock.word == (fgi_self() | PARKED), "word %#x", lock.word);
 	lock.waiters = 0;
@@ -294,7 +294,7 @@ static void make_way(uint32_t hot)
 	begin(&quiet);
 	somebody_sleeps = true;
 	begin_turn(&lock, fgi_now_ns(CLOCK_MONOTONIC) - 2 * FGI_LONG_WAIT_NS);
-	release_with(FGI_CLOCKED + hot);
+	release_with(FGI_ONE_CLOCKED + hot);
 	CHECK(wakes == 1, "%u wake-ups", wakes);
 	lock.waiters = 0;
 }
@@ -321,12 +321,12 @@ static void test_makes_way(void)
 	CHECK(!would_park_after(0, false), "a hot lock's waiter watches");
 	begin(&quiet);
 	begin_turn(&lock, fgi_now_ns(CLOCK_MONOTONIC) - 2 * FGI_LONG_WAIT_NS);
-	release_with(FGI_CLOCKED);
+	release_with(FGI_ONE_CLOCKED);
 	lock.waiters = 0;
 	CHECK(wakes == 1 && !would_park_after(0, false), "nobody slept yet");
 	begin(&idle);
 	somebody_sleeps = true;
-	release_with(FGI_CLOCKED);
+	release_with(FGI_ONE_CLOCKED);
 	lock.waiters = 0;
 	CHECK(wakes == 1 && !would_park_after(0, false), "the waiter has a CPU of its own");
 	finish();

@@ -287,7 +287,7 @@ static void test_says_nothing(void)
 /* It is hot, or not; the counts of waiters are none of its business, but those that another process left go. */
 static void test_counts_stay(void)
 {
-	const uint32_t counts = 3 * FGI_CLOCKED + 2 * FGI_NEEDY;
+	const uint32_t counts = 3 * FGI_ONE_CLOCKED + 2 * FGI_ONE_NEEDY;
 	static struct simulated s;
 
 	s = simulate(1, 300, 100);

@@ -13,15 +13,15 @@
 
 static const struct {
 	uint32_t one, most;
-} counts[] = {{FGI_CLOCKED, 2047}, {FGI_NEEDY, 1023}, {FGI_WATCHER, 7}};
+} counts[] = {{FGI_ONE_CLOCKED, 2047}, {FGI_ONE_NEEDY, 1023}, {FGI_ONE_WATCHER, 7}};
 
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
 
 static uint32_t number(uint32_t waiters, uint32_t one)
 {
-	return one == FGI_CLOCKED ? fgi_clocked(waiters)
-	       : one == FGI_NEEDY ? fgi_needy(waiters)
-				  : fgi_watchers(waiters);
+	return one == FGI_ONE_CLOCKED ? fgi_clocked(waiters)
+	       : one == FGI_ONE_NEEDY ? fgi_needy(waiters)
+				      : fgi_watchers(waiters);
 }
 
 static void check_counts(uint32_t waiters, uint32_t clocked, uint32_t needy, uint32_t watchers, bool hot)
@@ -41,7 +41,7 @@ static void test_join_and_leave(void)
 		CHECK(joined[i], "not counted");
 	}
 	check_counts(waiters, 1, 1, 1, true);
-	CHECK(fgi_join(&waiters, FGI_CLOCKED) && fgi_join(&waiters, FGI_NEEDY));
+	CHECK(fgi_join(&waiters, FGI_ONE_CLOCKED) && fgi_join(&waiters, FGI_ONE_NEEDY));
 	check_counts(waiters, 2, 2, 1, true);
 	fgi_leave(&waiters, joined[0]);
 	check_counts(waiters, 1, 2, 1, true);
@@ -85,14 +85,14 @@ static void test_of_another_process(void)
 
 		fgi_forks = generation;
 		waiters = fgi_waiters_none() | (FGI_PROCESS - 1);
-		joined = fgi_waiters_none() + FGI_NEEDY;
+		joined = fgi_waiters_none() + FGI_ONE_NEEDY;
 		check_counts(waiters, 2047, 1023, 7, true);
 		fgi_forks = generation + 2; /* 127 forks later than 0 it is 0 again, and differs from 127 */
 		check_counts(waiters, 0, 0, 0, false);
 		left = waiters;
 		fgi_leave(&waiters, joined);
 		CHECK_IS(waiters, left);
-		joined = fgi_join(&waiters, FGI_CLOCKED);
+		joined = fgi_join(&waiters, FGI_ONE_CLOCKED);
 		CHECK(joined, "full of the parent's waiters");
 		check_counts(waiters, 1, 0, 0, false);
 		fgi_leave(&waiters, joined);
@@ -103,7 +103,7 @@ static void test_of_another_process(void)
 
 static void test_fork(void)
 {
-	uint32_t waiters = 0, joined = fgi_join(&waiters, FGI_CLOCKED), in_parent = waiters;
+	uint32_t waiters = 0, joined = fgi_join(&waiters, FGI_ONE_CLOCKED), in_parent = waiters;
 	int status;
 	pid_t pid = fork();
 
@@ -112,7 +112,7 @@ static void test_fork(void)
 		check_counts(waiters, 0, 0, 0, false);
 		fgi_leave(&waiters, joined);
 		CHECK_IS(waiters, in_parent);
-		joined = fgi_join(&waiters, FGI_WATCHER);
+		joined = fgi_join(&waiters, FGI_ONE_WATCHER);
 		check_counts(waiters, 0, 0, 1, false);
 		fgi_leave(&waiters, joined);
 		check_counts(waiters, 0, 0, 0, false);

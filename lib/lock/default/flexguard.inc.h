@@ -246,7 +246,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters), others = fgi_clocked(waiters) + fgi_needy(waiters);
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
-	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_NEEDY : FGI_CLOCKED);
+	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_ONE_NEEDY : FGI_ONE_CLOCKED);
 	bool beside_watcher = flag == PARKED && fgi_watchers(fg_load_relaxed(&l->waiters));
 	uint32_t groups = others / GROUP + 1;
 	uint64_t clock = (uint64_t)FGI_LONG_WAIT_NS * (groups < CLOCKS ? groups : CLOCKS);
@@ -297,7 +297,7 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->pauses = FIRST_PAUSES;
 	w->woken = true;
 	if (is_watched(w->hot) && !w->real_time)
-		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
+		w->watching = fgi_join(&l->waiters, FGI_ONE_WATCHER);
 }
 
 /* Is this waiter one of those that stay awake? A hot lock has one, another lock WATCHERS, after a first look without
@@ -310,7 +310,7 @@ static bool watch(struct fg_lock *l, struct wait *w)
 	if (!w->watching && !w->hot && w->now == w->awake)
 		return true;
 	if (!w->watching && fgi_watchers(waiters) < most)
-		w->watching = fgi_join(&l->waiters, FGI_WATCHER);
+		w->watching = fgi_join(&l->waiters, FGI_ONE_WATCHER);
 	if (!w->watching || (!w->woken && fgi_watchers(waiters) > most))
 		return false;
 	if (fgi_clocked(waiters) && fgi_watchers(waiters) <= most && turn_is_over(l, w->now)) {

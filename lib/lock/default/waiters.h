@@ -18,9 +18,10 @@
 #include "runtime/atomic.h"
 #include "runtime/thread.h"
 
-#define FGI_CLOCKED 1u
-#define FGI_NEEDY (1u << 11)
-#define FGI_WATCHER (1u << 21)
+/* One waiter more of each kind. (NEEDY of the lock's word is a flag: whether a release has to wake one.) */
+#define FGI_ONE_CLOCKED 1u
+#define FGI_ONE_NEEDY (1u << 11)
+#define FGI_ONE_WATCHER (1u << 21)
 #define FGI_HOT (1u << 24)
 #define FGI_PROCESS (1u << 25)
 
@@ -40,17 +41,17 @@ static inline uint32_t fgi_waiters_here(uint32_t waiters)
 
 static inline uint32_t fgi_clocked(uint32_t waiters)
 {
-	return fgi_waiters_here(waiters) % FGI_NEEDY;
+	return fgi_waiters_here(waiters) % FGI_ONE_NEEDY;
 }
 
 static inline uint32_t fgi_needy(uint32_t waiters)
 {
-	return fgi_waiters_here(waiters) % FGI_WATCHER / FGI_NEEDY;
+	return fgi_waiters_here(waiters) % FGI_ONE_WATCHER / FGI_ONE_NEEDY;
 }
 
 static inline uint32_t fgi_watchers(uint32_t waiters)
 {
-	return fgi_waiters_here(waiters) % FGI_HOT / FGI_WATCHER;
+	return fgi_waiters_here(waiters) % FGI_HOT / FGI_ONE_WATCHER;
 }
 
 static inline bool fgi_hot(uint32_t waiters)
@@ -58,13 +59,15 @@ static inline bool fgi_hot(uint32_t waiters)
 	return fgi_waiters_here(waiters) & FGI_HOT;
 }
 
-/* Counts the caller as `one` of FGI_CLOCKED, FGI_NEEDY or FGI_WATCHER. Returns what it has added, for the same
- * process's fgi_leave; 0: the count is full. release: pairs with the acquire of the thread that takes the lock next
- * (flags_of). */
+/* Counts the caller as `one` of FGI_ONE_CLOCKED, FGI_ONE_NEEDY or FGI_ONE_WATCHER. Returns what it has added, for the
+ * same process's fgi_leave; 0: the count is full. release: pairs with the acquire of the thread that takes the lock
+ * next (flags_of). */
 static inline uint32_t fgi_join(uint32_t *waiters, uint32_t one)
 {
-	uint32_t end = one == FGI_CLOCKED ? FGI_NEEDY : one == FGI_NEEDY ? FGI_WATCHER : FGI_HOT, found, here;
+	uint32_t end = one == FGI_ONE_CLOCKED ? FGI_ONE_NEEDY : FGI_ONE_WATCHER, found, here;
 
+	if (one == FGI_ONE_WATCHER)
+		end = FGI_HOT;
 	for (uint32_t seen = fg_load_relaxed(waiters);; seen = found) {
 		here = fgi_waiters_here(seen);
 		if (here % end / one == end / one - 1)
