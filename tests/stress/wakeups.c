@@ -14,6 +14,7 @@
 
 #include <sched.h>
 
+#include "simulator/check/ways.h"
 #include "tests/sections.h"
 #include "tests/stress/hostile_monitor.h"
 #include "tests/stress/sleeps.h"
@@ -81,27 +82,11 @@ static void section(uint64_t r)
 			fg_store_relaxed(&shared.line[i].word, (uint32_t)r);
 }
 
-static bool enter(uint64_t r)
-{
-	struct timespec soon;
-
-	switch (r % 16) {
-	case 0:
-		return fgi_trylock(&shared.lock);
-	case 1:
-		soon = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + (r >> 8) % 200000);
-		return fgi_timedlock(&shared.lock, FGI_DEADLINE(CLOCK_MONOTONIC, &soon)) == 0;
-	default:
-		fgi_lock(&shared.lock);
-		return true;
-	}
-}
-
 static void visit(uint64_t *seed)
 {
 	uint64_t r = hostile_random(seed);
 
-	if (enter(r >> 32)) {
+	if (enter(&shared.lock, r >> 32)) {
 		section(r);
 		fgi_unlock(&shared.lock);
 	}

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "simulator/check/monitor.h"
+#include "simulator/check/ways.h"
 
 #define VISITS 4u
 
@@ -22,28 +23,12 @@ static void begin(unsigned int threads)
 	fgs_check_monitor();
 }
 
-static bool enter(uint64_t r)
-{
-	struct timespec soon;
-
-	switch (r % 16) {
-	case 0:
-		return fgi_trylock(&shared.lock);
-	case 1:
-		soon = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + (r >> 8) % 200000);
-		return fgi_timedlock(&shared.lock, FGI_DEADLINE(CLOCK_MONOTONIC, &soon)) == 0;
-	default:
-		fgi_lock(&shared.lock);
-		return true;
-	}
-}
-
 static void thread(unsigned int index)
 {
 	for (unsigned int i = 0; i < VISITS; i++) {
 		uint64_t r = fgs_random() >> 16;
 
-		if (!enter(r >> 4))
+		if (!enter(&shared.lock, r >> 4))
 			continue;
 		FGS_CHECK(!shared.inside, "threads %lu and %u are in at once", (unsigned long)shared.inside - 1, index);
 		shared.inside = index + 1;
