@@ -13,12 +13,14 @@ DATA = ROOT / "docs/results/data"
 PROGRAMS = ROOT / "build/.cmake/lab/simulator"
 
 
-def simulate(lock, workload, threads, machine, seconds, warmup=0.006, seed=1, costs=(), host_limit=300, monitored=True):
+def simulate(lock, workload, threads, machine, seconds, warmup=0.006, seed=1, costs=(), host_limit=300, monitored=True,
+             trace=None):
     """The worker's object; None: it failed, or took more CPU time than `host_limit` seconds."""
     command = [PROGRAMS / f"fg-sim-{lock}", *workload.split(), "--lock", lock, "--threads", str(threads)]
     command += ["--seconds", str(seconds), "--warmup", str(warmup), "--machine", machine, "--seed", str(seed)]
     command += [part for cost in costs for part in ("--cost", cost)]
     command += [] if monitored else ["--unmonitored"]
+    command += ["--trace", trace] if trace else []
     done = subprocess.run([*command, "--host-limit", str(host_limit)], capture_output=True, text=True, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
@@ -28,8 +30,8 @@ def throughput(run):
 
 
 def in_parallel(function, jobs):
-    """The answers, in the order of the jobs. Interrupted, it begins no other."""
-    pool = ThreadPoolExecutor(os.cpu_count())
+    """The answers, in the order of the jobs. Interrupted, it begins no other. JOBS run at the same time."""
+    pool = ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count())))
     try:
         yield from pool.map(function, jobs)
     finally:

@@ -19,6 +19,7 @@
 
 #include "simulator/check/schedule.h"
 #include "simulator/engine.h"
+#include "simulator/futex.h"
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -28,6 +29,7 @@ extern const unsigned int __rseq_size __attribute__((weak));
 #define UNFAIR 200000u   /* steps without progress, after which each thread goes on as often as the others */
 #define HOPELESS 600000u /* so many: it is stuck */
 #define CHANGES 4u
+#define LUCK 64u /* steps after which an unlucky thread may go on nevertheless */
 #define MOST_CPUS 16u
 
 struct fgs_machine fgs_machine;
@@ -54,6 +56,9 @@ static struct {
 	uint64_t stall_ns;
 	struct fgs_thread *next;
 	uint32_t *flipped;
+	const uint64_t *busy; /* NULL: no thread is unlucky */
+	uint32_t unlucky;     /* its number */
+	uint64_t idle_since;  /* the step at which `busy` became 0 */
 } run;
 
 struct timer {
@@ -141,6 +146,36 @@ void fgs_check_flip(uint32_t *word)
 	run.flipped = word;
 }
 
+void fgs_check_unlucky(unsigned int index, const uint64_t *busy)
+{
+	run.unlucky = index + 1;
+	run.busy = busy;
+	run.pct = false; /* there a thread may go on alone */
+}
+
+void fgs_check_fork(void)
+{
+	for (uint32_t i = 0; i < fgs_thread_count; i++) {
+		struct fgs_thread *t = fgs_threads[i];
+
+		if (t == fgs_self())
+			continue;
+		fgs_futex_forget(t);
+		timers[i].when = 0;
+		t->state = FGS_SLEEPING; /* for ever */
+	}
+}
+
+void fgs_check_end(void)
+{
+	_exit(0);
+}
+
+uint64_t fgs_check_wakes(void)
+{
+	return fgs_futex_counts.wakes;
+}
+
 /* ---- which thread goes on --------------------------------------------------------------------------------------- */
 
 static bool is_runnable(const struct fgs_thread *t)
@@ -148,18 +183,31 @@ static bool is_runnable(const struct fgs_thread *t)
 	return t->state == FGS_RUNNABLE || t->state == FGS_RUNNING;
 }
 
-static struct fgs_thread *any(void)
+static bool has_bad_luck(const struct fgs_thread *t)
+{
+	return run.busy && t->id == run.unlucky && !*run.busy && run.steps - run.idle_since < LUCK;
+}
+
+/* `but`: not this one. */
+static struct fgs_thread *any_but(const struct fgs_thread *but)
 {
 	uint32_t count = 0, chosen;
 
 	for (uint32_t i = 0; i < fgs_thread_count; i++)
-		count += is_runnable(fgs_threads[i]);
+		count += is_runnable(fgs_threads[i]) && fgs_threads[i] != but;
 	if (!count)
 		return NULL;
 	chosen = (uint32_t)(fgs_random() >> 33) % count;
 	for (uint32_t i = 0;; i++)
-		if (is_runnable(fgs_threads[i]) && chosen-- == 0)
+		if (is_runnable(fgs_threads[i]) && fgs_threads[i] != but && chosen-- == 0)
 			return fgs_threads[i];
+}
+
+static struct fgs_thread *any(void)
+{
+	struct fgs_thread *t = any_but(NULL), *other = t && has_bad_luck(t) ? any_but(t) : NULL;
+
+	return other ? other : t;
 }
 
 static struct fgs_thread *first(void)
@@ -182,7 +230,7 @@ static struct fgs_thread *choose(struct fgs_thread *self)
 				run.priority[self->id] = --run.lowest;
 		return first();
 	}
-	if (self && is_runnable(self) && (fgs_random() >> 56) >= run.leave_of_256)
+	if (self && is_runnable(self) && !has_bad_luck(self) && (fgs_random() >> 56) >= run.leave_of_256)
 		return self;
 	return any();
 }
@@ -296,8 +344,11 @@ void fgs_turn(void)
 	bool waits = c->paused;
 
 	c->paused = false;
+	fgs_nodes_step(self);
 	run.steps++;
 	run.since++;
+	if (run.busy && *run.busy)
+		run.idle_since = run.steps;
 	if (run.since == HOPELESS)
 		tell_threads();
 	if (run.since > HOPELESS)

@@ -10,4 +10,7 @@ void fgs_schedule_start(uint64_t seed);
 /* Until the thread has ended. */
 void fgs_schedule_run(const struct fgs_thread *last);
 
+/* The thread comes to its next step: what has it written to the nodes that are watched (nodes.c)? */
+void fgs_nodes_step(const struct fgs_thread *writer);
+
 #endif
