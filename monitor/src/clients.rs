@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
 
 use crate::message::MAX_BYTES;
 use crate::peer::Ticks;
@@ -51,7 +51,7 @@ impl Client {
     pub fn new(
         stream: UnixStream,
         time: Duration,
-        account_of: impl FnOnce(i32) -> u64,
+        account_of: impl FnOnce(UnixCredentials) -> u64,
     ) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         let peer = getsockopt(&stream, sockopt::PeerCredentials)?;
@@ -61,7 +61,7 @@ impl Client {
             deadline: Instant::now() + time,
             pid: peer.pid(),
             uid: peer.uid(),
-            account: account_of(peer.pid()),
+            account: account_of(peer),
             received: Vec::new(),
         })
     }

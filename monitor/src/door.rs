@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::socket::UnixCredentials;
 
 use crate::accounts::Accounts;
 use crate::clients::{Client, Rates, most_open_files};
@@ -84,7 +85,7 @@ impl<'a> Door<'a> {
     pub fn accept(&self, stops: [&Stop; 3]) {
         // SAFETY: no pointers are passed. Without the privilege it stays as it is.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
-        let mut accounts = Accounts::new(self.kernel);
+        let mut accounts = Accounts::new(|pid| self.kernel.account_of(pid));
         let mut accepts = true;
         loop {
             let connections = match accepts {
@@ -109,14 +110,13 @@ impl<'a> Door<'a> {
             {
                 return;
             }
-            accepts = self.accept_one(&mut accounts);
+            accepts = self.accept_one(|peer| accounts.of(peer));
         }
     }
 
     /// False if the system has no descriptor or memory for a client now.
-    fn accept_one(&self, accounts: &mut Accounts<'_>) -> bool {
+    fn accept_one(&self, account_of: impl FnOnce(UnixCredentials) -> u64) -> bool {
         let accepted = self.listener.socket.accept();
-        let account_of = |pid| accounts.of(pid);
         let client =
             accepted.and_then(|(stream, _)| Client::new(stream, self.client_time, account_of));
         let client = match client {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs inside the report and writes what it finds wrong into an element of its own, named audit.
+// Runs inside a page. What it finds wrong, `tell` writes into an element of its own, named audit.
 "use strict";
 
 const findings = [];
@@ -42,33 +42,6 @@ function auditText() {
 	}
 }
 
-function auditFigures() {
-	const figures = document.querySelectorAll("figure svg");
-	if (figures.length < 3)
-		findings.push(`${figures.length} figures`);
-	for (const svg of figures) {
-		const box = svg.viewBox.baseVal, texts = [...svg.querySelectorAll("text")];
-		if (!svg.closest("[role=img]")?.getAttribute("aria-label"))
-			findings.push("a figure without a description");
-		for (const t of texts) {
-			const b = t.getBBox();
-			if (b.x < 0 || b.y < 0 || b.x + b.width > box.width || b.y + b.height > box.height)
-				findings.push(`cut off: "${t.textContent.trim()}"`);
-		}
-		for (let i = 0; i < texts.length; i++)
-			for (let j = i + 1; j < texts.length; j++)
-				if (overlap(texts[i].getBBox(), texts[j].getBBox()))
-					findings.push(`"${texts[i].textContent.trim()}" on "${texts[j].textContent.trim()}"`);
-	}
-}
-
-// Boxes are higher than their letters: a little may overlap.
-function overlap(a, b) {
-	const slack = 6;
-	return a.x + slack < b.x + b.width && b.x + slack < a.x + a.width &&
-		a.y + slack < b.y + b.height && b.y + slack < a.y + a.height;
-}
-
 function auditPage() {
 	if (document.documentElement.scrollWidth > window.innerWidth)
 		findings.push(`wider than the window: ${document.documentElement.scrollWidth} > ${window.innerWidth}`);
@@ -87,12 +60,12 @@ function auditPage() {
 		findings.push(`fetches ${fetched[0].name}`);
 }
 
+function tell() {
+	const report = document.createElement("pre");
+	report.id = "audit";
+	const scheme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+	report.textContent = `\nscheme: ${scheme}\n${findings.join("\n")}\nfindings: ${findings.length}\n`;
+	document.body.append(report);
+}
+
 document.querySelectorAll("details").forEach((d) => { d.open = true; });
-auditText();
-auditFigures();
-auditPage();
-const report = document.createElement("pre");
-report.id = "audit";
-const scheme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-report.textContent = `\nscheme: ${scheme}\n${findings.join("\n")}\nfindings: ${findings.length}\n`;
-document.body.append(report);

@@ -25,6 +25,16 @@ pub struct Frame {
     pub line: Option<u32>,
 }
 
+/// What is known of an address.
+#[derive(Default)]
+struct Found<'s> {
+    /// By debug information where there is any.
+    sym: Option<Symbolized<'s>>,
+    /// By the symbol table. Debug information has one name and one begin for all parts of a function that the compiler has
+    /// split (`f.cold`, `f.part.0`); the table has those of each part.
+    part: Option<Symbolized<'s>>,
+}
+
 /// Remembers the files that it has read.
 pub struct Symbols {
     symbolizer: Symbolizer,
@@ -51,44 +61,62 @@ impl Symbols {
                     Some((path, offset)) => self.in_file(&path, Input::FileOffset(&[offset])),
                     None => self.in_no_file(pid, place),
                 };
-                Frame::all(address, i, found.as_ref().and_then(Symbolized::as_sym))
+                Frame::all(address, i, &found)
             })
             .collect()
     }
 
-    fn in_file(&self, path: &str, place: Input<&[u64]>) -> Option<Symbolized<'_>> {
-        let file = self.files.source(path)?;
-        let mut source = Elf::new(file.path);
-        source.debug_syms = file.debug;
-        let found = self.symbolizer.symbolize(&Source::Elf(source), place);
-        found.ok()?.pop()
+    fn in_file(&self, path: &str, place: Input<&[u64]>) -> Found<'_> {
+        let Some(file) = self.files.source(path) else {
+            return Found::default();
+        };
+        let find = |debug: bool| {
+            let mut source = Elf::new(&file.path);
+            source.debug_syms = debug;
+            let found = self.symbolizer.symbolize(&Source::Elf(source), place);
+            found.ok()?.pop()
+        };
+        Found {
+            sym: find(file.debug),
+            part: file.debug.then(|| find(false)).flatten(),
+        }
     }
 
     /// The kernel's part of the process. What a program says of code that it has made is not read: it may be no file.
-    fn in_no_file(&self, pid: u32, place: u64) -> Option<Symbolized<'_>> {
+    fn in_no_file(&self, pid: u32, place: u64) -> Found<'_> {
         let mut process = Process::new(Pid::from(pid));
         (process.debug_syms, process.perf_map) = (false, false);
         let source = Source::Process(process);
         let found = self.symbolizer.symbolize(&source, Input::AbsAddr(&[place]));
-        found.ok()?.pop()
+        let sym = found.ok().and_then(|mut found| found.pop());
+        Found { sym, part: None }
     }
 
     /// The return address `address` of a process that has gone; in the file, if there is one, it is `in_file`.
     pub fn of_file(&self, file: Option<&str>, in_file: u64, address: u64) -> Vec<Frame> {
         let place = [in_file.saturating_sub(1)];
-        let found = file.and_then(|file| self.in_file(file, Input::VirtOffset(&place)));
-        Frame::all(address, 1, found.as_ref().and_then(Symbolized::as_sym))
+        match file {
+            Some(file) => Frame::all(address, 1, &self.in_file(file, Input::VirtOffset(&place))),
+            None => vec![Frame::of(address, 1, None)],
+        }
     }
 }
 
 impl Frame {
     /// The functions that are inlined at the address, innermost first, and the one that they are inlined in.
-    fn all(address: u64, index: usize, symbol: Option<&Sym<'_>>) -> Vec<Frame> {
+    fn all(address: u64, index: usize, found: &Found<'_>) -> Vec<Frame> {
+        let symbol = found.sym.as_ref().and_then(Symbolized::as_sym);
         let inlined = symbol.map_or(&[][..], |symbol| &symbol.inlined);
         let mut frames: Vec<Frame> = (inlined.iter().rev())
             .map(|f| Frame::named(address, &f.name, f.code_info.as_ref()))
             .collect();
-        frames.push(Frame::of(address, index, symbol));
+        let mut outermost = Frame::of(address, index, symbol);
+        let part = found.part.as_ref().and_then(Symbolized::as_sym);
+        let part = part.map(|part| Frame::of(address, index, Some(part)));
+        if let Some(part) = part.filter(|part| part.offset.is_some()) {
+            (outermost.symbol, outermost.offset) = (part.symbol, part.offset);
+        }
+        frames.push(outermost);
         frames
     }
 
@@ -112,8 +140,8 @@ impl Frame {
                 line: None,
             };
         };
-        // Of a function in several parts the size is not known, or less: from the begin of the first part, or of the
-        // file, the offset says nothing.
+        // By debug information, the size of a function in several parts is not known, or less: from the begin of the
+        // first part, or of the file, the offset says nothing.
         let inside = symbol.size.is_some_and(|size| symbol.offset < size);
         Frame {
             offset: inside.then(|| symbol.offset + usize::from(index > 0)),

@@ -15,6 +15,7 @@
 //! | `elf`     | files of programs and libraries                                           |
 //! | `waits`   | variables by which common runtimes wait                                   |
 //! | `output`  | stdout and stderr without panics                                          |
+//! | `names`   | what to say of a name that nothing has                                    |
 //! | `failure` | what failed, why, and what to do                                          |
 
 pub mod attach;
@@ -23,6 +24,7 @@ pub mod elf;
 pub mod failure;
 pub mod filters;
 pub mod locks;
+pub mod names;
 pub mod output;
 pub mod prefix;
 mod preload;

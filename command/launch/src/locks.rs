@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
+use crate::names;
 use crate::prefix::Prefix;
 
 pub const POSIX: &str = "posix";
@@ -158,17 +159,7 @@ pub fn find<'a>(locks: &'a [Lock], name: &str) -> Result<&'a Lock> {
     if let Some(lock) = locks.iter().find(|l| l.name == name) {
         return Ok(lock);
     }
-    // A third of the letters may be wrong.
-    let nearest = locks
-        .iter()
-        .map(|l| (strsim::damerau_levenshtein(&l.name, name), &l.name))
-        .min_by_key(|(wrong, _)| *wrong);
-    let guess = match nearest {
-        Some((wrong, lock)) if 3 * wrong <= name.chars().count() => {
-            format!("did you mean '{lock}'? ")
-        }
-        _ => String::new(),
-    };
+    let guess = names::guess(name, locks.iter().map(|l| l.name.as_str()));
     Err(
         Failure::new(format_args!("there is no lock called '{name}'"))
             .advice(format_args!("{guess}`flexguard list` shows them all")),
@@ -213,10 +204,5 @@ mod tests {
             text.contains("'tatas'") && text.contains("flexguard list"),
             "{text}"
         );
-        let locks = parse("informed\tspin\tx\nmcs\tspin\tx\n").unwrap();
-        for name in ["zzzzzz", "nope", "x"] {
-            let text = find(&locks, name).unwrap_err().report();
-            assert!(!text.contains("did you mean"), "{text}");
-        }
     }
 }

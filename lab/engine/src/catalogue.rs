@@ -6,6 +6,7 @@
 use std::process::Command;
 
 use flexguard_launch::failure::{Failure, Result};
+use flexguard_launch::names;
 use flexguard_launch::prefix::Prefix;
 use serde::Deserialize;
 
@@ -101,7 +102,7 @@ impl Catalogue {
             .ok_or_else(|| {
                 let names: Vec<&str> = self.workloads.iter().map(|w| w.name.as_str()).collect();
                 Failure::new(format_args!("there is no workload called '{name}'"))
-                    .advice(format_args!("there are: {}", names.join(", ")))
+                    .advice(names::advice(name, &names))
             })
     }
 

@@ -13,6 +13,7 @@ use super::table;
 use super::words::percent;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};
+use flexguard_launch::names;
 use flexguard_launch::output;
 
 #[derive(Debug)]
@@ -153,7 +154,7 @@ fn judged<'a>(document: &'a Document, asked: Option<&str>) -> Result<(&'a Measur
         return Err(Failure::new(format_args!(
             "--measure: there is no '{name}' in these results"
         ))
-        .advice(format_args!("there are: {}", known.join(", "))));
+        .advice(names::advice(name, &known)));
     };
     match measure.better {
         Some(better) => Ok((measure, better)),

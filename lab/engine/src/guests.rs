@@ -22,6 +22,7 @@ use super::workload::{Counts, Launch, MonitorUse, Reading, Workload};
 use flexguard_launch::MonitorMode;
 use flexguard_launch::child;
 use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::names;
 use flexguard_launch::prefix::Prefix;
 pub use load::Load;
 
@@ -153,7 +154,7 @@ impl Workload for Guests {
         if let Some(lock) = locks.iter().find(|l| !built.iter().any(|b| b == *l)) {
             let failure = format!("there is no guest kernel with the lock `{lock}`");
             return Err(
-                Failure::new(failure).advice(format!("there are: {}; {advice}", built.join(", ")))
+                Failure::new(failure).advice(format!("{}; {advice}", names::advice(lock, &built)))
             );
         }
         for lock in locks {

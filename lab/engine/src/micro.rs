@@ -3,6 +3,7 @@
 
 use flexguard_launch::MonitorMode;
 use flexguard_launch::failure::{Failure, Result};
+use flexguard_launch::names;
 use flexguard_launch::prefix::Prefix;
 use serde_json::{Map, Value};
 
@@ -80,7 +81,7 @@ impl Micro {
         let names: Vec<&str> = self.variables.iter().map(|v| v.name.as_str()).collect();
         let unknown = || {
             Failure::new(format_args!("{} has no option '{name}'", self.name))
-                .advice(format_args!("there are: {}", names.join(", ")))
+                .advice(names::advice(name, &names))
         };
         match names.iter().position(|n| *n == name) {
             Some(at) => self.variables[at].values = values,

@@ -12,6 +12,7 @@ use super::workload::Workload;
 use super::{export, html, plot, prose, table};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::names;
 use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::signals;
@@ -203,7 +204,11 @@ fn columns(names: &[String], workload: &dyn Workload) -> Result<Vec<String>> {
         Some(name) => Err(Failure::new(format_args!(
             "--columns: this benchmark has no measure called '{name}'"
         ))
-        .advice(format_args!("its measures are: all, {}", known.join(", ")))),
+        .advice(format_args!(
+            "{}its measures are: all, {}",
+            names::guess(name, known.iter().map(String::as_str)),
+            known.join(", ")
+        ))),
     }
 }
 

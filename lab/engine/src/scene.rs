@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::names;
 use flexguard_launch::prefix::Prefix;
 use regex_lite::Regex;
 use toml::{Spanned, Value};
@@ -111,7 +112,7 @@ pub fn find(prefix: &Prefix, name: &str) -> Result<PathBuf> {
     if installed.is_file() {
         return Ok(installed);
     }
-    let mut names: Vec<String> = fs::read_dir(prefix.scenes())
+    let mut present: Vec<String> = fs::read_dir(prefix.scenes())
         .into_iter()
         .flatten()
         .flatten()
@@ -122,10 +123,10 @@ pub fn find(prefix: &Prefix, name: &str) -> Result<PathBuf> {
                 .map(Into::into)
         })
         .collect();
-    names.sort();
-    let known = match names.join(", ") {
-        none if none.is_empty() => "none are installed (`make workers` does)".into(),
-        names => format!("there are: {names}"),
+    present.sort();
+    let known = match present.is_empty() {
+        true => "none are installed (`make workers` does)".into(),
+        false => names::advice(name, &present),
     };
     Err(
         Failure::new(format_args!("there are no scenes called '{name}'"))
@@ -252,8 +253,7 @@ fn experiment(scene: &Spanned<Scene>, catalogue: &Catalogue, sizes: &Sizes) -> C
         .chain(parts.map(|part| &part.measure));
     if let Some(name) = named.find(|name| !known.contains(name)) {
         let what = format!("primary: nothing called '{name}' is measured");
-        let allowed = format!("there are: {}", known.join(", "));
-        return Err(Wrong::at(scene, what, allowed));
+        return Err(Wrong::at(scene, what, names::advice(name, &known)));
     }
     let name = s.name.get_ref();
     Ok(Experiment {
@@ -353,11 +353,7 @@ fn micro(
         let Some(choice) = workload.options.iter().find(|c| c.name == *key) else {
             let names: Vec<&str> = workload.options.iter().map(|c| c.name.as_str()).collect();
             let what = format!("{} has no option '{key}'", workload.name);
-            return Err(Wrong::at(
-                value,
-                what,
-                format!("there are: {}", names.join(", ")),
-            ));
+            return Err(Wrong::at(value, what, names::advice(key, &names)));
         };
         let values = numbers(value.get_ref(), choice, sizes.contexts())
             .map_err(|what| Wrong::at(value, format!("{key}: {what}"), allowed(choice)))?;
@@ -446,7 +442,7 @@ fn program(
                 .ok_or_else(|| {
                     let names: Vec<&str> = Preset::ALL.iter().map(|p| p.name()).collect();
                     let what = format!("there is no preset '{}'", name.get_ref());
-                    Wrong::at(name, what, format!("there are: {}", names.join(", ")))
+                    Wrong::at(name, what, names::advice(name.get_ref(), &names))
                 })?,
         ),
     };

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::locks;
+use flexguard_launch::names;
 use flexguard_launch::prefix::Prefix;
 
 use crate::launch::Launch;
@@ -140,9 +141,9 @@ fn file(prefix: &Prefix, name: &str) -> Result<PathBuf> {
     if installed.is_file() {
         return Ok(installed);
     }
-    let known = match names(&dir) {
+    let known = match in_dir(&dir) {
         none if none.is_empty() => "none are installed".into(),
-        names => format!("there are: {}", names.join(", ")),
+        known => names::advice(name, &known),
     };
     Err(Failure::new(format_args!(
         "--machine: there is no machine called '{name}'"
@@ -150,7 +151,8 @@ fn file(prefix: &Prefix, name: &str) -> Result<PathBuf> {
     .advice(format_args!("{known}; or give the path of a file")))
 }
 
-fn names(dir: &Path) -> Vec<String> {
+/// The machines whose files are there.
+fn in_dir(dir: &Path) -> Vec<String> {
     let files = fs::read_dir(dir).into_iter().flatten().flatten();
     let stem = |name: &str| name.strip_suffix(".toml").map(str::to_owned);
     let mut names: Vec<String> = files
@@ -191,6 +193,6 @@ mod tests {
         for name in ["b.toml", "a.toml", "README"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        assert_eq!(names(dir.path()), ["a", "b"]);
+        assert_eq!(in_dir(dir.path()), ["a", "b"]);
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use flexguard_launch::attach::Attachment;
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Context, Failure, Result};
+use flexguard_launch::names;
 use flexguard_launch::output;
 use flexguard_launch::prefix::Prefix;
 use flexguard_launch::signals;
@@ -140,7 +141,7 @@ fn choose(experiments: &mut Vec<Experiment>, only: &[String]) -> Result<Vec<Expe
         return Err(Failure::new(format_args!(
             "--only: there is no experiment called '{unknown}'"
         ))
-        .advice(format_args!("there are: {}", ids.join(", "))));
+        .advice(names::advice(unknown, &ids)));
     }
     let all = std::mem::take(experiments).into_iter();
     let (chosen, others) = all.partition(|e| only.is_empty() || only.contains(&e.id));

@@ -8,14 +8,15 @@ use super::files::Graphs;
 use super::record::{Lock, Process, Profile, duration};
 use super::table::times;
 
-/// The table has many columns, and none is cut at 800 pixels.
-const STYLE: &str = "iframe { width: 100%; border: 0; background: #fff; } body { max-width: 84rem; } \
-    .locks th, .locks td { padding: .3rem .4rem; } .locks .name { overflow-wrap: anywhere; } .locks .name, \
-    .locks .kind { white-space: normal; text-align: left; } .locks th:nth-child(-n + 2) { text-align: left; } \
-    @media (max-width: 75rem) { .locks table { font-size: .72rem; } .locks th, .locks td { padding: .25rem .2rem; } }";
+/// The table has many columns, and none is cut at 800 pixels: so a lock's name has a line of its own above its numbers.
+const STYLE: &str = "iframe { width: 100%; border: 0; background: #fff; } body { max-width: 84rem; } h1, h2, summary, li \
+    { overflow-wrap: anywhere; } .locks td { padding: 0 .4rem .4rem; } .locks tbody th { padding: .4rem .4rem 0; \
+    text-align: left; white-space: normal; overflow-wrap: anywhere; } .locks .kind { color: var(--muted); } .locks tbody \
+    { border-bottom: 1px solid var(--rule); } @media (max-width: 75rem) { .locks table { font-size: .68rem; } .locks th, \
+    .locks td { padding-left: .15rem; padding-right: .15rem; } }";
 
 /// In the frame the image has no width of its own.
-const FRAME: &str = "<style>body { margin: 0; } svg { width: 100%; }</style>";
+const FRAME: &str = "<style>body { margin: 0; } svg { display: block; width: 100%; }</style>";
 
 /// Locks of a process and call sites of a lock that are shown; profile.json has more.
 const LOCKS: usize = 100;
@@ -77,12 +78,12 @@ fn of_process(process: &Process) -> Markup {
         div.scroll.locks tabindex="0" role="region" aria-label={ "The locks of " (process.name) } {
             table {
                 thead { tr {
-                    @for title in ["lock", "kind", "acquired", "contended", "waited", "p50", "p99", "max", "held", "p50",
+                    @for title in ["acquired", "contended", "waited", "p50", "p99", "max", "held", "p50",
                         "p99", "max", "preempted", "for"] {
                         th scope="col" { (title) }
                     }
                 } }
-                tbody { @for lock in process.locks.iter().take(LOCKS) { (row(lock)) } }
+                @for lock in process.locks.iter().take(LOCKS) { (rows(lock)) }
             }
         }
         @if process.locks.len() > LOCKS { p { (process.locks.len() - LOCKS) " locks more are in profile.json." } }
@@ -90,19 +91,24 @@ fn of_process(process: &Process) -> Markup {
     }
 }
 
-fn row(lock: &Lock) -> Markup {
+fn rows(lock: &Lock) -> Markup {
     let preempted = lock.preempted.map_or(["?".into(), "?".into()], |p| {
         [p.count.to_string(), duration(p.seconds * 1e6)]
     });
     html! {
-        tr {
-            th.name scope="row" title=(format!("{:#x}", lock.address)) { (lock.label()) }
-            td.kind { (lock.kind.text()) }
-            td { (lock.acquisitions) }
-            td { (format!("{:.1} %", lock.contended_share * 100.0)) }
-            @for time in some_of(times(lock.wait.as_ref())) { td { (time) } }
-            @for time in some_of(times(lock.hold.as_ref())) { td { (time) } }
-            @for value in preempted { td { (value) } }
+        tbody {
+            tr {
+                th scope="rowgroup" colspan="12" title=(format!("{:#x}", lock.address)) {
+                    (lock.label()) " " span.kind { (lock.kind.text()) }
+                }
+            }
+            tr {
+                td { (lock.acquisitions) }
+                td { (format!("{:.1} %", lock.contended_share * 100.0)) }
+                @for time in some_of(times(lock.wait.as_ref())) { td { (time) } }
+                @for time in some_of(times(lock.hold.as_ref())) { td { (time) } }
+                @for value in preempted { td { (value) } }
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Scenes in guest kernels: `guests = "hackbench"` names the load, `options` how many guests and virtual CPUs.
 
 use flexguard_launch::attach::SOCKET_ENV;
+use flexguard_launch::names;
 use toml::{Spanned, Value};
 
 use super::file::{Checked, Scene, Wrong, plain};
@@ -29,8 +30,8 @@ pub(super) fn guests(
     let s = scene.get_ref();
     let load = Load::named(name.get_ref()).ok_or_else(|| {
         let what = format!("guests have no load '{}'", name.get_ref());
-        let loads = Load::ALL.map(Load::name).join(", ");
-        Wrong::at(name, what, format!("there are: {loads}"))
+        let loads = Load::ALL.map(Load::name);
+        Wrong::at(name, what, names::advice(name.get_ref(), &loads))
     })?;
     let is_other = |s: &&Subject| s.interposed || s.environment.keys().any(|k| k != SOCKET_ENV);
     if let Some(subject) = subjects.iter().find(is_other) {
@@ -71,9 +72,9 @@ pub(super) fn absent(s: &Scene) -> Option<String> {
 
 fn whole(key: &str, value: &Spanned<Value>) -> Checked<Vec<u32>> {
     let Some((_, most)) = OPTIONS.iter().find(|(name, _)| *name == key) else {
-        let names = OPTIONS.map(|(name, _)| name).join(", ");
+        let options = OPTIONS.map(|(name, _)| name);
         let what = format!("guests have no option '{key}'");
-        return Err(Wrong::at(value, what, format!("there are: {names}")));
+        return Err(Wrong::at(value, what, names::advice(key, &options)));
     };
     let least = f64::from(u8::from(key != "burners"));
     let values = plain(value)?;

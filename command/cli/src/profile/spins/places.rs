@@ -130,7 +130,10 @@ impl Place {
 fn matches(pattern: &str, function: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => function.starts_with(begin),
-        None => function == pattern,
+        // Of a function that the compiler has split or changed, it names the parts: `f.part.0`.
+        None => function.strip_prefix(pattern).is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with('.') || rest.starts_with(" [clone ")
+        }),
     }
 }
 
@@ -173,6 +176,14 @@ mod tests {
         assert!(matches("s_lock", "s_lock") && !matches("s_lock", "s_lock_stuck"));
         assert!(matches("gomp_team_*", "gomp_team_barrier_wait_end"));
         assert!(matches("*", "anything") && !matches("b*", "ab"));
+    }
+
+    #[test]
+    fn the_parts_of_a_function_have_its_name() {
+        for part in ["wait", "wait.part.0", "wait.constprop.0.cold"] {
+            assert!(matches("wait", part), "{part}");
+        }
+        assert!(matches("a::b()", "a::b() [clone .cold]") && !matches("wait", "wait_more"));
     }
 
     #[inline(never)]

@@ -1,0 +1,126 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What docs/guide/running-programs.md tells users of systemd and of containers to write, as it stands there: the fragment
+# of a unit is valid, by systemd itself where it is installed, and a program that starts in the environment and with the
+# mounts of either recipe, as an ordinary user with neither privilege nor /run of the host, is watched.
+#
+#   recipes.sh PREFIX
+set -eu
+
+prefix=$1
+[ "$(id -u)" = 0 ] || { echo 'only root can mount and become another user'; exit 77; }
+if [ "${2:-}" != inside ]; then
+	# What is mounted is seen by the inner script alone, and ends with it. Here there are empty directories to remove.
+	scratch=$(mktemp -d)
+	trap 'rm -rf "$scratch"' EXIT
+	trap 'exit 1' HUP INT TERM
+	status=0
+	setpriv --pdeathsig KILL unshare --mount --propagation private "$0" "$prefix" inside "$scratch" || status=$?
+	exit $status
+fi
+scratch=$3
+page=$(dirname "$(realpath "$0")")/../../docs/guide/running-programs.md
+monitor='' client='' program=''
+cleanup() { # removes nothing: the host's files are mounted below
+	for process in $monitor $client $program; do
+		kill -9 "$process" 2> "$scratch/ignored" || true
+	done
+}
+trap cleanup EXIT
+trap 'exit 1' HUP INT TERM
+fail() { echo "recipes: $1"; exit 1; }
+
+# The first block of code of that language behind the line that begins so.
+block() { # begin, language
+	sed -n "/^$1/,/^\`\`\`\$/p" "$page" | sed "1,/^\`\`\`$2\$/d; /^\`\`\`\$/d"
+}
+block '\*\*A systemd unit\*\*' ini > "$scratch/fragment"
+block '\*\*A container\*\*' sh > "$scratch/container"
+grep -q '^\[Service\]$' "$scratch/fragment" || fail 'the page has no fragment of a unit'
+grep -q '^podman run ' "$scratch/container" || fail 'the page has no command for a container'
+
+units=$scratch/units
+mkdir -p "$units/program.service.d"
+cp "$prefix"/lib/systemd/system/flexguard.s* "$units"
+printf '[Service]\nExecStart=/bin/true\n' > "$units/program.service"
+cp "$scratch/fragment" "$units/program.service.d/override.conf"
+if command -v systemd-analyze > "$scratch/ignored"; then
+	verify() {
+		SYSTEMD_UNIT_PATH=$units: systemd-analyze verify --man=no "$units/program.service" > "$scratch/said" 2>&1 &&
+			! grep -q program.service "$scratch/said"
+	}
+	verify || { cat "$scratch/said"; fail 'systemd refuses the fragment'; }
+	echo 'Enviroment=A=b' >> "$units/program.service.d/override.conf"
+	! verify || fail 'systemd has not read the fragment'
+else
+	! grep -Evq '^(#.*|\[(Unit|Service)\]|(Wants|After|Environment|BindReadOnlyPaths)=[^ ]+|)$' "$scratch/fragment" ||
+		fail 'the fragment has a line that is none'
+fi
+
+# A list of NAME=VALUE, and one of FROM:TO, each word without a space.
+of_unit() { sed -n "s/^$1=//p" "$scratch/fragment"; }
+of_container() { tr -s ' \\' '\n\n' < "$scratch/container" | sed -n "/^-$1\$/{n;s/:ro\$//;p}"; }
+# The packages install to /usr; what is tested is in the prefix.
+installed() { sed "s|/usr/lib/flexguard|$prefix/lib/flexguard|g"; }
+[ "$(of_unit Environment | grep -c ^LD_PRELOAD=)$(of_container e | grep -c ^LD_PRELOAD=)" = 11 ] ||
+	fail 'a recipe preloads nothing'
+
+chmod 755 "$scratch"
+mkdir -m 755 "$scratch/socket" "$scratch/root"
+FLEXGUARD_SOCKET=$scratch/socket/monitor.sock
+export FLEXGUARD_SOCKET
+. "$(dirname "$0")/start-monitor.sh"
+start_monitor
+# The host's /run. The root of each program has another, with what its recipe says.
+mount -t tmpfs -o mode=755 run /run
+mkdir -m 755 /run/flexguard
+mount --bind "$scratch/socket" /run/flexguard
+mount --rbind / "$scratch/root"
+mount --make-rprivate "$scratch/root"
+
+value() { # name
+	monitor_status
+	sed -n "s/^$1: //p" "$scratch/status"
+}
+
+watched() { # name, mounts, environment
+	mount -t tmpfs -o mode=755 run "$scratch/root/run"
+	for pair in $2; do
+		from=${pair%%:*} to=$scratch/root${pair#*:}
+		mkdir -p "$to"
+		mount --bind "$from" "$to"
+		mount -o remount,bind,ro "$to"
+	done
+	before=$(value registered-processes)
+	holders=$(value preempted-holders)
+	# shellcheck disable=SC2086 # assignments
+	unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup chroot "$scratch/root" \
+		setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
+		--pdeathsig KILL env -i PATH=/usr/bin:/bin $3 "$prefix/libexec/flexguard/fg-bench" shm --lock posix \
+		--threads 8 --seconds 100 --warmup 0 > "$scratch/out" 2>&1 &
+	client=$!
+	tries=0
+	until [ "$(value registered-processes)" -gt "$before" ] && [ "$(value preempted-holders)" -gt "$holders" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 2000 ] || { cat "$scratch/out" "$scratch/status"; fail "$1: not watched"; }
+	done
+	program=$(tr -d ' ' < "/proc/$client/task/$client/children")
+	kill -9 "$client"
+	wait "$client" 2> "$scratch/ignored" || true
+	client=
+	tries=0
+	while [ -e "/proc/$program" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 1000 ] || fail "$1: the program outlives unshare"
+		sleep 0.01
+	done
+	program=
+	for pair in $2; do
+		umount "$scratch/root${pair#*:}"
+	done
+	umount "$scratch/root/run"
+	echo "$1: watched"
+}
+
+watched 'a unit' "$(of_unit BindReadOnlyPaths | sed 's/.*/&:&/')" "$(of_unit Environment | installed)"
+watched 'a container' "$(of_container v | installed)" "$(of_container e | installed)"
