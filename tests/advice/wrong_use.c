@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Sections that are used wrongly, beside a monitor: those that are not ended, that end twice, and that a process dies
- * in. Nothing of it may stay. */
+/* Wrong use beside a monitor: sections that are not ended, that end twice, and that a process dies in, the handle of a
+ * word that was freed, and a thread of another user. Nothing of it may stay, and no other user may feel it. */
 #include <flexguard/advice.h>
 #include <flexguard/monitor.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/one_cpu.h"
 
-static fg_handle *handle; /* of the process that is waited for; processes share it */
+#define ANOTHER_USER 65534
+
+static struct shared {
+	fg_handle handle; /* of the thread that is waited for */
+	uint32_t unregistered, saw_it_preempted;
+} * s; /* of all processes */
+static int memory;
 
 static void spin(void)
 {
@@ -22,7 +29,7 @@ static void spin(void)
 static void spin_in_a_section(void)
 {
 	fg_section_begin();
-	__atomic_store_n(handle, fg_thread_handle(), __ATOMIC_RELEASE);
+	__atomic_store_n(&s->handle, fg_thread_handle(), __ATOMIC_RELEASE);
 	spin();
 }
 
@@ -42,7 +49,7 @@ static pid_t start(void (*play)(void))
 
 static enum fg_wait_reason reason(void)
 {
-	struct fg_wait w = {.whom = __atomic_load_n(handle, __ATOMIC_ACQUIRE)};
+	struct fg_wait w = {.whom = __atomic_load_n(&s->handle, __ATOMIC_ACQUIRE)};
 
 	return (enum fg_wait_reason)fg_wait_advice(&w).reason;
 }
@@ -64,6 +71,17 @@ static void await_quiet(void)
 		nanosleep(&moment, NULL);
 }
 
+static void await_handle(void)
+{
+	while (!__atomic_load_n(&s->handle, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void end(pid_t child)
+{
+	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+}
+
 /* Killed while it waits for its CPU: the monitor forgets its name and its count. */
 static void dies_in_a_section(void)
 {
@@ -72,15 +90,90 @@ static void dies_in_a_section(void)
 	for (int i = 0; check_goes_on(i, 10); i++) {
 		pid_t child = start(spin_in_a_section);
 
-		while (!__atomic_load_n(handle, __ATOMIC_ACQUIRE))
-			sched_yield();
+		await_handle();
 		await(FG_WHY_PREEMPTED);
-		CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+		end(child);
 		CHECK_IS(reason(), FG_WHY_RUNS); /* of which nothing is known */
 		await_quiet();
-		__atomic_store_n(handle, 0, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->handle, 0, __ATOMIC_RELEASE);
 	}
-	CHECK(kill(busy, SIGKILL) == 0 && waitpid(busy, NULL, 0) == busy);
+	end(busy);
+}
+
+/* A wait goes on, by the handle that the word had, when its memory is gone: the advice reads none of the program's. */
+static void word_is_freed(void)
+{
+	fg_handle *word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pid_t busy = start(spin), owner = start(spin_in_a_section);
+	struct fg_wait w = {0};
+
+	CHECK(word != MAP_FAILED);
+	await_handle();
+	w.whom = *word = __atomic_load_n(&s->handle, __ATOMIC_ACQUIRE);
+	CHECK(munmap(word, 4096) == 0);
+	await(FG_WHY_PREEMPTED);
+	for (int i = 0; i < 100; i++)
+		fg_wait_once(&w);
+	end(owner);
+	CHECK_IS(fg_wait_advice(&w).reason, FG_WHY_RUNS);
+	end(busy);
+	__atomic_store_n(&s->handle, 0, __ATOMIC_RELEASE);
+	await_quiet();
+}
+
+/* This program again, as that user, who registers anew. */
+static void as_another_user(const char *role)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", memory);
+	if (setgid(ANOTHER_USER) == 0 && setuid(ANOTHER_USER) == 0)
+		execl("/proc/self/exe", "wrong_use", role, number, NULL);
+	_exit(1);
+}
+
+static void be_an_owner(void)
+{
+	as_another_user("owner");
+}
+
+static void be_a_waiter(void)
+{
+	as_another_user("waiter");
+}
+
+static int play_another_user(const char *role)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!fg_monitor_attached())
+		__atomic_store_n(&s->unregistered, 1, __ATOMIC_RELEASE);
+	else if (strcmp(role, "owner") == 0)
+		spin_in_a_section();
+	await_handle();
+	await(FG_WHY_PREEMPTED);
+	__atomic_store_n(&s->saw_it_preempted, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* Its page names the thread to its own waiter. This user's does not, and counts nothing. */
+static void another_users_thread(void)
+{
+	pid_t busy, owner, waiter;
+
+	if (geteuid() != 0)
+		return; /* no other user to become */
+	busy = start(spin);
+	owner = start(be_an_owner);
+	waiter = start(be_a_waiter);
+	while (!__atomic_load_n(&s->saw_it_preempted, __ATOMIC_ACQUIRE)) {
+		CHECK(!__atomic_load_n(&s->unregistered, __ATOMIC_ACQUIRE));
+		CHECK_IS(reason(), FG_WHY_RUNS);
+		CHECK(!fg_critical_section_preempted());
+		sched_yield();
+	}
+	CHECK(waitpid(waiter, NULL, 0) == waiter);
+	end(owner);
+	end(busy);
 }
 
 static void *forget_to_end(void *unused)
@@ -109,13 +202,19 @@ static void threads_that_end(void)
 	await_quiet();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	check_watchdog(500);
-	handle = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(handle != MAP_FAILED);
+	memory = argc > 2 ? atoi(argv[2]) : memfd_create("wrong_use", 0);
+	CHECK(memory >= 0 && ftruncate(memory, 4096) == 0, "%m");
+	s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	CHECK(s != MAP_FAILED, "%m");
+	if (argc > 2)
+		return play_another_user(argv[1]);
 	CHECK(fg_monitor_attached(), "%s", fg_strerror(fg_monitor_error()));
 	threads_that_end();
 	dies_in_a_section();
+	word_is_freed();
+	another_users_thread();
 	return 0;
 }

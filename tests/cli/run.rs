@@ -606,41 +606,10 @@ int main(void)
 }
 "#;
 
-/// A program that is linked to a library with the name of GNU OpenMP's.
-fn linked_to_openmp(dir: &std::path::Path) -> std::path::PathBuf {
-    let (runtime, program) = (dir.join("libgomp.so.1"), dir.join("says"));
-    fs::write(
-        dir.join("runtime.c"),
-        "int of_the_runtime(void) { return 0; }",
-    )
-    .unwrap();
-    fs::write(dir.join("says.c"), SAYS_HOW_LONG_IT_SPINS).unwrap();
-    let cc = |arguments: &[&std::ffi::OsStr]| {
-        let mut cc = std::process::Command::new("cc");
-        assert!(cc.args(arguments).status().unwrap().success());
-    };
-    let rpath = format!("-Wl,-rpath,{}", dir.display());
-    cc(&[
-        "-shared".as_ref(),
-        "-Wl,-soname,libgomp.so.1".as_ref(),
-        "-o".as_ref(),
-        runtime.as_ref(),
-        dir.join("runtime.c").as_ref(),
-    ]);
-    cc(&[
-        "-o".as_ref(),
-        program.as_ref(),
-        dir.join("says.c").as_ref(),
-        runtime.as_ref(),
-        rpath.as_ref(),
-    ]);
-    program
-}
-
 #[test]
 fn presets_are_set_where_they_are_asked_for() {
     let dir = tempfile::tempdir().unwrap();
-    let program = linked_to_openmp(dir.path());
+    let program = linked_to_openmp(dir.path(), SAYS_HOW_LONG_IT_SPINS);
     let says = |options: &[&str], variables: &[(&str, &str)]| {
         let mut command = flexguard();
         command

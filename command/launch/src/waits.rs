@@ -22,7 +22,8 @@ pub struct Preset {
     decided_by: &'static [&'static str],
 }
 
-const PRESETS: &[Preset] = &[
+/// Of several of a runtime, the first is what `flexguard run --presets` sets; `flexguard advise` tries them all.
+pub const PRESETS: &[Preset] = &[
     Preset {
         libraries: &["libgomp.so"],
         runtime: "GNU OpenMP",
@@ -30,6 +31,15 @@ const PRESETS: &[Preset] = &[
         value: "1000",
         why: "a thread that waits spins 1,000 times, some microseconds, before it sleeps; by default 300,000 times unless \
               the program has more threads than CPUs",
+        decided_by: &["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"],
+    },
+    Preset {
+        libraries: &["libgomp.so"],
+        runtime: "GNU OpenMP",
+        variable: "OMP_WAIT_POLICY",
+        value: "passive",
+        why: "a thread that waits sleeps at once; by default it spins 300,000 times unless the program has more threads \
+              than CPUs",
         decided_by: &["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"],
     },
     Preset {
@@ -63,11 +73,29 @@ impl fmt::Display for Preset {
     }
 }
 
+impl Preset {
+    /// As it is written before a command.
+    pub fn setting(&self) -> String {
+        format!("{}={}", self.variable, self.value)
+    }
+}
+
 /// Those of the runtimes that the program is linked to, whose variables are not set.
 pub fn presets_of(program: &OsStr) -> Vec<&'static Preset> {
     presets_for(&loaded_by(program), |variable| {
         std::env::var_os(variable).is_some()
     })
+}
+
+/// The first of each runtime.
+pub fn one_each(presets: Vec<&'static Preset>) -> Vec<&'static Preset> {
+    let mut kept: Vec<&'static Preset> = Vec::new();
+    for preset in presets {
+        if kept.iter().all(|k| k.runtime != preset.runtime) {
+            kept.push(preset);
+        }
+    }
+    kept
 }
 
 fn presets_for(libraries: &[String], is_set: impl Fn(&str) -> bool) -> Vec<&'static Preset> {
@@ -136,6 +164,14 @@ mod tests {
         let names = names_in(LISTED);
         assert_eq!(
             variables(&presets_for(&names, |_| false)),
+            [
+                "GOMP_SPINCOUNT",
+                "OMP_WAIT_POLICY",
+                "OPENBLAS_THREAD_TIMEOUT"
+            ]
+        );
+        assert_eq!(
+            variables(&one_each(presets_for(&names, |_| false))),
             ["GOMP_SPINCOUNT", "OPENBLAS_THREAD_TIMEOUT"]
         );
         assert!(presets_for(&names_in("\tlibc.so.6 => /lib/libc.so.6"), |_| false).is_empty());
@@ -174,6 +210,7 @@ mod tests {
                 .to_string()
                 .starts_with("GOMP_SPINCOUNT=1000 (GNU OpenMP: ")
         );
+        assert_eq!(preset.setting(), "GOMP_SPINCOUNT=1000");
         assert_eq!(environment(&[preset]), [("GOMP_SPINCOUNT", "1000".into())]);
     }
 }

@@ -25,6 +25,7 @@ use flexguard_launch::child;
 use flexguard_launch::failure::{Context, Failure, Result};
 use flexguard_launch::locks;
 use flexguard_launch::prefix::Prefix;
+use flexguard_launch::waits;
 
 #[derive(Debug)]
 pub struct Exec {
@@ -44,6 +45,9 @@ pub struct Exec {
 
     /// What else stands in the program's arguments, by its name
     pub variables: BTreeMap<String, Vec<f64>>,
+
+    /// Variables of the program's runtimes: each is a subject after the locks, under the first of them
+    pub waits: Vec<&'static waits::Preset>,
 
     /// Busy processes beside the program
     pub hogs: Vec<u32>,
@@ -83,6 +87,7 @@ impl Exec {
             preset,
             threads: Vec::new(),
             variables: BTreeMap::new(),
+            waits: Vec::new(),
             hogs: vec![0],
             scale: 1.0,
             timeout: 3600.0,
@@ -119,6 +124,10 @@ impl Workload for Exec {
             self.preloads
                 .insert(lock.clone(), Preload::of(prefix, lock)?);
         }
+        for wait in &self.waits {
+            let first = Preload::of(prefix, &self.locks[0])?;
+            self.preloads.insert(wait.setting(), first);
+        }
         if let Some(preset) = self.preset {
             let prepared = preset.prepare(self.scale)?;
             self.program = prepared.argv.into_iter().map(Into::into).collect();
@@ -136,7 +145,8 @@ impl Workload for Exec {
     }
 
     fn subjects(&self) -> Vec<String> {
-        self.locks.clone()
+        let waits = self.waits.iter().map(|w| w.setting());
+        self.locks.iter().cloned().chain(waits).collect()
     }
 
     fn points(&self) -> Vec<Point> {
@@ -221,9 +231,11 @@ impl Workload for Exec {
         Some(self.monitor)
     }
 
-    fn launch(&self, point: &Point, lock: &str) -> Launch {
+    fn launch(&self, point: &Point, subject: &str) -> Launch {
         let mut command = child::command(&self.at(point));
-        if let Some(preload) = self.preloads.get(lock) {
+        let wait = self.waits.iter().find(|w| w.setting() == subject);
+        command.envs(wait.map(|w| (w.variable, w.value)));
+        if let Some(preload) = self.preloads.get(subject) {
             match self.preset {
                 // The load is generated without it.
                 Some(Preset::Memcached) => preload.set(memcached::PRELOAD_ENV, &mut command),
@@ -387,6 +399,23 @@ mod tests {
         let last = &exec.points()[3];
         assert_eq!(exec.at(last), ["x", "-t8", "44", "{other}", "0.5"]);
         assert_eq!(exec.launch(last, "posix").hogs, 2);
+    }
+
+    /// It does not reach the runs of the locks.
+    #[test]
+    fn a_setting_is_a_subject_with_its_variable() {
+        let passive = |w: &&waits::Preset| w.setting() == "OMP_WAIT_POLICY=passive";
+        let mut exec = Exec::new(vec!["posix".into()], vec!["true".into()], None);
+        exec.waits = waits::PRESETS.iter().filter(passive).collect();
+        assert_eq!(exec.subjects(), ["posix", "OMP_WAIT_POLICY=passive"]);
+        let set = |subject: &str| {
+            let launch = exec.launch(&Point::default(), subject);
+            let mut set = launch.command.get_envs();
+            let found = set.find(|(name, _)| *name == "OMP_WAIT_POLICY");
+            found.and_then(|(_, value)| Some(value?.to_owned()))
+        };
+        assert_eq!(set("OMP_WAIT_POLICY=passive"), Some("passive".into()));
+        assert_eq!(set("posix"), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod census;
 mod counting;
 mod domains;
 mod edited;
+mod facts;
 mod fair;
 mod fuzz;
 mod harness;

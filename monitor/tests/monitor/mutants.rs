@@ -55,6 +55,11 @@ fn build(folder: &Path, name: &str, edits: &[(&str, &str)]) -> PathBuf {
         );
         source = source.replace(old, new);
     }
+    compiled(folder, name, &source)
+}
+
+/// The object of that source, in the folder.
+pub fn compiled(folder: &Path, name: &str, source: &str) -> PathBuf {
     let (file, object) = (
         folder.join(format!("{name}.bpf.c")),
         folder.join(format!("{name}.bpf.o")),

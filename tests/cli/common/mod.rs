@@ -136,3 +136,40 @@ pub fn unprivileged() -> Command {
     clean(&mut command);
     command
 }
+
+/// A program of this C source, linked to a library with the name of GNU OpenMP's, which has the function
+/// `int of_the_runtime(void)`.
+pub fn linked_to_openmp(dir: &Path, source: &str) -> PathBuf {
+    let (runtime, program) = (dir.join("libgomp.so.1"), dir.join("says"));
+    std::fs::write(
+        dir.join("runtime.c"),
+        "int of_the_runtime(void) { return 0; }",
+    )
+    .unwrap();
+    std::fs::write(dir.join("says.c"), source).unwrap();
+    let cc = |arguments: &[&OsStr]| {
+        assert!(
+            Command::new("cc")
+                .args(arguments)
+                .status()
+                .unwrap()
+                .success()
+        )
+    };
+    let rpath = format!("-Wl,-rpath,{}", dir.display());
+    cc(&[
+        "-shared".as_ref(),
+        "-Wl,-soname,libgomp.so.1".as_ref(),
+        "-o".as_ref(),
+        runtime.as_ref(),
+        dir.join("runtime.c").as_ref(),
+    ]);
+    cc(&[
+        "-o".as_ref(),
+        program.as_ref(),
+        dir.join("says.c").as_ref(),
+        runtime.as_ref(),
+        rpath.as_ref(),
+    ]);
+    program
+}

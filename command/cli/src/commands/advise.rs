@@ -9,7 +9,6 @@ use flexguard_bench::options::seconds;
 use flexguard_bench::{advise, exec};
 use flexguard_launch::child::Status;
 use flexguard_launch::failure::Result;
-use flexguard_launch::waits;
 use regex_lite::Regex;
 
 use super::{Subcommand, profile};
@@ -20,7 +19,8 @@ use crate::profile::reasons;
 /// Say whether FlexGuard helps a program, and with which lock
 ///
 /// Runs the program in turn under glibc's locks and under each candidate, until the answer is known or the budget is
-/// spent. Then the program runs once more under the profiler, for the reasons. Its output is shown only if it fails.
+/// spent. Where the program is linked to a runtime whose threads spin before they sleep (OpenMP, OpenBLAS), the variables
+/// that shorten this are candidates, too, under glibc's locks; one that the environment has set is kept, and not tried. Then the program runs once more under the profiler, for the reasons. Its output is shown only if it fails.
 #[derive(Debug, Args)]
 #[command(override_usage = "flexguard advise [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 pub struct Advise {
@@ -86,6 +86,27 @@ impl Subcommand for Advise {
             ],
         },
         Section {
+            title: "SETTINGS",
+            items: &[
+                (
+                    "GOMP_SPINCOUNT=1000, OMP_WAIT_POLICY=passive",
+                    "Tried where the program is linked to GNU OpenMP.",
+                ),
+                (
+                    "KMP_BLOCKTIME=0",
+                    "Tried where it is linked to LLVM's or Intel's OpenMP.",
+                ),
+                (
+                    "OPENBLAS_THREAD_TIMEOUT=16",
+                    "Tried where it is linked to OpenBLAS.",
+                ),
+                (
+                    "the best of them",
+                    "It is suggested if it is better by the rule above. Nothing is set unasked.",
+                ),
+            ],
+        },
+        Section {
             title: "JSON",
             items: &[(
                 "schema",
@@ -147,21 +168,11 @@ impl Subcommand for Advise {
             extent,
             self.json,
             |program, outcome| match profile::quietly(program, limit) {
-                Ok(Ok(profile)) => (with_presets(reasons(&profile, outcome), program), None),
+                Ok(Ok(profile)) => (reasons(&profile, outcome), None),
                 Ok(Err(Some(signal))) => (vec![], Some(signal)),
                 Ok(Err(None)) => (vec!["A run with the profiler took too long.".into()], None),
                 Err(why) => (vec![format!("It could not be profiled: {why:#}.")], None),
             },
         )
     }
-}
-
-/// Where the program waits in loops that no lock replaces.
-fn with_presets(mut reasons: Vec<String>, program: &[OsString]) -> Vec<String> {
-    reasons.extend(waits::presets_of(&program[0]).iter().map(|preset| {
-        format!(
-            "Not tried, and worth a try beside other programs: {preset}. `flexguard run --presets` sets it."
-        )
-    }));
-    reasons
 }

@@ -244,7 +244,7 @@ impl Subcommand for Run {
 
 /// No lock of ours reaches the loops of these runtimes.
 fn set_presets(program: &OsStr, command: &mut Command) {
-    let presets = waits::presets_of(program);
+    let presets = waits::one_each(waits::presets_of(program));
     command.envs(waits::environment(&presets));
     if presets.is_empty() {
         output::note(

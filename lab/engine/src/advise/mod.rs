@@ -23,7 +23,7 @@ use flexguard_launch::child::Status;
 use flexguard_launch::failure::{Failure, Result};
 use flexguard_launch::locks::POSIX;
 use flexguard_launch::prefix::Prefix;
-use flexguard_launch::{output, unwatchable};
+use flexguard_launch::{output, unwatchable, waits};
 use judge::{Ratio, Verdict, is_enough, is_look, outcome};
 use others::{Others, Used};
 
@@ -55,6 +55,7 @@ pub fn run(
     unwatchable::refuse(&exec.program)?;
     exec.locks.retain(|name| name != POSIX);
     exec.locks.insert(0, POSIX.into());
+    exec.waits = waits::presets_of(&exec.program[0]);
     exec.prepare(&prefix)?;
     if !exec.locks.iter().any(|lock| is_flexguard(lock)) {
         return Err(Failure::new(
@@ -79,7 +80,7 @@ pub fn run(
     };
     let (mut document, mut interrupted) = measure(&exec, &plan, &prefix, &following)?;
     fail_unavailable(&mut document);
-    let mut advice = Advice::of(&document, &exec.program, &advisor);
+    let mut advice = Advice::of(&document, &exec, &advisor);
     if interrupted.is_none() && advice.outcome != Outcome::NotMeasured {
         let (reasons, signal) = why(&exec.program, advice.outcome);
         advice.reasons.extend(reasons);
@@ -134,8 +135,13 @@ impl Advisor {
         };
         let elapsed = self.elapsed();
         let candidates = candidates(document);
-        let measured: Vec<&Ratio> = ours(&candidates).filter_map(|c| c.ratio.as_ref()).collect();
-        elapsed + elapsed / rounds as f64 > budget || is_enough(&measured)
+        let locks: Vec<&Ratio> = ours(&candidates).filter_map(|c| c.ratio.as_ref()).collect();
+        let settings: Vec<&Ratio> = (candidates.iter())
+            .filter(|c| is_setting(&c.lock))
+            .filter_map(|c| c.ratio.as_ref())
+            .collect();
+        elapsed + elapsed / rounds as f64 > budget
+            || is_enough(&locks) && (settings.is_empty() || is_enough(&settings))
     }
 
     fn tell(&self, document: &Document, rounds: usize) {
@@ -195,6 +201,10 @@ pub struct Advice {
     others: Option<Used>,
     glibc: Counters,
     locks: Vec<Candidate>,
+    /// Variables of the program's runtimes, under glibc's locks.
+    settings: Vec<Tried>,
+    /// The one that it would set.
+    suggested: Option<String>,
     /// What the counters and the profile tell about the outcome, in sentences.
     reasons: Vec<String>,
     /// What to do, where the outcome is not known.
@@ -202,10 +212,22 @@ pub struct Advice {
     failures: Vec<Failed>,
 }
 
-/// A lock against glibc's.
+/// A lock against glibc's. While it measures, also a setting against the program without it.
 #[derive(Debug, Serialize)]
 struct Candidate {
     lock: String,
+    verdict: Verdict,
+    ratio: Option<Ratio>,
+    counters: Counters,
+}
+
+/// A variable against the program without it.
+#[derive(Debug, Serialize)]
+struct Tried {
+    setting: String,
+    runtime: &'static str,
+    /// What the runtime does with it, and without it.
+    why: &'static str,
     verdict: Verdict,
     ratio: Option<Ratio>,
     counters: Counters,
@@ -249,13 +271,18 @@ fn is_flexguard(lock: &str) -> bool {
     lock.starts_with("flexguard")
 }
 
+/// Of a subject: it is a variable with its value, and no lock.
+fn is_setting(subject: &str) -> bool {
+    subject.contains('=')
+}
+
 /// Those of FlexGuard's locks that were measured.
 fn ours(candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
     let measured = |c: &&Candidate| is_flexguard(&c.lock) && c.ratio.is_some();
     candidates.iter().filter(measured)
 }
 
-/// Each lock but glibc's.
+/// Each subject but glibc's locks.
 fn candidates(document: &Document) -> Vec<Candidate> {
     let (glibc, others): (Vec<&Entry>, Vec<&Entry>) =
         document.results.iter().partition(|e| e.subject == POSIX);
@@ -280,6 +307,30 @@ fn candidates(document: &Document) -> Vec<Candidate> {
     others.iter().map(candidate).collect()
 }
 
+impl Tried {
+    fn of(preset: &waits::Preset, candidates: &mut Vec<Candidate>) -> Option<Self> {
+        let setting = preset.setting();
+        let at = candidates.iter().position(|c| c.lock == setting)?;
+        let found = candidates.remove(at);
+        Some(Self {
+            setting,
+            runtime: preset.runtime,
+            why: preset.why,
+            verdict: found.verdict,
+            ratio: found.ratio,
+            counters: found.counters,
+        })
+    }
+}
+
+/// The setting that helps most.
+fn suggested(settings: &[Tried]) -> Option<(&Tried, &Ratio)> {
+    (settings.iter())
+        .filter(|t| t.verdict == Verdict::Better)
+        .filter_map(|t| Some((t, t.ratio.as_ref()?)))
+        .max_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate))
+}
+
 /// The FlexGuard lock that helps most.
 fn best(locks: &[Candidate]) -> Option<(&Candidate, &Ratio)> {
     ours(locks)
@@ -289,8 +340,10 @@ fn best(locks: &[Candidate]) -> Option<(&Candidate, &Ratio)> {
 }
 
 impl Advice {
-    fn of(document: &Document, program: &[OsString], advisor: &Advisor) -> Self {
-        let locks = candidates(document);
+    fn of(document: &Document, exec: &Exec, advisor: &Advisor) -> Self {
+        let mut locks = candidates(document);
+        let tried = |preset: &&waits::Preset| Tried::of(preset, &mut locks);
+        let settings: Vec<Tried> = exec.waits.iter().filter_map(tried).collect();
         let glibc = document.results.iter().find(|e| e.subject == POSIX);
         let failures = document.failures.iter().map(|f| Failed {
             lock: f.subject.clone(),
@@ -301,7 +354,7 @@ impl Advice {
         let others = advisor.others.used();
         let mut advice = Self {
             schema: SCHEMA,
-            program: program
+            program: (exec.program)
                 .iter()
                 .map(|a| a.to_string_lossy().into_owned())
                 .collect(),
@@ -318,7 +371,9 @@ impl Advice {
             reasons: Vec::new(),
             to_do: None,
             failures: failures.collect(),
+            suggested: suggested(&settings).map(|(tried, _)| tried.setting.clone()),
             locks,
+            settings,
         };
         advice.reasons = advice.reasons();
         advice.to_do = advice.to_do();

@@ -3,7 +3,7 @@
 
 use super::judge::{ALIKE, LEAST, Outcome, Ratio, Verdict};
 use super::others::Used;
-use super::{Advice, Candidate, Counters, Extent, best, ours};
+use super::{Advice, Candidate, Counters, Extent, best, ours, suggested};
 use crate::words::times;
 use flexguard_launch::output;
 
@@ -147,10 +147,36 @@ impl Advice {
                 self.program.join(" ")
             ));
         }
+        text.push_str(&self.suggestion());
         if !self.complete {
             text.push_str("INCOMPLETE: some rounds are missing.\n");
         }
         text
+    }
+
+    /// What it would set, and why.
+    fn suggestion(&self) -> String {
+        let Some((tried, ratio)) = suggested(&self.settings) else {
+            return String::new();
+        };
+        let better = match self.measure.as_str() {
+            "score" => "the score",
+            _ => "as fast",
+        };
+        let alone = match self.recommended {
+            Some(_) => " The lock and the variable were tried apart, not together.",
+            None => "",
+        };
+        format!(
+            "The program waits in loops that no lock replaces. Set {setting}: with it, under glibc's locks, it is {} \
+             {better} ({}), since under {} {}.{alone} Nothing is set unasked: {setting} {}\n",
+            times(ratio.estimate),
+            self.rests_on(ratio),
+            tried.runtime,
+            tried.why,
+            self.program.join(" "),
+            setting = tried.setting,
+        )
     }
 
     fn table(&self) -> String {
@@ -166,13 +192,20 @@ impl Advice {
                 .chain(value(&self.glibc))
                 .collect(),
         ];
-        for candidate in &self.locks {
-            let mut row = vec![candidate.lock.clone()];
-            row.extend(value(&candidate.counters));
-            row.extend(columns(candidate));
+        let locks = (self.locks.iter()).map(|c| (&c.lock, &c.counters, &c.ratio, c.verdict));
+        let settings =
+            (self.settings.iter()).map(|t| (&t.setting, &t.counters, &t.ratio, t.verdict));
+        for (name, counters, ratio, verdict) in locks.chain(settings) {
+            let mut row = vec![name.clone()];
+            row.extend(value(counters));
+            row.extend(columns(ratio.as_ref(), verdict));
             rows.push(row);
         }
-        let mut titles = vec!["locks", "seconds"];
+        let first = match self.settings.is_empty() {
+            true => "locks",
+            false => "locks, settings",
+        };
+        let mut titles = vec![first, "seconds"];
         titles.extend((self.measure == "score").then_some("score"));
         let numbers = 1..titles.len() + 3;
         titles.extend(["against glibc's", "interval", "rounds", ""]);
@@ -234,11 +267,11 @@ impl Advice {
     }
 }
 
-fn columns(candidate: &Candidate) -> Vec<String> {
-    let Some(ratio) = &candidate.ratio else {
+fn columns(ratio: Option<&Ratio>, verdict: Verdict) -> Vec<String> {
+    let Some(ratio) = ratio else {
         return vec!["not measured".into()];
     };
-    let verdict = match candidate.verdict {
+    let verdict = match verdict {
         Verdict::Better => "better than glibc's",
         Verdict::Worse => "worse than glibc's",
         Verdict::Alike => "no difference",
