@@ -67,6 +67,7 @@ add_prefix() # root of the guest: what `make` built, as if installed in /
 			add "$1" "$file" "${file#build/}"
 		done
 	done
+	cp -a build/lib/flexguard/for "$1/lib/flexguard/" # by which a program finds the interposer of its own kind
 	install -D -m 644 build/share/flexguard/LOCKS "$1/share/flexguard/LOCKS"
 }
 
@@ -84,6 +85,7 @@ guest_start() # root of the guest; standard input: the script that it runs, whos
 		export PATH=/bin HOME=/root RUST_BACKTRACE=1 FLEXGUARD_REQUIRE_BPF=1
 		mount -t proc proc /proc
 		mount -t sysfs sys /sys
+		mount -t cgroup2 group /sys/fs/cgroup
 		mount -t devtmpfs dev /dev 2>/dev/null
 		mount -t tmpfs tmp /tmp
 		mount -t debugfs debug /sys/kernel/debug
