@@ -104,6 +104,28 @@ static void test_yields_unmonitored(void)
 	finish();
 }
 
+/* Where others compete: does a waiter park whose last sleep ended so long ago? */
+static bool sleeps_beside_others(uint64_t ns)
+{
+	struct wait w;
+
+	begin(&idle);
+	w = (struct wait){.now = fgi_now_ns(CLOCK_MONOTONIC)};
+	w.awake = w.moved_at = w.now;
+	fgi_others_compete_until = UINT64_MAX;
+	memo()->rose = w.now - ns;
+	give_way(&lock, &w, fgi_self());
+	fgi_others_compete_until = 0;
+	finish();
+	return w.woken;
+}
+
+static void test_sleeps_before_its_slice_ends(void)
+{
+	CHECK(!sleeps_beside_others(FGI_LONG_WAIT_NS));
+	CHECK(sleeps_beside_others(FGI_LONG_WAIT_NS + 1));
+}
+
 /* Without a monitor: does a waiter that has been awake for so long park? */
 static bool parks_after(uint32_t ns)
 {
@@ -129,6 +151,7 @@ int main(void)
 	test_head_waiter_keeps_its_cpu();
 	test_keeps_its_cpu_from_others();
 	test_yields_unmonitored();
+	test_sleeps_before_its_slice_ends();
 	test_spins_for_a_while();
 	return 0;
 }

@@ -30,6 +30,7 @@
  *   the same, and WATCHERS watch                                     it looks for a moment, then parks
  *   another process waits for its CPU, or has taken a yield for a    it stops yielding for 4 or 100 ms: it spins, then
  *   slice                                                            parks
+ *   the same, and it last slept at a lock more than a LONG_WAIT ago  it parks
  *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks; where others
  *                                                                    compete, at once
  *   it has woken another for its turn, less than a LONG_WAIT ago     it parks, so that no more threads run than before
@@ -218,6 +219,7 @@ struct wait {
 struct memo {
 	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since, */
 	uint64_t made_way;    /* and when */
+	uint64_t rose;        /* when its last sleep at a lock ended */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct memo) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
 
@@ -291,7 +293,7 @@ static void rise(struct fg_lock *l, struct wait *w)
 	if (skip_moves(l, w))
 		w->moved_at = w->now;
 	w->stuck = w->now - w->moved_at >= FGI_LONG_WAIT_NS;
-	w->awake = w->now;
+	w->awake = memo()->rose = w->now;
 	w->yields = 0;
 	w->passed = 0;
 	w->pauses = FIRST_PAUSES;
@@ -320,6 +322,8 @@ static bool watch(struct fg_lock *l, struct wait *w)
 	return true;
 }
 
+/* Where others compete, a waiter that has been awake for a LONG_WAIT sleeps before its time slice ends: a slice may end
+ * in a section, and a holder of nice level 19 waits for some 100 ms then. The sleep gives it a new slice. */
 static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	uint64_t still = w->now - w->moved_at;
@@ -332,7 +336,7 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 		return true;
 	if (fgi_preempted_cs())
 		return fgi_others_compete(w->now) || (++w->yields > YIELDS && !w->head);
-	return fgi_others_compete(w->now) && still > LEASE_US * 1000;
+	return fgi_others_compete(w->now) && (still > LEASE_US * 1000 || w->now - memo()->rose > FGI_LONG_WAIT_NS);
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? */
