@@ -50,7 +50,9 @@ function auditGraphs() {
 		for (const text of inside.querySelectorAll("text")) {
 			const own = text.getBoundingClientRect();
 			const rect = text.parentElement.querySelector(":scope > rect");
-			const box = (rect ?? svg).getBoundingClientRect();
+			if (!rect) // the title and the buttons, which the graph's script moves
+				continue;
+			const box = rect.getBoundingClientRect();
 			if (own.width > 0 && (own.left < box.left || own.right > box.right))
 				findings.push(`${frame.title}: "${text.textContent}" ${own.width} in ${box.width}`);
 		}
