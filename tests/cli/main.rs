@@ -15,6 +15,7 @@ mod others;
 mod profile;
 mod profile_attached;
 mod profile_saved;
+mod profile_split;
 mod restart;
 mod run;
 mod runs;
