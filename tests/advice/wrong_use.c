@@ -127,6 +127,7 @@ static void as_another_user(const char *role)
 	char number[16];
 
 	snprintf(number, sizeof(number), "%d", memory);
+	setenv("FLEXGUARD_REQUIRE", "1", 1); /* it may wait for long until the monitor has it */
 	if (setgid(ANOTHER_USER) == 0 && setuid(ANOTHER_USER) == 0)
 		execl("/proc/self/exe", "wrong_use", role, number, NULL);
 	_exit(1);
@@ -158,7 +159,7 @@ static int play_another_user(const char *role)
 /* Its page names the thread to its own waiter. This user's does not, and counts nothing. */
 static void another_users_thread(void)
 {
-	pid_t busy, owner, waiter;
+	pid_t busy, owner, waiter, ended = 0;
 
 	if (geteuid() != 0)
 		return; /* no other user to become */
@@ -167,11 +168,14 @@ static void another_users_thread(void)
 	waiter = start(be_a_waiter);
 	while (!__atomic_load_n(&s->saw_it_preempted, __ATOMIC_ACQUIRE)) {
 		CHECK(!__atomic_load_n(&s->unregistered, __ATOMIC_ACQUIRE));
+		CHECK(waitpid(owner, NULL, WNOHANG) == 0, "the owner has ended");
+		ended = ended ? ended : waitpid(waiter, NULL, WNOHANG);
+		CHECK(!ended || __atomic_load_n(&s->saw_it_preempted, __ATOMIC_ACQUIRE), "the waiter has seen nothing");
 		CHECK_IS(reason(), FG_WHY_RUNS);
 		CHECK(!fg_critical_section_preempted());
 		sched_yield();
 	}
-	CHECK(waitpid(waiter, NULL, 0) == waiter);
+	CHECK(ended || waitpid(waiter, NULL, 0) == waiter);
 	end(owner);
 	end(busy);
 }

@@ -342,6 +342,8 @@ fn advise_about(program: &Path, variables: &[(&str, &str)], options: &[&str]) ->
     let mut command = flexguard();
     command
         .env("FLEXGUARD_PREFIX", still.path())
+        .env_remove("OMP_WAIT_POLICY")
+        .env_remove("GOMP_SPINCOUNT")
         .args(["advise", "--monitor", "off", "--score", "score ([0-9]+)"])
         .args(["--locks", "flexguard"])
         .args(options)

@@ -70,7 +70,11 @@ mkdir -m 755 "$scratch/socket" "$scratch/root"
 FLEXGUARD_SOCKET=$scratch/socket/monitor.sock
 export FLEXGUARD_SOCKET
 . "$(dirname "$0")/start-monitor.sh"
+# shellcheck disable=SC2034 # of start-monitor.sh
+confined='setpriv --pdeathsig KILL'
 start_monitor
+# On one CPU holders are preempted, however many the machine has.
+cpu=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
 # The host's /run. The root of each program has another, with what its recipe says.
 mount -t tmpfs -o mode=755 run /run
 mkdir -m 755 /run/flexguard
@@ -94,7 +98,8 @@ watched() { # name, mounts, environment
 	before=$(value registered-processes)
 	holders=$(value preempted-holders)
 	# shellcheck disable=SC2086 # assignments
-	unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup chroot "$scratch/root" \
+	setpriv --pdeathsig KILL taskset -c "$cpu" \
+		unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup chroot "$scratch/root" \
 		setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
 		--pdeathsig KILL env -i PATH=/usr/bin:/bin $3 "$prefix/libexec/flexguard/fg-bench" shm --lock posix \
 		--threads 8 --seconds 100 --warmup 0 > "$scratch/out" 2>&1 &

@@ -104,20 +104,27 @@ static void test_yields_unmonitored(void)
 	finish();
 }
 
-/* Where others compete: does a waiter park whose last sleep ended so long ago? */
+/* Where others compete: does a waiter sleep whose last sleep ended so long ago? If the lock is free, no sleep counts. */
 static bool sleeps_beside_others(uint64_t ns)
 {
+	struct fgi_deadline never = FGI_NEVER;
 	struct wait w;
+	uint64_t slept;
 
 	begin(&idle);
-	w = (struct wait){.now = fgi_now_ns(CLOCK_MONOTONIC)};
+	w = (struct wait){.deadline = &never, .now = fgi_now_ns(CLOCK_MONOTONIC)};
 	w.awake = w.moved_at = w.now;
 	fgi_others_compete_until = UINT64_MAX;
-	memo()->rose = w.now - ns;
+	memo()->slept = slept = w.now - ns;
 	give_way(&lock, &w, fgi_self());
+	CHECK_IS(memo()->slept, slept);
+	lock.word = fgi_self();
+	give_way(&lock, &w, fgi_self());
+	lock.word = 0;
 	fgi_others_compete_until = 0;
+	slept = memo()->slept;
 	finish();
-	return w.woken;
+	return slept > w.now - ns && w.woken;
 }
 
 static void test_sleeps_before_its_slice_ends(void)

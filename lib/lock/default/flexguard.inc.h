@@ -219,7 +219,7 @@ struct wait {
 struct memo {
 	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since, */
 	uint64_t made_way;    /* and when */
-	uint64_t rose;        /* when its last sleep at a lock ended */
+	uint64_t slept;       /* until when it last slept at a lock; 0: never */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct memo) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
 
@@ -268,7 +268,11 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
 			until += (uint64_t)LONGEST_SLEEP_NS * groups;
 		fg_thread.parks++;
-		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN || !beside_watcher)
+		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN) {
+			memo()->slept = fgi_now_ns(CLOCK_MONOTONIC);
+			break;
+		}
+		if (!beside_watcher)
 			break;
 	}
 	fgi_leave(&l->waiters, joined);
@@ -293,7 +297,7 @@ static void rise(struct fg_lock *l, struct wait *w)
 	if (skip_moves(l, w))
 		w->moved_at = w->now;
 	w->stuck = w->now - w->moved_at >= FGI_LONG_WAIT_NS;
-	w->awake = memo()->rose = w->now;
+	w->awake = w->now;
 	w->yields = 0;
 	w->passed = 0;
 	w->pauses = FIRST_PAUSES;
@@ -322,8 +326,9 @@ static bool watch(struct fg_lock *l, struct wait *w)
 	return true;
 }
 
-/* Where others compete, a waiter that has been awake for a LONG_WAIT sleeps before its time slice ends: a slice may end
- * in a section, and a holder of nice level 19 waits for some 100 ms then. The sleep gives it a new slice. */
+/* Where others compete, a waiter that has not slept at a lock for a LONG_WAIT sleeps before its time slice ends: a slice
+ * may end in a section, and a holder of nice level 19 waits for some 250 ms then. The sleep gives it a new slice. A new
+ * thread, and one that waits seldom, park so at their first look, as under a mutex that blocks. */
 static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	uint64_t still = w->now - w->moved_at;
@@ -336,7 +341,7 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 		return true;
 	if (fgi_preempted_cs())
 		return fgi_others_compete(w->now) || (++w->yields > YIELDS && !w->head);
-	return fgi_others_compete(w->now) && (still > LEASE_US * 1000 || w->now - memo()->rose > FGI_LONG_WAIT_NS);
+	return fgi_others_compete(w->now) && (still > LEASE_US * 1000 || w->now > memo()->slept + FGI_LONG_WAIT_NS);
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? */

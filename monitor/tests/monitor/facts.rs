@@ -21,7 +21,8 @@ use crate::victim::pin;
 const ROUNDS_ENV: &str = "FLEXGUARD_ROUNDS";
 const ROUND_ENV: &str = "FLEXGUARD_ROUND_MS";
 
-/// What the kernel half would say, and what it takes: declarations, and what is done at each switch.
+/// What the kernel half would say, and what it takes: declarations, and what is done at each switch. A kernel without
+/// group scheduling or quotas lacks some of the fields.
 struct Fact {
     says: &'static str,
     declares: &'static str,
@@ -39,8 +40,9 @@ const FACTS: &[Fact] = &[
         declares:
             "struct rq___fact { unsigned int nr_running; } __attribute__((preserve_access_index));
             static volatile __u32 fact_of_cpu[FG_CPUS * 16];",
-        at_switch: "fact_of_cpu[(at.cpu % FG_CPUS) * 16] =
-            ((struct rq___fact *)next->se.cfs_rq->rq)->nr_running;",
+        at_switch: "if (bpf_core_field_exists(next->se.cfs_rq->rq))
+                fact_of_cpu[(at.cpu % FG_CPUS) * 16] =
+                    ((struct rq___fact *)next->se.cfs_rq->rq)->nr_running;",
     },
     Fact {
         says: "how many threads of a process are runnable and off their CPU",
@@ -60,7 +62,8 @@ const FACTS: &[Fact] = &[
         declares:
             "struct cfs_rq___fact { int throttle_count; } __attribute__((preserve_access_index));
             static volatile __u32 fact_of_cpu[FG_CPUS * 16];",
-        at_switch: "if (runnable && may_be_judged(prev))
+        at_switch: "if (bpf_core_field_exists(struct cfs_rq___fact, throttle_count) &&
+                runnable && may_be_judged(prev))
                 fact_of_cpu[(at.cpu % FG_CPUS) * 16] =
                     ((struct cfs_rq___fact *)prev->se.cfs_rq)->throttle_count;",
     },
@@ -73,7 +76,8 @@ const FACTS: &[Fact] = &[
             struct cfs_rq___fact { long long runtime_remaining; struct task_group___fact *tg; }
                 __attribute__((preserve_access_index));
             static volatile __u64 fact_of_cpu[FG_CPUS * 8];",
-        at_switch: "if (may_be_judged(next)) {
+        at_switch: "if (bpf_core_field_exists(struct cfs_rq___fact, runtime_remaining) &&
+                may_be_judged(next)) {
                 struct cfs_rq___fact *group = (void *)next->se.cfs_rq;
                 fact_of_cpu[(at.cpu % FG_CPUS) * 8] =
                     group->tg->cfs_bandwidth.runtime + group->runtime_remaining;
@@ -126,6 +130,15 @@ fn cost(running: &Running, time: Duration) -> f64 {
     (after.run_time_ns - before.run_time_ns) as f64 / runs as f64
 }
 
+/// Ends threads that go on until the flag is set, also where the test fails meanwhile.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// While `what` is done, two threads of this process, which is not registered, yield one CPU to each other.
 fn beside_two_that_yield<T>(what: impl FnOnce() -> T) -> T {
     let ended = AtomicBool::new(false);
@@ -138,9 +151,8 @@ fn beside_two_that_yield<T>(what: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         scope.spawn(yields);
         scope.spawn(yields);
-        let done = what();
-        ended.store(true, Ordering::Relaxed);
-        done
+        let _ends = Ends(&ended);
+        what()
     })
 }
 
@@ -163,9 +175,8 @@ fn beside_two_that_wake_each_other<T>(what: impl FnOnce() -> T) -> T {
                 from_second.recv().unwrap();
             }
         });
-        let done = what();
-        ended.store(true, Ordering::Relaxed);
-        done
+        let _ends = Ends(ended);
+        what()
     })
 }
 

@@ -19,8 +19,10 @@ use crate::profile::reasons;
 /// Say whether FlexGuard helps a program, and with which lock
 ///
 /// Runs the program in turn under glibc's locks and under each candidate, until the answer is known or the budget is
-/// spent. Where the program is linked to a runtime whose threads spin before they sleep (OpenMP, OpenBLAS), the variables
-/// that shorten this are candidates, too, under glibc's locks; one that the environment has set is kept, and not tried. Then the program runs once more under the profiler, for the reasons. Its output is shown only if it fails.
+/// spent. Where the program is linked to a runtime whose threads spin before they sleep (OpenMP, OpenBLAS), the
+/// variables that shorten this are candidates, too, under glibc's locks; one that the environment has set is kept, and
+/// not tried. Each candidate takes its share of the time. Then the program runs once more under the profiler, for the
+/// reasons. Its output is shown only if it fails.
 #[derive(Debug, Args)]
 #[command(override_usage = "flexguard advise [OPTIONS] [--] PROGRAM [ARGUMENTS]...")]
 pub struct Advise {
