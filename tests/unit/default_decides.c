@@ -104,7 +104,7 @@ static void test_yields_unmonitored(void)
 	finish();
 }
 
-/* Where others compete: does a waiter sleep whose last sleep ended so long ago? If the lock is free, no sleep counts. */
+/* Where others compete: does a waiter sleep whose last sleep ended so long ago? While the lock is free none counts. */
 static bool sleeps_beside_others(uint64_t ns)
 {
 	struct fgi_deadline never = FGI_NEVER;

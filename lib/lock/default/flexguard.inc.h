@@ -326,8 +326,8 @@ static bool watch(struct fg_lock *l, struct wait *w)
 	return true;
 }
 
-/* Where others compete, a waiter that has not slept at a lock for a LONG_WAIT sleeps before its time slice ends: a slice
- * may end in a section, and a holder of nice level 19 waits for some 250 ms then. The sleep gives it a new slice. A new
+/* Where others compete, a waiter that has not slept at a lock for a LONG_WAIT sleeps before its time slice ends: it may
+ * end in a section, and a holder of nice level 19 waits for some 250 ms then. The sleep gives it a new slice. A new
  * thread, and one that waits seldom, park so at their first look, as under a mutex that blocks. */
 static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
