@@ -20,8 +20,10 @@ use crate::records::{FG_FULL_ACCOUNTS, FG_PROCESS_BYTES, FG_THREAD_BYTES, fg_ful
 
 /// Between looks, at least.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// And at least so many times as long as the last look had the CPU,
+/// And at least so many times as long as the last look had the CPU, but no longer than this: in a virtual machine that
+/// time includes what the host took away,
 const PAUSES: u32 = 1000;
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// except a look that so many forks make necessary, which have inherited a registration since the last one.
 const MANY_FORKS: u64 = 1024;
 /// Of the budget, that of one account.
@@ -48,6 +50,11 @@ pub struct Census {
     took: Duration,
     /// How many processes had ever inherited a registration, before the last look.
     inherited: u64,
+}
+
+/// Between a look that had the CPU for so long and the next.
+fn pause_after(look: Duration) -> Duration {
+    LONGEST_INTERVAL.min(look * PAUSES)
 }
 
 /// That this thread has had. On a busy machine a look takes much longer than it costs.
@@ -90,7 +97,7 @@ impl Census {
     pub fn look_now_and_then(&mut self, kernel: &Kernel) -> Result<(), Errno> {
         let since = self.ended.elapsed();
         if since < INTERVAL
-            || (since < self.took * PAUSES
+            || (since < pause_after(self.took)
                 && !self.are_many_forks(kernel)
                 && !self.is_little_left(kernel))
         {
@@ -312,6 +319,12 @@ mod tests {
             assert!(Instant::now() < deadline, "{before} bytes were left");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    #[test]
+    fn a_look_follows_within_a_minute_however_long_the_last_took() {
+        assert_eq!(pause_after(Duration::from_millis(2)), INTERVAL * 2);
+        assert_eq!(pause_after(Duration::from_secs(2)), LONGEST_INTERVAL);
     }
 
     /// No look is needed for it: the churn of one user within a second takes nothing from the others.
