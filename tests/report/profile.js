@@ -48,11 +48,10 @@ function auditGraphs() {
 		if (width < 0.98 * clientWidth)
 			findings.push(`${frame.title}: ${width} of ${clientWidth}`);
 		for (const text of inside.querySelectorAll("text")) {
-			const own = text.getBoundingClientRect();
-			const rect = text.parentElement.querySelector(":scope > rect");
-			if (!rect) // the title and the buttons, which the graph's script moves
+			if (text.parentElement === svg) // the title and the buttons, which the graph's script moves
 				continue;
-			const box = rect.getBoundingClientRect();
+			const own = text.getBoundingClientRect();
+			const box = text.parentElement.querySelector(":scope > rect").getBoundingClientRect();
 			if (own.width > 0 && (own.left < box.left || own.right > box.right))
 				findings.push(`${frame.title}: "${text.textContent}" ${own.width} in ${box.width}`);
 		}
