@@ -5,30 +5,10 @@
 # mounts of either recipe, as an ordinary user with neither privilege nor /run of the host, is watched.
 #
 #   recipes.sh PREFIX
+# shellcheck disable=SC2154 # contained.sh sets variables
 set -eu
-
-prefix=$1
-[ "$(id -u)" = 0 ] || { echo 'only root can mount and become another user'; exit 77; }
-if [ "${2:-}" != inside ]; then
-	# What is mounted is seen by the inner script alone, and ends with it. Here there are empty directories to remove.
-	scratch=$(mktemp -d)
-	trap 'rm -rf "$scratch"' EXIT
-	trap 'exit 1' HUP INT TERM
-	status=0
-	setpriv --pdeathsig KILL unshare --mount --propagation private "$0" "$prefix" inside "$scratch" || status=$?
-	exit $status
-fi
-scratch=$3
+. "$(dirname "$0")/contained.sh"
 page=$(dirname "$(realpath "$0")")/../../docs/guide/running-programs.md
-monitor='' client='' program=''
-cleanup() { # removes nothing: the host's files are mounted below
-	for process in $monitor $client $program; do
-		kill -9 "$process" 2> "$scratch/ignored" || true
-	done
-}
-trap cleanup EXIT
-trap 'exit 1' HUP INT TERM
-fail() { echo "recipes: $1"; exit 1; }
 
 # The first block of code of that language behind the line that begins so.
 block() { # begin, language
@@ -65,14 +45,6 @@ installed() { sed "s|/usr/lib/flexguard|$prefix/lib/flexguard|g"; }
 [ "$(of_unit Environment | grep -c ^LD_PRELOAD=)$(of_container e | grep -c ^LD_PRELOAD=)" = 11 ] ||
 	fail 'a recipe preloads nothing'
 
-chmod 755 "$scratch"
-mkdir -m 755 "$scratch/socket" "$scratch/root"
-FLEXGUARD_SOCKET=$scratch/socket/monitor.sock
-export FLEXGUARD_SOCKET
-. "$(dirname "$0")/start-monitor.sh"
-# shellcheck disable=SC2034 # of start-monitor.sh
-confined='setpriv --pdeathsig KILL'
-start_monitor
 # On one CPU holders are preempted, however many the machine has.
 cpu=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
 # The host's /run. The root of each program has another, with what its recipe says.
@@ -82,12 +54,7 @@ mount --bind "$scratch/socket" /run/flexguard
 mount --rbind / "$scratch/root"
 mount --make-rprivate "$scratch/root"
 
-value() { # name
-	monitor_status
-	sed -n "s/^$1: //p" "$scratch/status"
-}
-
-watched() { # name, mounts, environment
+in_root() { # name, mounts, environment
 	mount -t tmpfs -o mode=755 run "$scratch/root/run"
 	for pair in $2; do
 		from=${pair%%:*} to=$scratch/root${pair#*:}
@@ -95,37 +62,16 @@ watched() { # name, mounts, environment
 		mount --bind "$from" "$to"
 		mount -o remount,bind,ro "$to"
 	done
-	before=$(value registered-processes)
-	holders=$(value preempted-holders)
-	# shellcheck disable=SC2086 # assignments
-	setpriv --pdeathsig KILL taskset -c "$cpu" \
-		unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup chroot "$scratch/root" \
-		setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
-		--pdeathsig KILL env -i PATH=/usr/bin:/bin $3 "$prefix/libexec/flexguard/fg-bench" shm --lock posix \
-		--threads 8 --seconds 100 --warmup 0 > "$scratch/out" 2>&1 &
-	client=$!
-	tries=0
-	until [ "$(value registered-processes)" -gt "$before" ] && [ "$(value preempted-holders)" -gt "$holders" ]; do
-		tries=$((tries + 1))
-		[ $tries -lt 2000 ] || { cat "$scratch/out" "$scratch/status"; fail "$1: not watched"; }
-	done
-	program=$(tr -d ' ' < "/proc/$client/task/$client/children")
-	kill -9 "$client"
-	wait "$client" 2> "$scratch/ignored" || true
-	client=
-	tries=0
-	while [ -e "/proc/$program" ]; do
-		tries=$((tries + 1))
-		[ $tries -lt 1000 ] || fail "$1: the program outlives unshare"
-		sleep 0.01
-	done
-	program=
+	# shellcheck disable=SC2086 # a command and its arguments, assignments
+	watched "$1" setpriv --pdeathsig KILL taskset -c "$cpu" \
+		unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup chroot "$scratch/root" $nobody \
+		env -i PATH=/usr/bin:/bin $3 "$prefix/libexec/flexguard/fg-bench" shm --lock posix --threads 8 \
+		--seconds 100 --warmup 0
 	for pair in $2; do
 		umount "$scratch/root${pair#*:}"
 	done
 	umount "$scratch/root/run"
-	echo "$1: watched"
 }
 
-watched 'a unit' "$(of_unit BindReadOnlyPaths | sed 's/.*/&:&/')" "$(of_unit Environment | installed)"
-watched 'a container' "$(of_container v | installed)" "$(of_container e | installed)"
+in_root 'a unit' "$(of_unit BindReadOnlyPaths | sed 's/.*/&:&/')" "$(of_unit Environment | installed)"
+in_root 'a container' "$(of_container v | installed)" "$(of_container e | installed)"
