@@ -8,15 +8,7 @@
 # With DIR the screenshots and the PDF stay there. Ends 77 if there is no Chromium.
 # shellcheck disable=SC2154 # chromium.sh sets variables
 set -eu
-prefix=$1
 . "$(dirname "$(readlink -f "$0")")/chromium.sh"
-[ -x "$prefix/bin/flexguard" ] || { echo "$prefix/bin/flexguard is missing: run make first" >&2; exit 1; }
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 1' HUP INT TERM
-out=${2:-$scratch}
-mkdir -p "$out"
 
 "$prefix/bin/flexguard" bench shm --monitor off --locks posix,futex,flexguard --threads 1,2,8 --rounds 6 --noise \
 	--seconds 0.005 --warmup 0 --trace-us 500 --html "$scratch/report.html" >"$scratch/table"

@@ -1,11 +1,20 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# To be sourced: headless Chromium, without a network. Files go to $scratch. Ends 77 if there is no Chromium.
-# shellcheck disable=SC2154,SC2034 # variables of the test
+# To be sourced, with the test's arguments, PREFIX [DIR]: headless Chromium, without a network. Files go to $scratch,
+# those that a person may look at to $out: DIR, or they go at the end. Ends 77 if there is no Chromium.
+# shellcheck disable=SC2034 # variables of the test
 
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
 	{ echo "no Chromium: apt install chromium" >&2; exit 77; }
 here=$(dirname "$(readlink -f "$0")")
+prefix=$1
+[ -x "$prefix/bin/flexguard" ] || { echo "$prefix/bin/flexguard is missing: run make first" >&2; exit 1; }
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+out=${2:-$scratch}
+mkdir -p "$out"
 
 look() # arguments of chromium...
 {
