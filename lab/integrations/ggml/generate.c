@@ -6,59 +6,20 @@
  *
  * Texts of LENGTH tokens, one after the other, each from the same first token: the likeliest token follows. The threads
  * are a pool that lives as long as the program, as llama.cpp's own programs have it. */
-#include <ggml-cpu.h>
 #include <llama.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <time.h>
+
+#include "steps.h"
 
 #define LENGTH 64
-#define MOST_TOKENS 1000000u
 
 static struct llama_context *context;
 static int tokens;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static double cpu_seconds(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
-static int by_size(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
 
 static void say_only_errors(enum ggml_log_level level, const char *said, void *unused)
 {
 	(void)unused;
 	if (level == GGML_LOG_LEVEL_ERROR)
 		fputs(said, stderr);
-}
-
-static struct ggml_threadpool *new_pool(int threads)
-{
-	struct ggml_threadpool_params p = ggml_threadpool_params_default(threads);
-	struct ggml_threadpool *pool = ggml_threadpool_new(&p);
-
-	if (!pool)
-		exit(1);
-	return pool;
 }
 
 static void use(struct ggml_threadpool *pool, int threads)
@@ -83,38 +44,25 @@ static llama_token next(llama_token token, int at)
 	return best;
 }
 
-static uint64_t took[MOST_TOKENS];
-
 static void measure(int threads, double seconds)
 {
 	llama_token expected[LENGTH], token = 1;
-	uint64_t begin, end, last;
-	uint32_t n = 0;
-	double cpu;
+	int at = 0;
 
 	use(new_pool(1), 1);
 	for (int i = 0; i < LENGTH; i++)
 		token = expected[i] = next(token, i);
 	use(new_pool(threads), threads);
-	cpu = cpu_seconds();
-	begin = last = now_ns();
-	end = begin + (uint64_t)(seconds * 1e9);
-	for (; last < end && n < MOST_TOKENS; n++) {
-		const int at = (int)(n % LENGTH);
-		const uint64_t before = last;
-
+	begin_steps(seconds);
+	do {
 		token = next(at ? token : 1, at);
 		if (token != expected[at]) {
 			fprintf(stderr, "generate: token %d is not that of one thread\n", at);
 			exit(1);
 		}
-		last = now_ns();
-		took[n] = last - before;
-	}
-	cpu = cpu_seconds() - cpu;
-	qsort(took, n, sizeof(*took), by_size);
-	printf("model,%d,%.1f,%.1f,%.1f,%.2f\n", threads, n / ((double)(last - begin) / 1e9), (double)took[n / 2] / 1e3,
-	       (double)took[n - 1 - n / 100] / 1e3, cpu / ((double)(last - begin) / 1e9));
+		at = (at + 1) % LENGTH;
+	} while (go_on());
+	print_steps("model", threads);
 }
 
 int main(int argc, char **argv)

@@ -10,29 +10,16 @@
  *   token  four layers as a language model has them: products with 512 by 512 and 512 by 1,408, and norms; between two
  *          graphs the first thread works alone for 100 us, as what chooses the next token does
  * Matrices are of 4 bits a value (Q4_0). */
-#include <ggml-cpu.h>
 #include <ggml.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
+
+#include "steps.h"
 
 #define MEMORY (64u << 20)
 #define WIDTH 512
 #define WIDER 1408
 #define LAYERS 4
-#define MOST_GRAPHS 1000000u
 #define ALONE_NS 100000u
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static float next_value(void)
 {
@@ -98,32 +85,6 @@ static void compute(struct ggml_cgraph *graph, int threads, struct ggml_threadpo
 		exit(1);
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double cpu_seconds(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
-static struct ggml_threadpool *new_pool(int threads)
-{
-	struct ggml_threadpool_params p = ggml_threadpool_params_default(threads);
-	struct ggml_threadpool *pool = ggml_threadpool_new(&p);
-
-	if (!pool)
-		exit(1);
-	return pool;
-}
-
 /* Work of the first thread alone, by its own CPU time. */
 static void choose(void)
 {
@@ -137,28 +98,19 @@ static void choose(void)
 	} while (now - begin < ALONE_NS);
 }
 
-static uint64_t took[MOST_GRAPHS];
-
 static void measure(struct ggml_cgraph *graph, const struct ggml_tensor *result, const char *kind, int threads,
 		    double seconds)
 {
 	struct ggml_threadpool *one = new_pool(1), *pool = new_pool(threads);
 	const size_t bytes = ggml_nbytes(result);
 	void *expected = malloc(bytes);
-	uint64_t begin, end, last;
-	double cpu;
-	uint32_t n = 0;
 
 	compute(graph, 1, one);
 	if (!expected)
 		exit(1);
 	memcpy(expected, result->data, bytes);
-	cpu = cpu_seconds();
-	begin = last = now_ns();
-	end = begin + (uint64_t)(seconds * 1e9);
-	for (; last < end && n < MOST_GRAPHS; n++) {
-		uint64_t before = last;
-
+	begin_steps(seconds);
+	do {
 		memset(result->data, 0, bytes);
 		compute(graph, threads, pool);
 		if (memcmp(expected, result->data, bytes) != 0) {
@@ -167,13 +119,8 @@ static void measure(struct ggml_cgraph *graph, const struct ggml_tensor *result,
 		}
 		if (strcmp(kind, "token") == 0)
 			choose();
-		last = now_ns();
-		took[n] = last - before;
-	}
-	cpu = cpu_seconds() - cpu;
-	qsort(took, n, sizeof(*took), by_size);
-	printf("%s,%d,%.1f,%.1f,%.1f,%.2f\n", kind, threads, n / ((double)(last - begin) / 1e9),
-	       (double)took[n / 2] / 1e3, (double)took[n - 1 - n / 100] / 1e3, cpu / ((double)(last - begin) / 1e9));
+	} while (go_on());
+	print_steps(kind, threads);
 }
 
 int main(int argc, char **argv)
