@@ -104,7 +104,7 @@ SEC("tp_btf/sched_wakeup") int BPF_PROG(fact_woken, struct task_struct *task)
 }
 "#;
 
-fn from_environment(name: &str, otherwise: u64) -> u64 {
+pub fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |value| value.parse().unwrap())
 }
 
@@ -222,7 +222,7 @@ fn costs_of_wake_ups(time: Duration) -> ([f64; 2], u64) {
     ([ns(0), ns(1)], runs)
 }
 
-fn spread(of: &[f64]) -> String {
+pub fn spread(of: &[f64]) -> String {
     let mut sorted = of.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (least, most) = (sorted[0], sorted[sorted.len() - 1]);

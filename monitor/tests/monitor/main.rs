@@ -25,6 +25,7 @@ mod scale;
 mod sleepers;
 mod slices;
 mod stays;
+mod uptr;
 mod victim;
 
 /// Not a test: the helper process of the others. They run this executable again, asking for this function and
