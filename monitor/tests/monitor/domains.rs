@@ -25,7 +25,8 @@ use nix::unistd::{ForkResult, Gid, Uid, getppid, pause, setresgid, setresuid};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::harness::{
-    Helper, Running, is_root, register_in_domain, start_with_domains, take_turns_alone, timeout,
+    Helper, Running, is_root, register_in_domain, say_skipped, start_with_domains,
+    take_turns_alone, timeout,
 };
 use crate::victim::{allowed_cpus, block_offset, die_with, fork_to_die_together, say};
 
@@ -539,7 +540,16 @@ impl Group {
         }
     }
 
+    /// None where there are no control groups of version 2, or no privilege. Then the test is skipped.
     pub fn new() -> Option<Group> {
+        let group = Group::make();
+        if group.is_none() {
+            say_skipped("needs to make a control group of version 2");
+        }
+        group
+    }
+
+    fn make() -> Option<Group> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("flexguard-test-{}-{number}", process::id());
@@ -582,9 +592,7 @@ fn a_holder_raises_the_counter_of_its_control_group_and_no_others() {
     let Some(running) = start_with_domains(DomainKind::Cgroup) else {
         return;
     };
-    let Some(group) = Group::new() else {
-        return; // no control groups of version 2 here, or no privilege
-    };
+    let Some(group) = Group::new() else { return };
     let view = View::of(&running);
     assert_ne!(view.domain, 0);
     let hog = running.ready("hog");

@@ -176,12 +176,69 @@ fn tries(l: RwLock) {
     join([other]);
 }
 
+/// A reader that enters the table, or finds the bias ended.
+fn tries_to_read(l: RwLock) {
+    let other = spawn(2, move || {
+        if l.try_read() {
+            l.data();
+            l.unlock();
+        }
+    });
+    write(l);
+    join([other]);
+}
+
+/// Each may be the one that ends the bias.
+fn tries_to_write(l: RwLock) {
+    let other = spawn(2, move || {
+        if l.try_write() {
+            l.touch();
+            l.unlock();
+        }
+    });
+    write(l);
+    join([other]);
+}
+
+fn tries_to_write_beside_reader(l: RwLock) {
+    let other = spawn(2, move || {
+        if l.try_write() {
+            l.touch();
+            l.unlock();
+        }
+    });
+    read(l);
+    join([other]);
+}
+
 /// The writer that finds the table without readers need not be the one that takes the lock.
 fn two_writers_after(l: RwLock) {
     let reader = spawn(2, move || read(l));
     let writers = [3, 4].map(|tid| spawn(tid, move || write(l)));
     join([reader]);
     join(writers);
+}
+
+/// The one has left before the other begins, without an interruption.
+fn reader_then_writer(l: RwLock) {
+    let reader = spawn(2, move || read(l));
+    let writer = spawn(3, move || write(l));
+    join([reader, writer]);
+}
+
+/// One reader leaves, then the other hands the lock over to the writer, which has what the first has done from it alone.
+fn two_leave(l: RwLock) {
+    let leaves = |tid| {
+        spawn(tid, move || {
+            l.data();
+            l.unlock();
+        })
+    };
+    l.read();
+    l.read();
+    let first = leaves(2);
+    let writer = spawn(3, move || write(l));
+    join([first, writer, leaves(4)]);
 }
 
 /// A reader that holds the lock while another and a writer come.
@@ -331,7 +388,12 @@ const LEFTOVER: Scenario<RwLock> = scenario(leftover);
 const CARRIED: Scenario<RwLock> = scenario(carried);
 const BOTH_BIASED: Scenario<RwLock> = scenario(both).with(BIASED);
 const ONE_READER_BIASED: Scenario<RwLock> = scenario(reader_and_writer).with(BIASED);
-const TRIES_BIASED: Scenario<RwLock> = scenario(tries).with(BIASED);
+const TRIES_TO_READ: Scenario<RwLock> = scenario(tries_to_read).with(BIASED);
+const TRIES_TO_WRITE: Scenario<RwLock> = scenario(tries_to_write).with(BIASED);
+const TRIES_TO_WRITE_BESIDE_READER: Scenario<RwLock> =
+    scenario(tries_to_write_beside_reader).with(BIASED);
+const READER_THEN_WRITER: Scenario<RwLock> = scenario(reader_then_writer).with(BIASED);
+const TWO_LEAVE_HANDED: Scenario<RwLock> = scenario(two_leave).slowly();
 const TWO_READERS_HANDED: Scenario<RwLock> = scenario(two_readers).slowly();
 const THREE_WRITERS_HANDED: Scenario<RwLock> = scenario(three_writers).slowly();
 const ONE_READER_HANDED: Scenario<RwLock> = scenario(one_reader).slowly();
@@ -368,7 +430,7 @@ holds! {
     tries: TRIES, 2;
     carried: CARRIED, 2;
     held_by_reader: HELD_BY_READER, 2;
-    held_by_reader_handed: HELD_BY_READER_HANDED, 2;
+    held_by_reader_handed: HELD_BY_READER_HANDED, 1;
     held_by_reader_biased: HELD_BY_READER_BIASED, 1;
     two_writers_after: TWO_WRITERS_AFTER, 1;
     gives_up: GIVES_UP, 1;
@@ -376,7 +438,11 @@ holds! {
     leftover: LEFTOVER, 2;
     both_biased: BOTH_BIASED, 1;
     one_reader_biased: ONE_READER_BIASED, 2;
-    tries_biased: TRIES_BIASED, 2;
+    tries_to_read: TRIES_TO_READ, 1;
+    tries_to_write: TRIES_TO_WRITE, 2;
+    tries_to_write_beside_reader: TRIES_TO_WRITE_BESIDE_READER, 2;
+    two_leave_handed: TWO_LEAVE_HANDED, 1;
+    reader_then_writer: READER_THEN_WRITER, 1;
     two_readers_handed: TWO_READERS_HANDED, 1;
     three_writers_handed: THREE_WRITERS_HANDED, 1;
     one_reader_handed: ONE_READER_HANDED, 1;
@@ -430,13 +496,13 @@ finds! {
     write_wait_acquires: THREE_WRITERS, 3, c"write_wait" Cas Relaxed;
     try_write_acquires: TRIES, 2, c"fgi_rwlock_try_write" Cas Relaxed;
     release_releases: THREE_WRITERS, 2, c"release" Cas Acquire;
-    release_acquires: HELD_BY_READER_HANDED, 3, c"release" Cas Release;
+    release_acquires: TWO_LEAVE_HANDED, 1, c"release" Cas Release;
     tell_releases: THREE_WRITERS_HANDED, 3, c"fgi_parked_tell" Swap Relaxed;
     told_acquires: THREE_WRITERS_HANDED, 3, c"fgi_parked_state" Load Relaxed;
     table_reader: ONE_READER_BIASED, 2, c"fgi_readers_enter" Cas AcqRel, c"fgi_rwlock_read_biased" Load Acquire;
-    table_leave: ONE_READER_BIASED, 2, c"fgi_readers_leave" Cas Relaxed;
+    table_leave: READER_THEN_WRITER, 1, c"fgi_readers_leave" Cas Relaxed;
     table_writer: ONE_READER_BIASED, 2, c"fgi_rw_end_bias" And AcqRel, c"fgi_readers_find" Load Acquire;
-    table_find_relaxed: ONE_READER_BIASED, 2, c"fgi_readers_find" Load Relaxed;
+    table_find_relaxed: READER_THEN_WRITER, 1, c"fgi_readers_find" Load Relaxed;
 
     signal_releases: SIGNALLED, 2, c"fgi_parked_tell" Swap Relaxed;
     signalled_acquires: SIGNALLED, 2, c"fgi_parked_state" Load Relaxed;
