@@ -17,7 +17,8 @@
  * Differs from the original: every thread runs every stage, the last that has work first, where the original has
  * threads for each stage and condition variables; it is the table's buckets that bring the locks to the paper's number;
  * SHA-1 and zlib are a mixer and a small LZ77. The stream is made with a seed, half of it repeats of earlier parts, and
- * begins again when it ends, with an empty table.
+ * begins again when it ends, with an empty table. With --divide N the threads cut, hash and compress one chunk of N. Of
+ * the others they take what the sequential run has found out: the sections are the same, the work outside is an Nth.
  *
  * Times are those of one section of the operation: the output's if it writes, otherwise that in which it took the work.
  *
@@ -58,6 +59,11 @@ struct fgb_dedup_stored { /* a distinct chunk */
 	bool written;
 };
 
+struct fgb_dedup_known { /* a chunk, as the sequential run has it */
+	uint64_t hash, sum;
+	uint32_t length, bytes;
+};
+
 struct fgb_dedup_bucket {
 	struct fg_lock lock;
 	uint32_t head; /* one past the number; 0: none */
@@ -75,14 +81,15 @@ struct fgb_dedup_thread {
 } __attribute__((aligned(FGB_ALONE)));
 
 static struct {
-	uint64_t megabytes, buckets, seed;
-} fgb_dedup_given = {16, 261600, 1};
+	uint64_t megabytes, buckets, seed, divide;
+} fgb_dedup_given = {16, 261600, 1, 1};
 
 static struct {
 	uint8_t *stream, *kept; /* kept: what is stored */
 	uint32_t bytes, fragments;
 	uint64_t gear[256];
-	uint64_t *expected; /* the output's hash after each fragment, as a sequential run has it */
+	uint64_t *expected;            /* the output's hash after each fragment, as a sequential run has it */
+	struct fgb_dedup_known *known; /* by fragment and piece */
 	struct fgb_dedup_bucket *bucket;
 	struct fgb_dedup_stored *stored;
 	uint32_t distinct, used; /* distinct: chunks of a pass; used: by fetch_add */
@@ -190,6 +197,18 @@ static bool fgb_dedup_pop(const struct fgb_dedup_thread *t, uint32_t *stage, uin
 
 /* ---- stages ---- */
 
+/* What the sequential run finds out of the chunk that begins at `from`. */
+static struct fgb_dedup_known *fgb_dedup_known(uint32_t from, uint32_t number)
+{
+	return &fgb_dedup.known[from / FGB_DEDUP_FRAGMENT * FGB_DEDUP_PIECES + number % FGB_DEDUP_PIECES];
+}
+
+/* Whether the threads do the work on the chunk, or take what is known. */
+static bool fgb_dedup_works(const struct fgb_dedup_known *known)
+{
+	return fgb_mix((uint64_t)(known - fgb_dedup.known)) % fgb_dedup_given.divide == 0;
+}
+
 /* Where the chunk that begins at `from` ends. */
 static uint32_t fgb_dedup_cut(uint32_t from, uint32_t end)
 {
@@ -233,7 +252,9 @@ static void fgb_dedup_split(struct fgb_dedup_thread *t, uint64_t fragment)
 
 	for (t->fragments++; at < end; number++) {
 		struct fgb_dedup_chunk *c = &fgb_dedup.chunk[number];
-		uint32_t cut = fgb_dedup_cut(at, end);
+		struct fgb_dedup_known *known = fgb_dedup_known(at, number);
+		bool cuts = fgb_dedup.learns || fgb_dedup_works(known);
+		uint32_t cut = cuts ? fgb_dedup_cut(at, end) : at + known->length;
 
 		c->from = at;
 		c->length = cut - at;
@@ -277,12 +298,31 @@ static uint32_t fgb_dedup_enter(const struct fgb_dedup_chunk *c, uint32_t pass, 
 	return number - 1;
 }
 
-static void fgb_dedup_store(const struct fgb_dedup_chunk *c)
+/* The bytes to be stored, in their place. */
+static uint32_t fgb_dedup_compress(const struct fgb_dedup_chunk *c, uint64_t *sum)
+{
+	uint32_t bytes = fgb_compress(&fgb_dedup.stream[c->from], c->length, &fgb_dedup.kept[c->from]);
+
+	*sum = fgb_dedup_sum(&fgb_dedup.kept[c->from], bytes);
+	return bytes;
+}
+
+/* The sequential run finds out all of a chunk at once, also of repeats: in other runs another one may come first. */
+static void fgb_dedup_learn(const struct fgb_dedup_chunk *c, struct fgb_dedup_known *known)
+{
+	known->length = c->length;
+	known->hash = fgb_dedup_sum(&fgb_dedup.stream[c->from], c->length);
+	known->bytes = fgb_dedup_compress(c, &known->sum);
+}
+
+static void fgb_dedup_store(const struct fgb_dedup_chunk *c, const struct fgb_dedup_known *known)
 {
 	struct fgb_dedup_stored *s = &fgb_dedup.stored[c->stored];
-	uint32_t bytes = fgb_compress(&fgb_dedup.stream[c->from], c->length, &fgb_dedup.kept[c->from]);
-	uint64_t sum = fgb_dedup_sum(&fgb_dedup.kept[c->from], bytes);
+	uint64_t sum = known->sum;
+	uint32_t bytes = known->bytes;
 
+	if (!fgb_dedup.learns && fgb_dedup_works(known))
+		bytes = fgb_dedup_compress(c, &sum);
 	fgb_call_lock(&s->lock);
 	s->bytes = bytes;
 	s->sum = sum;
@@ -360,6 +400,8 @@ static void fgb_dedup_write(uint32_t number, struct fgb_dedup_section *section)
  * that in which it took the work. */
 static bool fgb_dedup_step(struct fgb_dedup_thread *t, struct fgb_dedup_section *section)
 {
+	struct fgb_dedup_chunk *c;
+	struct fgb_dedup_known *known;
 	uint32_t stage, number;
 	uint64_t fragment;
 	bool fresh;
@@ -371,15 +413,18 @@ static bool fgb_dedup_step(struct fgb_dedup_thread *t, struct fgb_dedup_section 
 		return true;
 	}
 	t->popped++;
+	c = &fgb_dedup.chunk[number];
+	known = fgb_dedup_known(c->from, number);
 	if (stage == FGB_DEDUP_HASH) {
-		struct fgb_dedup_chunk *c = &fgb_dedup.chunk[number];
 		uint64_t written = fg_load_relaxed(&fgb_dedup.output.fragments); /* its pass is c's: c is not written */
 
-		c->hash = fgb_dedup_sum(&fgb_dedup.stream[c->from], c->length);
+		if (fgb_dedup.learns)
+			fgb_dedup_learn(c, known);
+		c->hash = fgb_dedup_works(known) ? fgb_dedup_sum(&fgb_dedup.stream[c->from], c->length) : known->hash;
 		c->stored = fgb_dedup_enter(c, fgb_dedup_pass(written), &fresh);
 		fgb_dedup_push(fresh ? FGB_DEDUP_COMPRESS : FGB_DEDUP_WRITE, t, number);
 	} else if (stage == FGB_DEDUP_COMPRESS) {
-		fgb_dedup_store(&fgb_dedup.chunk[number]);
+		fgb_dedup_store(c, known);
 		fgb_dedup_push(FGB_DEDUP_WRITE, t, number);
 	} else {
 		fgb_dedup_write(number, section);
@@ -442,13 +487,14 @@ static int fgb_dedup_prepare(const struct fgb_run *run)
 	fgb_dedup.stream = (uint8_t *)fgb_allocate(fgb_dedup.bytes + FGB_DEDUP_MOST, 1);
 	fgb_dedup.kept = (uint8_t *)fgb_allocate(fgb_dedup.bytes + FGB_DEDUP_MOST, 1);
 	fgb_dedup.expected = (uint64_t *)fgb_allocate(fgb_dedup.fragments, sizeof(uint64_t));
+	fgb_dedup.known = (struct fgb_dedup_known *)fgb_allocate(fgb_dedup.distinct, sizeof(*fgb_dedup.known));
 	fgb_dedup.bucket = (struct fgb_dedup_bucket *)fgb_allocate(fgb_dedup_given.buckets, sizeof(*fgb_dedup.bucket));
 	fgb_dedup.stored = (struct fgb_dedup_stored *)fgb_allocate(fgb_dedup.distinct, sizeof(*fgb_dedup.stored));
 	fgb_dedup.queue =
 		(struct fgb_dedup_queue *)fgb_allocate(FGB_DEDUP_STAGES * fgb_dedup.queues, sizeof(*fgb_dedup.queue));
 	fgb_dedup.thread = (struct fgb_dedup_thread *)fgb_allocate(run->threads, sizeof(*fgb_dedup.thread));
-	if (!fgb_dedup.stream || !fgb_dedup.kept || !fgb_dedup.expected || !fgb_dedup.bucket || !fgb_dedup.stored ||
-	    !fgb_dedup.queue || !fgb_dedup.thread)
+	if (!fgb_dedup.stream || !fgb_dedup.kept || !fgb_dedup.expected || !fgb_dedup.known || !fgb_dedup.bucket ||
+	    !fgb_dedup.stored || !fgb_dedup.queue || !fgb_dedup.thread)
 		return FGB_FAILED;
 	for (uint64_t i = 0; i < run->threads; i++)
 		fgb_dedup.thread[i].index = i;
@@ -499,6 +545,7 @@ static void fgb_dedup_describe(void)
 	fgb_json_count("megabytes", fgb_dedup_given.megabytes);
 	fgb_json_count("buckets", fgb_dedup_given.buckets);
 	fgb_json_count("seed", fgb_dedup_given.seed);
+	fgb_json_count("divide", fgb_dedup_given.divide);
 	fgb_json_count("distinct", fgb_dedup.distinct);
 	fgb_json_count("chunks", fgb_dedup.output.chunks);
 	fgb_json_count("passes", fgb_dedup.output.fragments / fgb_dedup.fragments);
@@ -509,6 +556,8 @@ static const struct fgb_option fgb_dedup_options[] = {
 	FGB_OPTION_NUMBER("--megabytes", "of the stream", 1, 1024, &fgb_dedup_given.megabytes),
 	FGB_OPTION_NUMBER("--buckets", "of the table of chunks, a lock each", 1, 1e8, &fgb_dedup_given.buckets),
 	FGB_OPTION_NUMBER("--seed", "of the stream", 0, 1e9, &fgb_dedup_given.seed),
+	FGB_OPTION_NUMBER("--divide", "work on one chunk of so many; the others' results are known", 1, 1e6,
+			  &fgb_dedup_given.divide),
 	FGB_OPTIONS_END,
 };
 

@@ -220,6 +220,8 @@ def check_applications():
         check(threads > 1 or tree["ops"] > 0 and (picture["frames"] + 1) * 7 * 7 * 64 >= picture["ops"] > 0, picture)
         stream = round_of("dedup", threads, 0.1, megabytes=1, buckets=1000)
         check(1000 < stream["locks"] < 3000 and 128 < stream["distinct"] <= stream["chunks"], stream)
+        known = round_of("dedup", threads, 0.1, megabytes=1, buckets=1000, divide=52)
+        check(known["distinct"] == stream["distinct"] <= known["chunks"], known)
         clusters = round_of("streamcluster", threads, 0.1, points=100)
         check(threads > 1 or clusters["barriers"] >= clusters["ops"] > 0, clusters)
 

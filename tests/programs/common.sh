@@ -29,6 +29,15 @@ needs() # programs...
 	done
 }
 
+headers() # headers...
+{
+	local header
+	for header in "$@"; do
+		echo "#include <$header>" | cc -E - >"$scratch/where" 2>&1 ||
+			{ echo "$header is not installed: scripts/bootstrap check-programs installs it" >&2; exit 77; }
+	done
+}
+
 wrong() # what
 {
 	echo "under $lock: $1" >&2
