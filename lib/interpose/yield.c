@@ -7,7 +7,7 @@
  * more than those.
  *
  * Threads with a real-time policy yield to their own priority only, so they always make the system call. Without a
- * monitor, and unless FLEXGUARD_YIELD is 1, all threads do. No cancellation point; async-signal-safe; keeps errno.
+ * monitor, and with FLEXGUARD_YIELD=0, all threads do. No cancellation point; async-signal-safe; keeps errno.
  *
  * docs/results/integrations.md says what it brings. */
 #include <sched.h>
@@ -32,14 +32,14 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static uint32_t wanted; /* FLEXGUARD_YIELD is 1 */
+static uint32_t unwanted; /* FLEXGUARD_YIELD is 0 */
 
 __attribute__((constructor)) static void yield_start(void)
 {
 	const char *value = secure_getenv(YIELD_ENV);
 
-	if (value && strcmp(value, "1") == 0)
-		fg_store_relaxed(&wanted, 1);
+	if (value && strcmp(value, "0") == 0)
+		fg_store_relaxed(&unwanted, 1);
 }
 
 static uint64_t sleep_until_ns; /* by CLOCK_MONOTONIC; the latest yields gave long turns away */
@@ -78,7 +78,7 @@ EXPORT int sched_yield(void)
 	struct fgi_process_switch before;
 	int result;
 
-	if (!fg_load_relaxed(&wanted))
+	if (fg_load_relaxed(&unwanted))
 		return fgi_real()->yield();
 	if (sleeps()) {
 		fgi_nap(NAP_NS);

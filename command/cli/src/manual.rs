@@ -78,7 +78,8 @@ pub const RECONNECT_ITEM: (&str, &str) = (
 );
 pub const YIELD_ITEM: (&str, &str) = (
     "FLEXGUARD_YIELD",
-    "1: the program's sched_yield sleeps for 50 us where it would give another process a time slice.",
+    "0: the program's sched_yield is the system call, also where it gives another process a time slice. Otherwise it \
+     sleeps for 50 us there.",
 );
 pub const SOCKET_FILE: (&str, &str) = (
     "/run/flexguard/monitor.sock",
