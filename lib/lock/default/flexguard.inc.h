@@ -16,7 +16,7 @@
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
  *
- * fgi_lock takes a word that is 0, and fgi_trylock any free word; it leaves the flags. In `slow` a thread takes a free
+ * fgi_lock takes a word that is 0, and fgi_trylock any free word; it leaves the flags. In `contended` a thread takes a free
  * lock at its first look, unless the lock is demanded, or hot, watched and not PARKED. Else it waits. The lock "moves"
  * when a thread takes it: `ops` counts that.
  *
@@ -202,8 +202,7 @@ struct wait {
 	uint64_t awake;                /* since when it has been awake */
 	uint32_t ops;                  /* the lock's count at the last look */
 	uint32_t passed;               /* how often it has seen the lock move since it began to wait, or rose */
-	uint32_t pauses;               /* before the next look, */
-	uint32_t spun;                 /* and since the last look at the clock */
+	uint32_t spun;                 /* pauses since the last look at the clock */
 	uint32_t yields;               /* since it last slept, while a critical thread was preempted */
 	uint32_t stood_back;           /* looks that found the lock free and unmoved */
 	uint32_t watching;             /* what fgi_join returned; 0: it does not watch */
@@ -260,7 +259,7 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 		if (!beside_watcher) {
 			if (is_free(word))
 				break;
-			/* release: pairs with the acquire in `slow`. Also if it is set: this waiter's count is new. */
+			/* release: pairs with the acquire in `contended`. Also if it is set: this waiter's count is new. */
 			if (fg_cas_release(&l->word, word, word | flag) != word)
 				continue;
 			word |= flag;
@@ -300,7 +299,6 @@ static void rise(struct fg_lock *l, struct wait *w)
 	w->awake = w->now;
 	w->yields = 0;
 	w->passed = 0;
-	w->pauses = FIRST_PAUSES;
 	w->woken = true;
 	if (is_watched(w->hot) && !w->real_time)
 		w->watching = fgi_join(&l->waiters, FGI_ONE_WATCHER);
@@ -435,23 +433,29 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
  * times less often, so that all of them together look about as often as one. */
 static void back_off(struct wait *w, uint32_t moved)
 {
+	uint32_t pauses = FIRST_PAUSES;
+
 	w->passed += moved;
 	if (w->head || !w->looked)
-		w->pauses = w->hot && !w->head ? LAST_PAUSES / 4 : FIRST_PAUSES;
+		pauses = w->hot && !w->head ? LAST_PAUSES / 4 : FIRST_PAUSES;
 	else if (w->hot)
-		w->pauses = LAST_PAUSES;
+		pauses = LAST_PAUSES;
 	else
-		w->pauses = FIRST_PAUSES * (w->passed < MOST_PASSED ? w->passed + 1 : MOST_PASSED);
+		pauses = FIRST_PAUSES * (w->passed < MOST_PASSED ? w->passed + 1 : MOST_PASSED);
 	w->looked = true;
-	w->spun += w->pauses;
-	fgi_back_off(w->pauses);
+	w->spun += pauses;
+	fgi_back_off(pauses);
 }
 
-/* Returns 0 with the lock, ETIMEDOUT at the deadline. */
-__attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_deadline *deadline)
+/* The lock was not free. Returns 0 with the lock, ETIMEDOUT at the deadline. Called, as `wake` is, by api/mutex.c, too,
+ * whose fast path programs compile in. */
+__attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_deadline *deadline)
 {
-	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = is_hot(l)};
+	struct wait w = {.deadline = deadline};
 
+	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC), is_monitored());
+	w.ops = fg_load_relaxed(&l->ops);
+	w.hot = is_hot(l);
 	for (;;) {
 		uint32_t word = fg_load_acquire(&l->word), moved = fg_load_relaxed(&l->ops) - w.ops;
 
@@ -483,13 +487,6 @@ static inline bool fgi_trylock(struct fg_lock *l)
 			return true;
 	}
 	return false;
-}
-
-/* It was not free. Called, as `wake` is, by api/mutex.c, too, whose fast path programs compile in. */
-__attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_deadline *deadline)
-{
-	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC), is_monitored());
-	return slow(l, deadline);
 }
 
 static inline void fgi_lock(struct fg_lock *l)

@@ -35,25 +35,14 @@ static inline bool fgi_others_compete(uint64_t now)
 static uint64_t fgi_cpu_set[FG_CPUS / 64]; /* a CPU of a higher number shares a place */
 static uint32_t fgi_cpus;
 
-static __attribute__((noinline, cold)) void fgi_count_cpu(uint64_t *set, uint64_t here)
-{
-	if (!(fg_fetch_or_relaxed(set, here) & here))
-		fg_fetch_add_relaxed(&fgi_cpus, 1);
-}
-
-static inline uint32_t fgi_usable_cpus(void)
+static inline bool fgi_few_cpus(void)
 {
 	uint32_t cpu = fgi_cpu() % FG_CPUS;
 	uint64_t *set = &fgi_cpu_set[cpu / 64], here = (uint64_t)1 << cpu % 64;
 
-	if (fg_unlikely(!(fg_load_relaxed(set) & here)))
-		fgi_count_cpu(set, here);
-	return fg_load_relaxed(&fgi_cpus);
-}
-
-static inline bool fgi_few_cpus(void)
-{
-	return fgi_usable_cpus() <= FGI_FEW_CPUS;
+	if (fg_unlikely(!(fg_load_relaxed(set) & here)) && !(fg_fetch_or_relaxed(set, here) & here))
+		fg_fetch_add_relaxed(&fgi_cpus, 1);
+	return fg_load_relaxed(&fgi_cpus) <= FGI_FEW_CPUS;
 }
 
 static inline void fgi_expect_others(uint64_t until)
