@@ -277,15 +277,16 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	fgi_leave(&l->waiters, joined);
 }
 
-/* The waiter was off its CPU. Returns whether the lock has moved meanwhile. How often says nothing. */
-static bool skip_moves(const struct fg_lock *l, struct wait *w)
+/* The waiter was off its CPU. How often the lock has moved meanwhile says nothing. */
+static void skip_moves(const struct fg_lock *l, struct wait *w)
 {
-	uint32_t ops = fg_load_relaxed(&l->ops), moved = ops - w->ops;
+	uint32_t ops = fg_load_relaxed(&l->ops);
 
-	w->ops = ops;
-	if (moved)
+	if (ops != w->ops) {
 		w->stood_back = 0;
-	return moved;
+		w->moved_at = w->now;
+	}
+	w->ops = ops;
 }
 
 /* After `park`: the waiter has had its rest, and takes the lock at the first chance. */
@@ -293,8 +294,7 @@ static void rise(struct fg_lock *l, struct wait *w)
 {
 	w->now = fgi_now_ns(CLOCK_MONOTONIC);
 	w->hot = is_hot(l);
-	if (skip_moves(l, w))
-		w->moved_at = w->now;
+	skip_moves(l, w);
 	w->stuck = w->now - w->moved_at >= FGI_LONG_WAIT_NS;
 	w->awake = w->now;
 	w->yields = 0;
@@ -354,14 +354,8 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		rise(l, w);
 	} else if (fgi_others_compete(w->now) || (w->head && !fgi_preempted_cs())) {
 		return;
-	} else if (monitored) {
-		fgi_yield(w->now);
-		skip_moves(l, w);
 	} else {
-		uint64_t away = fgi_yield_unmonitored(w->now);
-
-		w->awake += away;
-		w->moved_at += away;
+		w->awake += fgi_yield(w->now);
 		skip_moves(l, w);
 	}
 }

@@ -14,7 +14,6 @@
 #include "runtime/spin.h"
 
 #define FGI_QUEUED_NS 4000000u /* for so long no waiter yields where another process is said to wait for the CPU */
-#define FGI_SWITCH_NS 2000u    /* longer than a yield that finds nobody, shorter than two switches */
 
 /* Of a process that uses no more CPUs all waiters may stay awake: no more than three look at the same time. */
 #ifndef FGI_FEW_CPUS
@@ -45,38 +44,25 @@ static inline bool fgi_few_cpus(void)
 	return fg_load_relaxed(&fgi_cpus) <= FGI_FEW_CPUS;
 }
 
-static inline void fgi_expect_others(uint64_t until)
-{
-	if (fg_load_relaxed(&fgi_others_compete_until) < until)
-		fg_store_relaxed(&fgi_others_compete_until, until);
-}
-
 /* Offers the CPU, unless another process is said to wait for it: that would keep it for a slice. If one has taken it
- * for a slice nevertheless, the waiters of this process yield no more for a while. */
-static inline void fgi_yield(uint64_t now)
+ * for a slice nevertheless, as the monitor says, or the time where it does not know, the waiters of this process yield
+ * no more for a while. Returns for how many ns the CPU was away. */
+static inline uint64_t fgi_yield(uint64_t now)
 {
 	struct fgi_process_switch before = fgi_process_switch();
+	uint64_t after = now, until = 0;
 
 	if (before.stay & FG_STAY_WAITS) {
-		fgi_expect_others(now + FGI_QUEUED_NS);
-		return;
+		until = now + FGI_QUEUED_NS;
+	} else {
+		fgi_spin_yield();
+		after = fgi_now_ns(CLOCK_MONOTONIC);
+		if (fgi_gave_slice_away(before, after - now > FGI_SLICE_US * 1000))
+			until = after + FGI_COMPETE_NS;
 	}
-	fgi_spin_yield();
-	if (fgi_gave_slice_away(before, false))
-		fgi_expect_others(now + FGI_COMPETE_NS);
-}
-
-/* The same where no monitor says who had the CPU: the time says it. Returns for how many ns the CPU was away; 0 if
- * nobody took it. */
-static inline uint64_t fgi_yield_unmonitored(uint64_t now)
-{
-	uint64_t after;
-
-	fgi_spin_yield();
-	after = fgi_now_ns(CLOCK_MONOTONIC);
-	if (after - now > FGI_SLICE_US * 1000)
-		fgi_expect_others(after + FGI_COMPETE_NS);
-	return after - now > FGI_SWITCH_NS ? after - now : 0;
+	if (fg_load_relaxed(&fgi_others_compete_until) < until)
+		fg_store_relaxed(&fgi_others_compete_until, until);
+	return after - now;
 }
 
 #endif
