@@ -148,7 +148,7 @@ static inline bool is_monitored(void)
 
 static inline bool is_hot(const struct fg_lock *l)
 {
-	return fgi_hot(fg_load_relaxed(&l->waiters)) && is_monitored();
+	return fgi_hot(fg_load_relaxed(&l->waiters));
 }
 
 /* Are its awake waiters watchers, few of them, who look after the parked ones? */
@@ -389,7 +389,7 @@ static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uin
 		return true;
 	if (word & DEMAND)
 		return false;
-	return w->stood_back || !(w->hot || (!w->woken && fgi_hot(fg_load_relaxed(&l->waiters))));
+	return w->stood_back || !is_hot(l);
 }
 
 static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
