@@ -79,8 +79,7 @@ struct fg_lock {
 	uint32_t word;
 	uint32_t ops;     /* acquisitions; only the owner writes it */
 	uint32_t waiters; /* lock/default/waiters.h */
-	uint16_t handed;  /* when a waiter last took the hot lock: CLOCK_MONOTONIC in us, modulo 2^16 */
-	uint16_t turn;    /* when the last turn of a parked or head waiter began: in LONG_WAITs / 16, modulo 2^16 */
+	uint32_t turn;    /* when the last turn began: in TURN_NS / 8, modulo 2^32 */
 };
 
 #define NEEDY 0x80000000u /* a release has to wake this waiter; the highest bit: fgi_asymmetric_release reports it */
@@ -95,18 +94,17 @@ _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's")
 #ifndef FGI_LONG_WAIT_NS
 #define FGI_LONG_WAIT_NS 1000000u
 #endif
-#define LEASE_US 50u     /* for so long a hot lock stays with its owner */
-#define FIRST_PAUSES 4u  /* between two looks at the word, at least */
-#define LAST_PAUSES 256u /* while the lock is hot */
-#define MOST_PASSED 4u   /* times that a waiter was passed: so many times less often it looks, at most */
-#define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
-#define TURN_PART 8u     /* of a LONG_WAIT: a turn of a parked or head waiter, at most */
-#define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
-#define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
-#define WATCHERS 2u      /* on many CPUs: so many waiters stay awake; others have a short look, and park */
-#define SHARE 4u         /* there, of so many takers one has a parked waiter woken although another is awake */
-#define GROUP 8u         /* parked waiters: so many, and up to 128, wake 8 times in a LONG_WAIT by their clocks */
-#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each GROUP of them, up to 16 */
+#define FIRST_PAUSES 4u                /* between two looks at the word, at least */
+#define LAST_PAUSES 256u               /* while the lock is hot */
+#define MOST_PASSED 4u                 /* times that a waiter was passed: so many times less often it looks, at most */
+#define SPIN_PAUSES 32u                /* between two looks at the clock, and two offers of the CPU */
+#define TURN_NS (FGI_LONG_WAIT_NS / 8) /* a turn of a parked or head waiter, at most; a lease of a hot lock */
+#define GRACE 8u                       /* looks for which a thread leaves a demanded lock to the head waiter */
+#define YIELDS 2u                      /* while a critical thread is preempted, before the waiter parks */
+#define WATCHERS 2u /* on many CPUs: so many waiters stay awake; others have a short look, and park */
+#define SHARE 4u    /* there, of so many takers one has a parked waiter woken although another is awake */
+#define GROUP 8u    /* parked waiters: so many, and up to 128, wake 8 times in a LONG_WAIT by their clocks */
+#define CLOCKS 16u  /* a parked waiter's clock: a LONG_WAIT for each GROUP of them, up to 16 */
 /* Of a waiter without a clock, for each GROUP, so that 200 wake some 8 times a second. Nothing rests on it (I2),
  * unless a woken waiter is stopped before it takes the lock: by a debugger, or by a signal handler that waits for
  * another thread, perhaps for one that waits here. */
@@ -178,20 +176,15 @@ static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 	return flags;
 }
 
-static inline bool lease_is_over(const struct fg_lock *l, uint64_t now)
-{
-	return (uint16_t)(now / 1000 - fg_load_relaxed(&l->handed)) > LEASE_US;
-}
-
-/* The turn of a parked or head waiter, to take the lock before others. */
-static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
-{
-	return (uint16_t)(now / (FGI_LONG_WAIT_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / TURN_PART;
-}
-
+/* The turn of a parked or head waiter to take the lock before others, or the lease of a hot lock, begins. */
 static inline void begin_turn(struct fg_lock *l, uint64_t now)
 {
-	fg_store_relaxed(&l->turn, (uint16_t)(now / (FGI_LONG_WAIT_NS / 16)));
+	fg_store_relaxed(&l->turn, (uint32_t)(now / (TURN_NS / 8)));
+}
+
+static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
+{
+	return (uint32_t)(now / (TURN_NS / 8)) - fg_load_relaxed(&l->turn) >= 8;
 }
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
@@ -339,7 +332,7 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 		return true;
 	if (fgi_preempted_cs())
 		return fgi_others_compete(w->now) || (++w->yields > YIELDS && !w->head);
-	return fgi_others_compete(w->now) && (still > LEASE_US * 1000 || w->now > memo()->slept + FGI_LONG_WAIT_NS);
+	return fgi_others_compete(w->now) && (still > TURN_NS || w->now > memo()->slept + FGI_LONG_WAIT_NS);
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? */
@@ -398,9 +391,7 @@ static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 	if (!take(l, word, flags_of(l, word)))
 		return false;
 	memo()->made_way_at = 0;
-	if (w->began && w->hot)
-		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
-	if (w->head && !w->hot)
+	if (w->began && (w->hot || w->head))
 		begin_turn(l, w->now);
 	return true;
 }
@@ -418,8 +409,7 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 	w->hot = is_hot(l);
 	if (w->watching && !is_watched(w->hot)) /* those that are parked have to do without */
 		hand_to_release(l, w);
-	if (!w->head && !(word & DEMAND) &&
-	    ((w->hot && lease_is_over(l, w->now)) || (w->now - w->began > FGI_LONG_WAIT_NS && turn_is_over(l, w->now))))
+	if (!w->head && !(word & DEMAND) && (w->hot || w->now - w->began > FGI_LONG_WAIT_NS) && turn_is_over(l, w->now))
 		w->head = fg_cas_relaxed(&l->word, word, word | DEMAND) == word;
 }
 
