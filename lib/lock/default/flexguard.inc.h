@@ -209,8 +209,7 @@ struct wait {
 
 /* What a thread remembers of its waits, in its thread block. */
 struct memo {
-	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since, */
-	uint64_t made_way;    /* and when */
+	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since */
 	uint64_t slept;       /* until when it last slept at a lock; 0: never */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct memo) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
@@ -323,7 +322,7 @@ static bool watch(struct fg_lock *l, struct wait *w)
 static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	uint64_t still = w->now - w->moved_at;
-	bool made_way = memo()->made_way_at == (uintptr_t)l && w->now - memo()->made_way < FGI_LONG_WAIT_NS;
+	bool made_way = memo()->made_way_at == (uintptr_t)l;
 
 	memo()->made_way_at = 0;
 	if (w->real_time || still > FGI_LONG_WAIT_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
@@ -526,11 +525,8 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 	}
 	if (useful || turn)
 		woken |= PARKED;
-	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu(fgi_cpu_set))) && wake(l) &&
-	    turn && !fgi_hot(waiters)) {
+	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu(fgi_cpu_set))) && wake(l) && turn)
 		memo()->made_way_at = (uintptr_t)l;
-		memo()->made_way = now;
-	}
 }
 
 static inline void fgi_unlock(struct fg_lock *l)
