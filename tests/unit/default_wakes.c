@@ -57,7 +57,8 @@ static void test_wakes_one_needy_at_a_time(void)
 /* The pace of a quick lock, as it was measured, or of one that is not. */
 static void measured(uint32_t period)
 {
-	*fgi_pace_of(&lock) = (struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period * FGI_PACE_UNIT, period * FGI_PACE_UNIT}};
+	*fgi_pace_of(&lock) =
+		(struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period * FGI_PACE_UNIT, period * FGI_PACE_UNIT}};
 }
 
 static void release_with(uint32_t waiters)
@@ -140,11 +141,11 @@ static void test_few_stay_awake(void)
 	fgi_cpus = FGI_FEW_CPUS + 1;
 	CHECK(is_watched(false), "CPUs are many");
 	begin_turn(&lock, now);
-	lock.waiters = FGI_ONE_WATCHER * WATCHERS;
+	lock.waiters = FGI_ONE_WATCHER * FGI_FEW;
 	CHECK(watch(&lock, &comes) && !comes.watching, "it has just come");
 	CHECK(!watch(&lock, &parks) && !parks.watching, "others are awake");
-	lock.waiters = FGI_ONE_WATCHER * (WATCHERS - 1);
-	CHECK(watch(&lock, &stays) && fgi_watchers(lock.waiters) == WATCHERS, "one more may stay");
+	lock.waiters = FGI_ONE_WATCHER * (FGI_FEW - 1);
+	CHECK(watch(&lock, &stays) && fgi_watchers(lock.waiters) == FGI_FEW, "one more may stay");
 	lock.waiters += FGI_ONE_WATCHER;
 	CHECK(!watch(&lock, &stays), "another was woken");
 	stays.woken = true;
@@ -190,12 +191,12 @@ static void test_bound_threads(void)
 	finish();
 }
 
-/* Beside a watcher one taker in SHARE leaves the parked to its release, and each where nobody watches. */
+/* Beside a watcher one taker in SOME leaves the parked to its release, and each where nobody watches. */
 static void test_takers_share(void)
 {
 	begin(&quiet);
-	for (lock.ops = 0; lock.ops < 2 * SHARE; lock.ops++) {
-		bool looks = lock.ops % SHARE == 0;
+	for (lock.ops = 0; lock.ops < 2 * FGI_SOME; lock.ops++) {
+		bool looks = lock.ops % FGI_SOME == 0;
 
 		CHECK(flags_of(&lock, 0) == 0, "nobody is parked");
 		lock.waiters = FGI_ONE_CLOCKED + FGI_ONE_WATCHER;

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 #include "abi/flexguard_abi.h"
+#include "lock/default/numbers.h"
 #include "lock/default/waiters.h"
 #include "runtime/atomic.h"
 
-#define FGI_HOT_NS 600u       /* no lock is hot that is acquired less often */
 #define FGI_SAMPLE_NS 4000u   /* so long a measurement takes at least, */
 #define FGI_STALE_NS 1000000u /* and at most: in a longer one threads were preempted, or thought of something else */
 #define FGI_TRIAL_NS 128000u  /* so long a trial, and the time before it, take at least */

@@ -7,18 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lock/default/numbers.h"
 #include "lock/slice_forecast.h"
 #include "runtime/clock.h"
 #include "runtime/monitor.h"
 #include "runtime/policy.h"
 #include "runtime/spin.h"
-
-#define FGI_QUEUED_NS 4000000u /* for so long no waiter yields where another process is said to wait for the CPU */
-
-/* Of a process that uses no more CPUs all waiters may stay awake: no more than three look at the same time. */
-#ifndef FGI_FEW_CPUS
-#define FGI_FEW_CPUS 4u
-#endif
 
 /* Until when other processes are taken to compete for the CPUs: CLOCK_MONOTONIC. */
 static uint64_t fgi_others_compete_until;
@@ -53,7 +47,7 @@ static inline uint64_t fgi_yield(uint64_t now)
 	uint64_t after = now, until = 0;
 
 	if (before.stay & FG_STAY_WAITS) {
-		until = now + FGI_QUEUED_NS;
+		until = now + FGI_SOME * FGI_LONG_WAIT_NS;
 	} else {
 		fgi_spin_yield();
 		after = fgi_now_ns(CLOCK_MONOTONIC);

@@ -13,9 +13,12 @@ use anyhow::{Context, Result, ensure};
 const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
 /// File, text, and what stands there in the model.
-const EDITS: [[&str; 3]; 8] = [
-    [LOCK, "#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
-    [LOCK, "#define GRACE 8u", "#define GRACE 1u"],
+const EDITS: [[&str; 3]; 7] = [
+    [
+        "lock/default/numbers.h",
+        "#define FGI_MANY 8u",
+        "#define FGI_MANY 1u",
+    ],
     [
         "lock/default/pace.h",
         "static struct fgi_pace fgi_paces",
@@ -44,7 +47,6 @@ const EDITS: [[&str; 3]; 8] = [
         "#define inside (*fgo_inside())",
     ],
 ];
-const LOCK: &str = "lock/default/flexguard.inc.h";
 
 /// Writes the edited files to where `#include` finds them first.
 fn edit(root: &Path, out: &Path) -> Result<()> {
