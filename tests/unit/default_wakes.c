@@ -57,8 +57,7 @@ static void test_wakes_one_needy_at_a_time(void)
 /* The pace of a quick lock, as it was measured, or of one that is not. */
 static void measured(uint32_t period)
 {
-	*fgi_pace_of(&lock) =
-		(struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period * FGI_PACE_UNIT, period * FGI_PACE_UNIT}};
+	*fgi_pace_of(&lock) = (struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period, period}};
 }
 
 static void release_with(uint32_t waiters)
