@@ -154,9 +154,11 @@ static inline void begin_turn(struct fg_lock *l, uint64_t now)
 	fg_store_relaxed(&l->turn, (uint32_t)(now / (FGI_TURN_NS / FGI_MANY)));
 }
 
+/* A lease lasts FEW of MANY parts of a turn: the owner of a hot lock never waits, and may lose its CPU in a section. */
 static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
 {
-	return (uint32_t)(now / (FGI_TURN_NS / FGI_MANY)) - fg_load_relaxed(&l->turn) >= FGI_MANY;
+	return (uint32_t)(now / (FGI_TURN_NS / FGI_MANY)) - fg_load_relaxed(&l->turn) >=
+	       (is_hot(l) ? FGI_FEW : FGI_MANY);
 }
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */

@@ -30,16 +30,17 @@
  * SOME: of so many takers beside a watcher one has a parked waiter woken. A waiter that others have passed looks up to
  * SOME times less often. For SOME LONG_WAITs no waiter yields where another process is said to wait for the CPU.
  *
- * MANY: of so many turns is a LONG_WAIT. A waiter looks at the clock, and offers its CPU, after MANY short pauses; a hot
- * lock's pauses are MANY * MANY short ones. For MANY looks a thread leaves a demanded lock to the head waiter. By their
- * clocks MANY parked waiters, or up to FEW * MANY times as many, wake MANY times in a LONG_WAIT. A waiter tries
- * FEW * MANY times to sleep beside a watcher. A lock is hot if that makes it faster by one part in MANY; its pace is a
- * mean over MANY measurements, and is tried again after FEW LONG_WAITs, later after each trial that is lost. */
+ * MANY: a LONG_WAIT is so many turns, and FEW of MANY parts of a turn are a lease. A waiter looks at the clock, and
+ * offers its CPU, after MANY short pauses; a hot lock's pauses are MANY * MANY short ones. For MANY looks a thread
+ * leaves a demanded lock to the head waiter. By their clocks MANY parked waiters, or up to FEW * MANY times as many,
+ * wake MANY times in a LONG_WAIT. A waiter tries FEW * MANY times to sleep beside a watcher. A lock is hot if that
+ * makes it faster by one part in MANY; its pace is a mean over MANY measurements, and is tried again after FEW
+ * LONG_WAITs, later after each trial that is lost. */
 #define FGI_FEW 2u
 #define FGI_SOME 4u
 #define FGI_MANY 8u
 
-/* A turn of a parked or head waiter, at most; the lease of a hot lock; the time of a measurement. */
+/* A turn of a parked or head waiter, at most; the time of a measurement. */
 #define FGI_TURN_NS (FGI_LONG_WAIT_NS / FGI_MANY)
 
 #endif
