@@ -10,7 +10,7 @@
  * nothing else was read in between. One that fails changes nothing, and the waiter looks again.
  * What is two steps, as on x86-64: the AND of the release, which loads and stores.
  *
- * GRACE is one look. The lock's count `ops` is the set of threads that have read its present value.
+ * A thread stands back for one look. The lock's count `ops` is the set of threads that have read its present value.
  *
  *   THREADS         2 to 4
  *   TRIES, TIMED    sets of threads, bit by bit: which may call trylock, and which may have a deadline. It passes at
@@ -208,7 +208,7 @@ take_after_waiting:
 		flags = flags_of;
 		if
 		:: !(found & PARKED) -> flags = flags & ~PARKED /* the lock is quick */
-		:: watchers && clocked -> flags = flags | PARKED /* one taker in SHARE */
+		:: watchers && clocked -> flags = flags | PARKED /* one taker in SOME */
 		:: true
 		fi
 	}

@@ -14,13 +14,13 @@ fg_defect(membarrier-too-early flexguard ${default} # each needy waiter sleeps w
 	"static void park(struct fg_lock *l, const struct wait *w, bool needy)\n{"
 	"static __thread bool early;\nstatic void park(struct fg_lock *l, const struct wait *w, bool needy)\n{\n\tstruct wait all = *w;\n\n\tall.stuck |= needy;\n\tw = &all;\n\tearly = w->stuck && fgi_membarrier();\n\tif (early)\n\t\tfgi_spin_times(500);\n#define fgi_membarrier() early")
 fg_defect(no-wake flexguard ${default} "return fgi_futex_wake(&l->word, 1) > 0;" "return false;")
-fg_defect(no-wake-of-needy flexguard ${default} "|| woken ||" "|| useful ||")
+fg_defect(no-wake-of-needy flexguard ${default} "|| woken ||" "|| (woken & PARKED) ||")
 fg_defect(no-wake-if-nothing-else flexguard ${default}
 	"& (PARKED | NEEDY)))\n\t\trelease_to_parked(l);\n\telse if (fg_unlikely(release(l, FLAGS)))"
 	"& PARKED))\n\t\trelease_to_parked(l);\n\telse if (release(l, FLAGS) && false)")
 fg_defect(wake-before-release flexguard ${default}
-	"if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu(fgi_cpu_set))) && wake(l) &&"
-	"if (woken)\n\t\twake(l);\n\tif (release(l, FLAGS & ~(woken | seen)) &&")
+	"if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu(fgi_cpu_set))) && wake(l) && turn)"
+	"if (woken)\n\t\twake(l);\n\tif (release(l, FLAGS & ~(woken | seen)) && turn)")
 fg_defect(owner-drops-flag flexguard ${default} "fgi_needy(waiters) ? NEEDY : 0" "0")
 fg_defect(not-needy flexguard ${default} "needy || w->stuck ? NEEDY : PARKED" "needy ? NEEDY : PARKED")
 

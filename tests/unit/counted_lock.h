@@ -36,7 +36,7 @@ static inline int wake_and_count(uint32_t *word, int n)
 /* Long enough for a test to see what a waiter does before a LONG_WAIT has passed. */
 #define FGI_LONG_WAIT_NS 20000000u
 /* Longer than any test: a waiter without a clock that is not woken hangs, and one that sleeps goes on sleeping. */
-#define LONGEST_SLEEP_NS 1000000000000u
+#define FGI_LONGEST_SLEEP_NS 1000000000000u
 #define fgi_futex_wake wake_and_count
 #define fgi_system_yield yield_and_count
 #include "tests/unit/crowd.h"

@@ -18,8 +18,8 @@ static uint32_t looks_until_taken(struct wait w)
 static void test_demand_is_respected(void)
 {
 	begin(NULL);
-	CHECK(looks_until_taken((struct wait){0}) == GRACE + 1);
-	CHECK(looks_until_taken((struct wait){.looked = true, .hot = true}) == GRACE);
+	CHECK(looks_until_taken((struct wait){0}) == FGI_MANY + 1);
+	CHECK(looks_until_taken((struct wait){.looked = true, .hot = true}) == FGI_MANY);
 	CHECK(looks_until_taken((struct wait){.looked = true, .head = true}) == 0);
 	finish();
 }
@@ -39,7 +39,6 @@ static void test_hot_lock_is_left_to_its_owner(void)
 	CHECK(!may_take_moved(FGI_HOT, (struct wait){0}));
 	CHECK(!may_take_moved(FGI_HOT, (struct wait){.hot = true}));
 	CHECK(!may_take_moved(FGI_HOT, (struct wait){.hot = true, .woken = true}));
-	CHECK(may_take_moved(FGI_HOT, (struct wait){.woken = true}), "without a monitor");
 	lock.waiters = 0;
 	finish();
 }
@@ -77,8 +76,8 @@ static void test_keeps_its_cpu_from_others(void)
 		idle_cpus[i].stay = FG_STAY_WAITS;
 	before = fgi_now_ns(CLOCK_MONOTONIC);
 	CHECK(yields_of(&idle, (struct wait){0}) == 0);
-	CHECK(fgi_others_compete_until >= before + FGI_QUEUED_NS);
-	CHECK(fgi_others_compete_until <= fgi_now_ns(CLOCK_MONOTONIC) + FGI_QUEUED_NS);
+	CHECK(fgi_others_compete_until >= before + FGI_SOME * FGI_LONG_WAIT_NS);
+	CHECK(fgi_others_compete_until <= fgi_now_ns(CLOCK_MONOTONIC) + FGI_SOME * FGI_LONG_WAIT_NS);
 }
 
 /* Without a monitor: the time that a yield takes does not count as spun, a slice says that other processes compete. */
@@ -95,7 +94,7 @@ static void test_yields_unmonitored(void)
 	give_way(&lock, &w, fgi_self());
 	yield_ns = 0;
 	CHECK(yields == 1, "%u yields", yields);
-	CHECK(w.awake == w.moved_at && w.awake - w.now >= 2 * FGI_SLICE_US * 1000);
+	CHECK(w.awake - w.now >= 2 * FGI_SLICE_US * 1000);
 	CHECK(fgi_others_compete_until >= w.awake + FGI_COMPETE_NS);
 	w.now = fgi_others_compete_until - 1;
 	w.awake = w.moved_at = w.now;

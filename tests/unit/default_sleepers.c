@@ -27,7 +27,7 @@ static struct fg_lock lock;
 static int sleep_and_count(uint32_t *word, uint32_t expected, const struct fgi_deadline *deadline, uint64_t until_ns,
 			   uint32_t as)
 {
-	bool is_long = until_ns >= fgi_now_ns(CLOCK_MONOTONIC) + LONGEST_SLEEP_NS / 2;
+	bool is_long = until_ns >= fgi_now_ns(CLOCK_MONOTONIC) + FGI_LONGEST_SLEEP_NS / 2;
 
 	fg_fetch_add_relaxed(is_long ? &long_sleeps : &short_sleeps, 1);
 	return fgi_sleep_until(word, expected, deadline, until_ns, as);

@@ -57,8 +57,7 @@ static void test_wakes_one_needy_at_a_time(void)
 /* The pace of a quick lock, as it was measured, or of one that is not. */
 static void measured(uint32_t period)
 {
-	*fgi_pace_of(&lock) =
-		(struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period * FGI_PACE_UNIT, period * FGI_PACE_UNIT}};
+	*fgi_pace_of(&lock) = (struct fgi_pace){.lock = (uintptr_t)&lock, .period = {period, period}};
 }
 
 static void release_with(uint32_t waiters)
@@ -141,11 +140,11 @@ static void test_few_stay_awake(void)
 	fgi_cpus = FGI_FEW_CPUS + 1;
 	CHECK(is_watched(false), "CPUs are many");
 	begin_turn(&lock, now);
-	lock.waiters = FGI_ONE_WATCHER * WATCHERS;
+	lock.waiters = FGI_ONE_WATCHER * FGI_FEW;
 	CHECK(watch(&lock, &comes) && !comes.watching, "it has just come");
 	CHECK(!watch(&lock, &parks) && !parks.watching, "others are awake");
-	lock.waiters = FGI_ONE_WATCHER * (WATCHERS - 1);
-	CHECK(watch(&lock, &stays) && fgi_watchers(lock.waiters) == WATCHERS, "one more may stay");
+	lock.waiters = FGI_ONE_WATCHER * (FGI_FEW - 1);
+	CHECK(watch(&lock, &stays) && fgi_watchers(lock.waiters) == FGI_FEW, "one more may stay");
 	lock.waiters += FGI_ONE_WATCHER;
 	CHECK(!watch(&lock, &stays), "another was woken");
 	stays.woken = true;
@@ -191,12 +190,12 @@ static void test_bound_threads(void)
 	finish();
 }
 
-/* Beside a watcher one taker in SHARE leaves the parked to its release, and each where nobody watches. */
+/* Beside a watcher one taker in SOME leaves the parked to its release, and each where nobody watches. */
 static void test_takers_share(void)
 {
 	begin(&quiet);
-	for (lock.ops = 0; lock.ops < 2 * SHARE; lock.ops++) {
-		bool looks = lock.ops % SHARE == 0;
+	for (lock.ops = 0; lock.ops < 2 * FGI_SOME; lock.ops++) {
+		bool looks = lock.ops % FGI_SOME == 0;
 
 		CHECK(flags_of(&lock, 0) == 0, "nobody is parked");
 		lock.waiters = FGI_ONE_CLOCKED + FGI_ONE_WATCHER;
@@ -279,22 +278,22 @@ static void test_last_watcher_sets_the_flag(void)
 	finish();
 }
 
-/* Would this thread park, that waits where nothing moves yet, and began so much later? */
-static bool would_park_after(uint64_t ns, bool head)
+/* Would this thread park, that waits where nothing moves yet? */
+static bool would_park(bool head)
 {
-	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC) + ns;
+	uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
 	struct wait w = {.now = now, .moved_at = now, .head = head};
 
 	return should_park(&lock, &w, fgi_self());
 }
 
 /* A release wakes a waiter for its turn. */
-static void make_way(uint32_t hot)
+static void make_way(void)
 {
 	begin(&quiet);
 	somebody_sleeps = true;
 	begin_turn(&lock, fgi_now_ns(CLOCK_MONOTONIC) - 2 * FGI_LONG_WAIT_NS);
-	release_with(FGI_ONE_CLOCKED + hot);
+	release_with(FGI_ONE_CLOCKED);
 	CHECK(wakes == 1, "%u wake-ups", wakes);
 	lock.waiters = 0;
 }
@@ -304,31 +303,27 @@ static void test_makes_way(void)
 {
 	static struct fg_lock another;
 
-	make_way(0);
-	CHECK(would_park_after(0, false) && !would_park_after(0, false));
-	make_way(0);
-	CHECK(!would_park_after(FGI_LONG_WAIT_NS, false), "that was long ago");
-	make_way(0);
-	CHECK(!would_park_after(0, true), "the others make way for a head waiter");
-	make_way(0);
+	make_way();
+	CHECK(would_park(false) && !would_park(false));
+	make_way();
+	CHECK(!would_park(true), "the others make way for a head waiter");
+	make_way();
 	CHECK(take_after_waiting(&lock, &(struct wait){0}, lock.word));
 	fgi_unlock(&lock);
-	CHECK(!would_park_after(0, false), "it has waited since");
-	make_way(0);
+	CHECK(!would_park(false), "it has waited since");
+	make_way();
 	memo()->made_way_at = (uintptr_t)&another;
-	CHECK(!would_park_after(0, false), "at another lock");
-	make_way(FGI_HOT);
-	CHECK(!would_park_after(0, false), "a hot lock's waiter watches");
+	CHECK(!would_park(false), "at another lock");
 	begin(&quiet);
 	begin_turn(&lock, fgi_now_ns(CLOCK_MONOTONIC) - 2 * FGI_LONG_WAIT_NS);
 	release_with(FGI_ONE_CLOCKED);
 	lock.waiters = 0;
-	CHECK(wakes == 1 && !would_park_after(0, false), "nobody slept yet");
+	CHECK(wakes == 1 && !would_park(false), "nobody slept yet");
 	begin(&idle);
 	somebody_sleeps = true;
 	release_with(FGI_ONE_CLOCKED);
 	lock.waiters = 0;
-	CHECK(wakes == 1 && !would_park_after(0, false), "the waiter has a CPU of its own");
+	CHECK(wakes == 1 && !would_park(false), "the waiter has a CPU of its own");
 	finish();
 }
 

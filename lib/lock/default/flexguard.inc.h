@@ -7,7 +7,7 @@
  *   0               free                                                  any thread's compare-and-swap -> tid
  *   tid             held                                                  the release -> 0
  *   ... | DEMAND    while the lock is free it is for the head waiter      that thread's compare-and-swap, or that of
- *                                                                         another that has stood back for GRACE looks,
+ *                                                                         another that has stood back for MANY looks,
  *                                                                         or the head waiter that gives up
  *   ... | PARKED    waiters with clocks may be parked: the release wakes  the next owner that finds none counted, the
  *                   one if that is useful                                 release that wakes one, or any of a watched
@@ -16,9 +16,9 @@
  *                                                                         owner that finds none counted
  *   A release keeps the other flags, so a free word may have flags, too.
  *
- * fgi_lock takes a word that is 0, and fgi_trylock any free word; it leaves the flags. In `slow` a thread takes a free
- * lock at its first look, unless the lock is demanded, or hot, watched and not PARKED. Else it waits. The lock "moves"
- * when a thread takes it: `ops` counts that.
+ * fgi_lock takes a word that is 0, and fgi_trylock any free word; it leaves the flags. In `contended` a thread takes a
+ * free lock at its first look, unless the lock is demanded, or hot, watched and not PARKED. Else it waits. The lock
+ * "moves" when a thread takes it: `ops` counts that.
  *
  *   what the waiter sees                                             what it does
  *   nothing of what follows                                          it pauses, and yields its CPU now and then
@@ -26,14 +26,14 @@
  *                                                                    is over it becomes the head waiter
  *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
  *   the lock is not hot, the process uses many CPUs, and fewer       it watches: it pauses and yields as above, and
- *   than WATCHERS watch                                              gives a parked waiter its turn
- *   the same, and WATCHERS watch                                     it looks for a moment, then parks
+ *   than FEW watch                                                   gives a parked waiter its turn
+ *   the same, and FEW watch                                          it looks for a moment, then parks
  *   another process waits for its CPU, or has taken a yield for a    it stops yielding for 4 or 100 ms: it spins, then
  *   slice                                                            parks
  *   the same, and it last slept at a lock more than a LONG_WAIT ago  it parks
- *   a critical thread is preempted, of whatever lock                 it yields YIELDS times, then parks; where others
+ *   a critical thread is preempted, of whatever lock                 it yields FEW times, then parks; where others
  *                                                                    compete, at once
- *   it has woken another for its turn, less than a LONG_WAIT ago     it parks, so that no more threads run than before
+ *   it has woken another for its turn since it last waited           it parks, so that no more threads run than before
  *   the owner sleeps, or nothing moves for a LONG_WAIT, or           it parks
  *   the waiter's policy is real-time, or there is no monitor and
  *   it has spun for about what a sleep costs
@@ -48,14 +48,14 @@
  * Memory: 16 bytes a lock; a table of the process (pace.h), and a thread's memo in its thread block.
  *
  * I1  The word alone decides who owns the lock.
- * I2  A parked waiter has a clock of up to CLOCKS LONG_WAITs, or it is needy, so that a release wakes it: without a
+ * I2  A parked waiter has a clock of up to 16 LONG_WAITs, or it is needy, so that a release wakes it: without a
  *     monitor, with a real-time policy, or after a sleep of a LONG_WAIT in which nothing moved. In the last two cases
  *     it has no clock. A needy one sets NEEDY, and sleeps only if the word is still that. The release that wakes one
  *     takes NEEDY out, and the woken one stands for the others: it takes the lock or parks with NEEDY, parks with a
  *     clock, or wakes the next when it gives up. On x86-64 the release may overwrite a flag
  *     (runtime/arch/x86_64/asymmetric.h), so a sleep without a clock begins after a membarrier. After the release no
  *     thread touches the lock's memory.
- * I4  The head waiter's demand holds for every other waiter that runs, for GRACE looks. fgi_trylock ignores it.
+ * I4  The head waiter's demand holds for every other waiter that runs, for MANY looks. fgi_trylock ignores it.
  * I5  By published intent (runtime/thread.h).
  * I7  What the monitor says decides who waits how, never who owns the lock. */
 #include <errno.h>
@@ -65,6 +65,7 @@
 #include <time.h>
 
 #define FGI_LOCK_NAMES_OWNER
+#include "lock/default/numbers.h"
 #include "lock/default/pace.h"
 #include "lock/default/scheduler.h"
 #include "lock/default/waiters.h"
@@ -79,8 +80,7 @@ struct fg_lock {
 	uint32_t word;
 	uint32_t ops;     /* acquisitions; only the owner writes it */
 	uint32_t waiters; /* lock/default/waiters.h */
-	uint16_t handed;  /* when a waiter last took the hot lock: CLOCK_MONOTONIC in us, modulo 2^16 */
-	uint16_t turn;    /* when the last turn of a parked or head waiter began: in LONG_WAITs / 16, modulo 2^16 */
+	uint32_t turn;    /* when the last turn began: in FGI_TURN_NS / FGI_MANY, modulo 2^32 */
 };
 
 #define NEEDY 0x80000000u /* a release has to wake this waiter; the highest bit: fgi_asymmetric_release reports it */
@@ -88,31 +88,6 @@ struct fg_lock {
 #define PARKED 0x20000000u
 #define FLAGS (NEEDY | DEMAND | PARKED)
 _Static_assert((FLAGS & FG_OWNER_MASK) == 0, "the owner's bits are the owner's");
-
-/* All ours. docs/results/default-lock.md has what each changes at other values, except LONGEST_SLEEP_NS.
- * LONG_WAIT, 1 ms: the unit of fairness. A waiter that others have passed for so long becomes the head waiter; if the
- * lock has not moved for so long, it is worth a sleep without a clock. */
-#ifndef FGI_LONG_WAIT_NS
-#define FGI_LONG_WAIT_NS 1000000u
-#endif
-#define LEASE_US 50u     /* for so long a hot lock stays with its owner */
-#define FIRST_PAUSES 4u  /* between two looks at the word, at least */
-#define LAST_PAUSES 256u /* while the lock is hot */
-#define MOST_PASSED 4u   /* times that a waiter was passed: so many times less often it looks, at most */
-#define SPIN_PAUSES 32u  /* between two looks at the clock, and two offers of the CPU */
-#define TURN_PART 8u     /* of a LONG_WAIT: a turn of a parked or head waiter, at most */
-#define GRACE 8u         /* looks for which a thread leaves a demanded lock to the head waiter */
-#define YIELDS 2u        /* while a critical thread is preempted, before the waiter parks */
-#define WATCHERS 2u      /* on many CPUs: so many waiters stay awake; others have a short look, and park */
-#define SHARE 4u         /* there, of so many takers one has a parked waiter woken although another is awake */
-#define GROUP 8u         /* parked waiters: so many, and up to 128, wake 8 times in a LONG_WAIT by their clocks */
-#define CLOCKS 16u       /* a parked waiter's clock: a LONG_WAIT for each GROUP of them, up to 16 */
-/* Of a waiter without a clock, for each GROUP, so that 200 wake some 8 times a second. Nothing rests on it (I2),
- * unless a woken waiter is stopped before it takes the lock: by a debugger, or by a signal handler that waits for
- * another thread, perhaps for one that waits here. */
-#ifndef LONGEST_SLEEP_NS
-#define LONGEST_SLEEP_NS 1000000000u
-#endif
 
 static inline bool is_free(uint32_t word)
 {
@@ -133,14 +108,6 @@ static inline __attribute__((always_inline)) bool take(struct fg_lock *l, uint32
 	return false;
 }
 
-/* Acquired more often than every FGI_HOT_NS; and if it is hot, watched. */
-static inline bool is_quick(const struct fg_lock *l, uint32_t waiters)
-{
-	uint32_t period = fgi_pace(l, fgi_hot(waiters));
-
-	return period && period < FGI_HOT_NS && (!fgi_hot(waiters) || fgi_watchers(waiters));
-}
-
 static inline bool is_monitored(void)
 {
 	return fg_load_relaxed(&fgi_monitor_page) != &fgi_no_monitor;
@@ -148,7 +115,7 @@ static inline bool is_monitored(void)
 
 static inline bool is_hot(const struct fg_lock *l)
 {
-	return fgi_hot(fg_load_relaxed(&l->waiters)) && is_monitored();
+	return fgi_hot(fg_load_relaxed(&l->waiters));
 }
 
 /* Are its awake waiters watchers, few of them, who look after the parked ones? */
@@ -157,17 +124,20 @@ static inline bool is_watched(bool hot)
 	return hot || (is_monitored() && !fgi_few_cpus());
 }
 
-/* Need the next release not wake one that is parked with a clock? */
+/* Need the next release not wake one that is parked with a clock? A lock is quick that is acquired more often than
+ * every FGI_HOT_NS; and if it is hot, watched. */
 static inline bool is_looked_after(const struct fg_lock *l, uint32_t waiters)
 {
-	if (fgi_watchers(waiters) && (fgi_hot(waiters) || fg_load_relaxed(&l->ops) % SHARE))
-		return true;
-	return is_quick(l, waiters);
+	bool hot = fgi_hot(waiters);
+	uint32_t period = fgi_pace(l, hot);
+	bool quick = period && period < FGI_HOT_NS;
+
+	return fgi_watchers(waiters) ? hot || quick || fg_load_relaxed(&l->ops) % FGI_SOME : quick && !hot;
 }
 
 /* The flags of a word that was found free, for its next owner. The caller has loaded the word with acquire: a parked
  * waiter counts itself before it sets its flag in the word (release), so it is seen here. Beside a watcher, if the lock
- * is not hot, one taker in SHARE sets PARKED. Of a quick lock none does: two threads hand such a lock to each other 1.5
+ * is not hot, one taker in SOME sets PARKED. Of a quick lock none does: two threads hand such a lock to each other 1.5
  * times as fast if they find its word 0. */
 static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 {
@@ -178,20 +148,17 @@ static inline uint32_t flags_of(const struct fg_lock *l, uint32_t word)
 	return flags;
 }
 
-static inline bool lease_is_over(const struct fg_lock *l, uint64_t now)
-{
-	return (uint16_t)(now / 1000 - fg_load_relaxed(&l->handed)) > LEASE_US;
-}
-
-/* The turn of a parked or head waiter, to take the lock before others. */
-static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
-{
-	return (uint16_t)(now / (FGI_LONG_WAIT_NS / 16) - fg_load_relaxed(&l->turn)) >= 16 / TURN_PART;
-}
-
+/* The turn of a parked or head waiter to take the lock before others, or the lease of a hot lock, begins. */
 static inline void begin_turn(struct fg_lock *l, uint64_t now)
 {
-	fg_store_relaxed(&l->turn, (uint16_t)(now / (FGI_LONG_WAIT_NS / 16)));
+	fg_store_relaxed(&l->turn, (uint32_t)(now / (FGI_TURN_NS / FGI_MANY)));
+}
+
+/* A lease lasts FEW of MANY parts of a turn: the owner of a hot lock never waits, and may lose its CPU in a section. */
+static inline bool turn_is_over(const struct fg_lock *l, uint64_t now)
+{
+	return (uint32_t)(now / (FGI_TURN_NS / FGI_MANY)) - fg_load_relaxed(&l->turn) >=
+	       (is_hot(l) ? FGI_FEW : FGI_MANY);
 }
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
@@ -202,8 +169,7 @@ struct wait {
 	uint64_t awake;                /* since when it has been awake */
 	uint32_t ops;                  /* the lock's count at the last look */
 	uint32_t passed;               /* how often it has seen the lock move since it began to wait, or rose */
-	uint32_t pauses;               /* before the next look, */
-	uint32_t spun;                 /* and since the last look at the clock */
+	uint32_t spun;                 /* pauses since the last look at the clock */
 	uint32_t yields;               /* since it last slept, while a critical thread was preempted */
 	uint32_t stood_back;           /* looks that found the lock free and unmoved */
 	uint32_t watching;             /* what fgi_join returned; 0: it does not watch */
@@ -217,8 +183,7 @@ struct wait {
 
 /* What a thread remembers of its waits, in its thread block. */
 struct memo {
-	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since, */
-	uint64_t made_way;    /* and when */
+	uint64_t made_way_at; /* the lock where it last woke another for its turn, unless it has waited since */
 	uint64_t slept;       /* until when it last slept at a lock; 0: never */
 } __attribute__((may_alias));
 _Static_assert(sizeof(struct memo) <= sizeof(fg_thread.lock_private), "must fit into the thread block");
@@ -250,23 +215,23 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	uint32_t flag = needy || w->stuck ? NEEDY : PARKED;
 	uint32_t joined = fgi_join(&l->waiters, flag == NEEDY ? FGI_ONE_NEEDY : FGI_ONE_CLOCKED);
 	bool beside_watcher = flag == PARKED && fgi_watchers(fg_load_relaxed(&l->waiters));
-	uint32_t groups = others / GROUP + 1;
-	uint64_t clock = (uint64_t)FGI_LONG_WAIT_NS * (groups < CLOCKS ? groups : CLOCKS);
+	uint32_t groups = others / FGI_MANY + 1;
+	uint64_t clock = (uint64_t)FGI_LONG_WAIT_NS * (groups < FGI_FEW * FGI_MANY ? groups : FGI_FEW * FGI_MANY);
 	uint64_t until = fgi_now_ns(CLOCK_MONOTONIC) + clock;
 
-	for (int tries = 0; tries < 16; tries++) {
+	for (uint32_t tries = 0; tries < FGI_FEW * FGI_MANY; tries++) {
 		uint32_t word = fg_load_relaxed(&l->word);
 
 		if (!beside_watcher) {
 			if (is_free(word))
 				break;
-			/* release: pairs with the acquire in `slow`. Also if it is set: this waiter's count is new. */
+			/* release: pairs with the acquire of `contended`. Also if set: this waiter's count is new. */
 			if (fg_cas_release(&l->word, word, word | flag) != word)
 				continue;
 			word |= flag;
 		}
 		if ((w->stuck || w->real_time) && joined && fgi_membarrier())
-			until += (uint64_t)LONGEST_SLEEP_NS * groups;
+			until += (uint64_t)FGI_LONGEST_SLEEP_NS * groups;
 		fg_thread.parks++;
 		if (fgi_sleep_until(&l->word, word, w->deadline, until, FGI_ANYBODY) != EAGAIN) {
 			memo()->slept = fgi_now_ns(CLOCK_MONOTONIC);
@@ -278,15 +243,16 @@ static void park(struct fg_lock *l, const struct wait *w, bool needy)
 	fgi_leave(&l->waiters, joined);
 }
 
-/* The waiter was off its CPU. Returns whether the lock has moved meanwhile. How often says nothing. */
-static bool skip_moves(const struct fg_lock *l, struct wait *w)
+/* The waiter was off its CPU. How often the lock has moved meanwhile says nothing. */
+static void skip_moves(const struct fg_lock *l, struct wait *w)
 {
-	uint32_t ops = fg_load_relaxed(&l->ops), moved = ops - w->ops;
+	uint32_t ops = fg_load_relaxed(&l->ops);
 
-	w->ops = ops;
-	if (moved)
+	if (ops != w->ops) {
 		w->stood_back = 0;
-	return moved;
+		w->moved_at = w->now;
+	}
+	w->ops = ops;
 }
 
 /* After `park`: the waiter has had its rest, and takes the lock at the first chance. */
@@ -294,24 +260,22 @@ static void rise(struct fg_lock *l, struct wait *w)
 {
 	w->now = fgi_now_ns(CLOCK_MONOTONIC);
 	w->hot = is_hot(l);
-	if (skip_moves(l, w))
-		w->moved_at = w->now;
+	skip_moves(l, w);
 	w->stuck = w->now - w->moved_at >= FGI_LONG_WAIT_NS;
 	w->awake = w->now;
 	w->yields = 0;
 	w->passed = 0;
-	w->pauses = FIRST_PAUSES;
 	w->woken = true;
 	if (is_watched(w->hot) && !w->real_time)
 		w->watching = fgi_join(&l->waiters, FGI_ONE_WATCHER);
 }
 
-/* Is this waiter one of those that stay awake? A hot lock has one, another lock WATCHERS, after a first look without
+/* Is this waiter one of those that stay awake? A hot lock has one, another lock FEW, after a first look without
  * being counted. They park once more watch, which were parked and woken. A watcher wakes the next parked waiter when a
  * turn is over. */
 static bool watch(struct fg_lock *l, struct wait *w)
 {
-	uint32_t waiters = fg_load_relaxed(&l->waiters), most = w->hot ? 1 : WATCHERS;
+	uint32_t waiters = fg_load_relaxed(&l->waiters), most = w->hot ? 1 : FGI_FEW;
 
 	if (!w->watching && !w->hot && w->now == w->awake)
 		return true;
@@ -332,7 +296,7 @@ static bool watch(struct fg_lock *l, struct wait *w)
 static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	uint64_t still = w->now - w->moved_at;
-	bool made_way = memo()->made_way_at == (uintptr_t)l && w->now - memo()->made_way < FGI_LONG_WAIT_NS;
+	bool made_way = memo()->made_way_at == (uintptr_t)l;
 
 	memo()->made_way_at = 0;
 	if (w->real_time || still > FGI_LONG_WAIT_NS || fgi_owner_sleeps(word & FG_OWNER_MASK))
@@ -340,8 +304,8 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 	if (!w->head && (made_way || (is_watched(w->hot) && !watch(l, w))))
 		return true;
 	if (fgi_preempted_cs())
-		return fgi_others_compete(w->now) || (++w->yields > YIELDS && !w->head);
-	return fgi_others_compete(w->now) && (still > LEASE_US * 1000 || w->now > memo()->slept + FGI_LONG_WAIT_NS);
+		return fgi_others_compete(w->now) || (++w->yields > FGI_FEW && !w->head);
+	return fgi_others_compete(w->now) && (still > FGI_TURN_NS || w->now > memo()->slept + FGI_LONG_WAIT_NS);
 }
 
 /* The waiter has spun for a while: what is better for its CPU to do? */
@@ -356,14 +320,8 @@ static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		rise(l, w);
 	} else if (fgi_others_compete(w->now) || (w->head && !fgi_preempted_cs())) {
 		return;
-	} else if (monitored) {
-		fgi_yield(w->now);
-		skip_moves(l, w);
 	} else {
-		uint64_t away = fgi_yield_unmonitored(w->now);
-
-		w->awake += away;
-		w->moved_at += away;
+		w->awake += fgi_yield(w->now);
 		skip_moves(l, w);
 	}
 }
@@ -391,13 +349,13 @@ static bool may_take(const struct fg_lock *l, struct wait *w, uint32_t word, uin
 	if (!w->looked)
 		return !(word & DEMAND) && (!w->hot || (word & PARKED) || !fgi_watchers(fg_load_relaxed(&l->waiters)));
 	w->stood_back = moved ? 0 : w->stood_back + 1;
-	if (w->stood_back == GRACE && !w->head && !fgi_others_compete(w->now) && !w->real_time)
+	if (w->stood_back == FGI_MANY && !w->head && !fgi_others_compete(w->now) && !w->real_time)
 		fgi_spin_yield(); /* the head waiter may be queued behind this thread */
-	if (w->head || w->stood_back > GRACE)
+	if (w->head || w->stood_back > FGI_MANY)
 		return true;
 	if (word & DEMAND)
 		return false;
-	return w->stood_back || !(w->hot || (!w->woken && fgi_hot(fg_load_relaxed(&l->waiters))));
+	return w->stood_back || !is_hot(l);
 }
 
 static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
@@ -406,9 +364,7 @@ static bool take_after_waiting(struct fg_lock *l, struct wait *w, uint32_t word)
 	if (!take(l, word, flags_of(l, word)))
 		return false;
 	memo()->made_way_at = 0;
-	if (w->began && w->hot)
-		fg_store_relaxed(&l->handed, (uint16_t)(w->now / 1000));
-	if (w->head && !w->hot)
+	if (w->began && (w->hot || w->head))
 		begin_turn(l, w->now);
 	return true;
 }
@@ -426,8 +382,7 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
 	w->hot = is_hot(l);
 	if (w->watching && !is_watched(w->hot)) /* those that are parked have to do without */
 		hand_to_release(l, w);
-	if (!w->head && !(word & DEMAND) &&
-	    ((w->hot && lease_is_over(l, w->now)) || (w->now - w->began > FGI_LONG_WAIT_NS && turn_is_over(l, w->now))))
+	if (!w->head && !(word & DEMAND) && (w->hot || w->now - w->began > FGI_LONG_WAIT_NS) && turn_is_over(l, w->now))
 		w->head = fg_cas_relaxed(&l->word, word, word | DEMAND) == word;
 }
 
@@ -435,23 +390,25 @@ static void look_at_clock(struct fg_lock *l, struct wait *w, uint32_t word, uint
  * times less often, so that all of them together look about as often as one. */
 static void back_off(struct wait *w, uint32_t moved)
 {
+	uint32_t pauses = FGI_PAUSES;
+
 	w->passed += moved;
-	if (w->head || !w->looked)
-		w->pauses = w->hot && !w->head ? LAST_PAUSES / 4 : FIRST_PAUSES;
-	else if (w->hot)
-		w->pauses = LAST_PAUSES;
-	else
-		w->pauses = FIRST_PAUSES * (w->passed < MOST_PASSED ? w->passed + 1 : MOST_PASSED);
+	if (!w->head)
+		pauses *= w->hot ? FGI_MANY * FGI_MANY : w->passed < FGI_SOME ? w->passed + 1 : FGI_SOME;
 	w->looked = true;
-	w->spun += w->pauses;
-	fgi_back_off(w->pauses);
+	w->spun += pauses;
+	fgi_back_off(pauses);
 }
 
-/* Returns 0 with the lock, ETIMEDOUT at the deadline. */
-__attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_deadline *deadline)
+/* The lock was not free. Returns 0 with the lock, ETIMEDOUT at the deadline. Called, as `wake` is, by api/mutex.c, too,
+ * whose fast path programs compile in. */
+__attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_deadline *deadline)
 {
-	struct wait w = {.deadline = deadline, .ops = fg_load_relaxed(&l->ops), .hot = is_hot(l)};
+	struct wait w = {.deadline = deadline};
 
+	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC), is_monitored());
+	w.ops = fg_load_relaxed(&l->ops);
+	w.hot = is_hot(l);
 	for (;;) {
 		uint32_t word = fg_load_acquire(&l->word), moved = fg_load_relaxed(&l->ops) - w.ops;
 
@@ -461,7 +418,7 @@ __attribute__((noinline)) static int slow(struct fg_lock *l, const struct fgi_de
 			w.stood_back = 0;
 		else if (may_take(l, &w, word, moved) && take_after_waiting(l, &w, word))
 			return 0;
-		if (w.spun >= SPIN_PAUSES && (w.hot || !is_free(word))) {
+		if (w.spun >= FGI_PAUSES * FGI_MANY && (w.hot || !is_free(word))) {
 			w.spun = 0;
 			look_at_clock(l, &w, word, moved);
 			if (fgi_past_deadline(deadline) && !is_free(word))
@@ -483,13 +440,6 @@ static inline bool fgi_trylock(struct fg_lock *l)
 			return true;
 	}
 	return false;
-}
-
-/* It was not free. Called, as `wake` is, by api/mutex.c, too, whose fast path programs compile in. */
-__attribute__((noinline)) static int contended(struct fg_lock *l, const struct fgi_deadline *deadline)
-{
-	fgi_pace_measure(l, &l->ops, &l->waiters, fgi_now_ns(CLOCK_MONOTONIC), is_monitored());
-	return slow(l, deadline);
 }
 
 static inline void fgi_lock(struct fg_lock *l)
@@ -528,28 +478,21 @@ __attribute__((noinline)) static void release_to_parked(struct fg_lock *l)
 {
 	uint32_t waiters = fg_load_relaxed(&l->waiters);
 	uint32_t woken = fg_load_relaxed(&l->word) & NEEDY; /* the flags of those of whom one is woken, */
-	bool watched = fgi_clocked(waiters) && fgi_watchers(waiters);
+	bool watched = fgi_clocked(waiters) && fgi_watchers(waiters), turn = false;
 	uint32_t seen = watched ? PARKED : 0; /* and that of those whom the watcher wakes */
-	uint64_t now = 0;
-	bool useful = false, turn = false; /* to wake one with a clock; because its turn has come */
 
 	if (fgi_clocked(waiters) && !watched) {
-		useful = fgi_idle_cpu(fgi_cpu_set);
-		if (!useful) {
-			now = fgi_now_ns(CLOCK_MONOTONIC);
-			useful = fgi_others_compete(now);
-			turn = !useful && turn_is_over(l, now);
-			if (useful || turn)
-				begin_turn(l, now);
+		uint64_t now = fgi_now_ns(CLOCK_MONOTONIC);
+		bool useful = fgi_idle_cpu(fgi_cpu_set) || fgi_others_compete(now);
+
+		turn = !useful && turn_is_over(l, now);
+		if (useful || turn) {
+			begin_turn(l, now);
+			woken |= PARKED;
 		}
 	}
-	if (useful || turn)
-		woken |= PARKED;
-	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu(fgi_cpu_set))) && wake(l) &&
-	    turn && !fgi_hot(waiters)) {
+	if ((release(l, FLAGS & ~(woken | seen)) || woken || (watched && fgi_idle_cpu(fgi_cpu_set))) && wake(l) && turn)
 		memo()->made_way_at = (uintptr_t)l;
-		memo()->made_way = now;
-	}
 }
 
 static inline void fgi_unlock(struct fg_lock *l)

@@ -7,19 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lock/default/numbers.h"
 #include "lock/slice_forecast.h"
 #include "runtime/clock.h"
 #include "runtime/monitor.h"
 #include "runtime/policy.h"
 #include "runtime/spin.h"
-
-#define FGI_QUEUED_NS 4000000u /* for so long no waiter yields where another process is said to wait for the CPU */
-#define FGI_SWITCH_NS 2000u    /* longer than a yield that finds nobody, shorter than two switches */
-
-/* Of a process that uses no more CPUs all waiters may stay awake: no more than three look at the same time. */
-#ifndef FGI_FEW_CPUS
-#define FGI_FEW_CPUS 4u
-#endif
 
 /* Until when other processes are taken to compete for the CPUs: CLOCK_MONOTONIC. */
 static uint64_t fgi_others_compete_until;
@@ -35,59 +28,35 @@ static inline bool fgi_others_compete(uint64_t now)
 static uint64_t fgi_cpu_set[FG_CPUS / 64]; /* a CPU of a higher number shares a place */
 static uint32_t fgi_cpus;
 
-static __attribute__((noinline, cold)) void fgi_count_cpu(uint64_t *set, uint64_t here)
-{
-	if (!(fg_fetch_or_relaxed(set, here) & here))
-		fg_fetch_add_relaxed(&fgi_cpus, 1);
-}
-
-static inline uint32_t fgi_usable_cpus(void)
+static inline bool fgi_few_cpus(void)
 {
 	uint32_t cpu = fgi_cpu() % FG_CPUS;
 	uint64_t *set = &fgi_cpu_set[cpu / 64], here = (uint64_t)1 << cpu % 64;
 
-	if (fg_unlikely(!(fg_load_relaxed(set) & here)))
-		fgi_count_cpu(set, here);
-	return fg_load_relaxed(&fgi_cpus);
-}
-
-static inline bool fgi_few_cpus(void)
-{
-	return fgi_usable_cpus() <= FGI_FEW_CPUS;
-}
-
-static inline void fgi_expect_others(uint64_t until)
-{
-	if (fg_load_relaxed(&fgi_others_compete_until) < until)
-		fg_store_relaxed(&fgi_others_compete_until, until);
+	if (fg_unlikely(!(fg_load_relaxed(set) & here)) && !(fg_fetch_or_relaxed(set, here) & here))
+		fg_fetch_add_relaxed(&fgi_cpus, 1);
+	return fg_load_relaxed(&fgi_cpus) <= FGI_FEW_CPUS;
 }
 
 /* Offers the CPU, unless another process is said to wait for it: that would keep it for a slice. If one has taken it
- * for a slice nevertheless, the waiters of this process yield no more for a while. */
-static inline void fgi_yield(uint64_t now)
+ * for a slice nevertheless, as the monitor says, or the time where it does not know, the waiters of this process yield
+ * no more for a while. Returns for how many ns the CPU was away. */
+static inline uint64_t fgi_yield(uint64_t now)
 {
 	struct fgi_process_switch before = fgi_process_switch();
+	uint64_t after = now, until = 0;
 
 	if (before.stay & FG_STAY_WAITS) {
-		fgi_expect_others(now + FGI_QUEUED_NS);
-		return;
+		until = now + FGI_SOME * FGI_LONG_WAIT_NS;
+	} else {
+		fgi_spin_yield();
+		after = fgi_now_ns(CLOCK_MONOTONIC);
+		if (fgi_gave_slice_away(before, after - now > FGI_SLICE_US * 1000))
+			until = after + FGI_COMPETE_NS;
 	}
-	fgi_spin_yield();
-	if (fgi_gave_slice_away(before, false))
-		fgi_expect_others(now + FGI_COMPETE_NS);
-}
-
-/* The same where no monitor says who had the CPU: the time says it. Returns for how many ns the CPU was away; 0 if
- * nobody took it. */
-static inline uint64_t fgi_yield_unmonitored(uint64_t now)
-{
-	uint64_t after;
-
-	fgi_spin_yield();
-	after = fgi_now_ns(CLOCK_MONOTONIC);
-	if (after - now > FGI_SLICE_US * 1000)
-		fgi_expect_others(after + FGI_COMPETE_NS);
-	return after - now > FGI_SWITCH_NS ? after - now : 0;
+	if (fg_load_relaxed(&fgi_others_compete_until) < until)
+		fg_store_relaxed(&fgi_others_compete_until, until);
+	return after - now;
 }
 
 #endif

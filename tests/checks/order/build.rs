@@ -13,9 +13,12 @@ use anyhow::{Context, Result, ensure};
 const FLAGS: [&str; 2] = ["cmake/c-flags", "cmake/c-flags-runtime"];
 
 /// File, text, and what stands there in the model.
-const EDITS: [[&str; 3]; 8] = [
-    [LOCK, "#define SPIN_PAUSES 32u", "#define SPIN_PAUSES 4u"],
-    [LOCK, "#define GRACE 8u", "#define GRACE 1u"],
+const EDITS: [[&str; 3]; 7] = [
+    [
+        "lock/default/numbers.h",
+        "#define FGI_MANY 8u",
+        "#define FGI_MANY 1u",
+    ],
     [
         "lock/default/pace.h",
         "static struct fgi_pace fgi_paces",
@@ -44,7 +47,6 @@ const EDITS: [[&str; 3]; 8] = [
         "#define inside (*fgo_inside())",
     ],
 ];
-const LOCK: &str = "lock/default/flexguard.inc.h";
 
 /// Writes the edited files to where `#include` finds them first.
 fn edit(root: &Path, out: &Path) -> Result<()> {
@@ -69,7 +71,12 @@ fn main() -> Result<()> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").context("cargo sets it")?);
     let root = here.join("../../..").canonicalize()?;
     let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo sets it")?);
-    edit(&root, &out)?;
+    // A folder of its own, new: what an earlier build edited must not be found.
+    let edited = out.join("edited");
+    if edited.exists() {
+        fs::remove_dir_all(&edited)?;
+    }
+    edit(&root, &edited)?;
     let mut build = cc::Build::new();
     for file in FLAGS {
         let flags = fs::read_to_string(root.join(file)).context(file)?;
@@ -77,7 +84,7 @@ fn main() -> Result<()> {
     }
     build
         .files(["order.c", "rwlock.c", "barrier.c", "cond.c", "mcs.c"].map(|f| format!("src/{f}")))
-        .include(&out)
+        .include(&edited)
         .include(&root)
         .include(root.join("lib"))
         .include(root.join("lab"))

@@ -31,7 +31,7 @@ use crate::{Defect, Op, fgo_thread};
 const EAGAIN: i32 = 11;
 const ETIMEDOUT: i32 = 110;
 
-/// Longer than the clock of a parked waiter, shorter than LONGEST_SLEEP_NS.
+/// Longer than the clock of a parked waiter, shorter than FGI_LONGEST_SLEEP_NS.
 const SHORT_SLEEP_NS: u64 = 500_000_000;
 
 /// What the clock says at first: more than any wait lasts, as on a machine.

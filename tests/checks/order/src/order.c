@@ -139,7 +139,6 @@ size_t fgo_places(struct fgo *o, struct fgo_place *places)
 	places[n++] = (struct fgo_place){&o->lock.word, sizeof(o->lock.word)};
 	places[n++] = (struct fgo_place){&o->lock.ops, sizeof(o->lock.ops)};
 	places[n++] = (struct fgo_place){&o->lock.waiters, sizeof(o->lock.waiters)};
-	places[n++] = (struct fgo_place){&o->lock.handed, sizeof(o->lock.handed)};
 	places[n++] = (struct fgo_place){&o->lock.turn, sizeof(o->lock.turn)};
 	places[n++] = (struct fgo_place){&o->data, sizeof(o->data)};
 	return n;
