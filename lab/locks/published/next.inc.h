@@ -97,10 +97,17 @@ static inline uint32_t parked_in(uint64_t w)
 	return (uint32_t)(w % FAST / PARKED);
 }
 
+/* On how many CPUs waiters of this process have run. */
+static inline uint32_t usable_cpus(void)
+{
+	(void)fgi_few_cpus(); /* counts this one */
+	return fg_load_relaxed(&fgi_cpus);
+}
+
 /* No more waiters than CPUs look at the same time, so where those are few, all may stay awake. */
 static inline bool all_may_stay(void)
 {
-	return fgi_usable_cpus() <= 2 * KEPT;
+	return usable_cpus() <= 2 * KEPT;
 }
 
 /* How many should be awake. `times`: 1 for a wake-up, 2 for a thread that comes and is awake anyway. The leases of a
@@ -322,10 +329,7 @@ static bool give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 		return rest(l, w);
 	if (fgi_others_compete(w->now) || (w->head && !fgi_preempted_cs()))
 		return true;
-	if (monitored)
-		fgi_yield(w->now);
-	else
-		w->since += fgi_yield_unmonitored(w->now);
+	w->since += fgi_yield(w->now);
 	w->ops = fg_load_relaxed(&l->ops); /* how often it moved while the waiter was away says nothing */
 	w->looked = false;
 	return true;
@@ -389,7 +393,7 @@ static void become_fast(struct fg_lock *l, struct wait *w)
 
 static inline uint32_t slow_pauses(void)
 {
-	uint32_t pauses = FIRST_PAUSES * fgi_usable_cpus();
+	uint32_t pauses = FIRST_PAUSES * usable_cpus();
 
 	return pauses < SLOW_PAUSES ? pauses : SLOW_PAUSES;
 }
