@@ -22,7 +22,9 @@ struct fg_lock {
 /* Ours; section 2.2 gives no numbers. The first sleep is shorter than the timer slack, so the timer decides; the last
  * one is a fraction of a time slice. */
 #define FIRST_NS 10000u
+#ifndef LAST_NS
 #define LAST_NS 1000000u
+#endif
 
 static inline bool fgi_trylock(struct fg_lock *l)
 {
