@@ -161,6 +161,11 @@ impl Server<'_> {
             Parsed::Invalid(errno) => self.reject(client, errno, users),
             Parsed::Complete(message) => {
                 client.received = Vec::new();
+                tracing::debug!(
+                    pid = client.pid,
+                    uid = client.uid,
+                    "a client waits for its turn"
+                );
                 turns.push(client, message);
             }
         }

@@ -27,13 +27,14 @@ impl Write for ToLog {
     }
 }
 
-/// What the monitors of this process log from now on, at RUST_LOG=info, can be asked for.
+/// What the monitors of this process log from now on, at RUST_LOG=debug, can be asked for.
 pub fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing_subscriber::fmt()
             .with_writer(|| ToLog)
             .with_ansi(false)
+            .with_max_level(tracing::Level::DEBUG)
             .init();
     });
 }
@@ -53,15 +54,25 @@ pub fn times_logged(what: &str) -> usize {
     log.lines().filter(|line| line.contains(what)).count()
 }
 
-/// Pid and user of the clients that were refused with this number, in that order.
-pub fn refusals_logged(errno: Errno) -> Vec<(i32, u32)> {
+/// How many clients of `others` were refused with this number while the last one of `me` that was, waited for its turn.
+/// Both are pid and user.
+pub fn refused_before(errno: Errno, me: (i32, u32), others: (i32, u32)) -> usize {
     let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
     let log = String::from_utf8_lossy(&log);
-    let mark = format!("refused a client errno={errno} pid=");
-    let told = log.lines().filter_map(|line| line.split_once(&mark));
-    let told = told.map(|(_, rest)| rest.split_once(" uid=").unwrap());
-    told.map(|(pid, uid)| (pid.parse().unwrap(), uid.parse().unwrap()))
-        .collect()
+    let lines: Vec<&str> = log.lines().collect();
+    fn says(line: &str, what: &str, (pid, uid): (i32, u32)) -> bool {
+        line.ends_with(&format!("{what} pid={pid} uid={uid}"))
+    }
+    let refusal = format!("refused a client errno={errno}");
+    let mine = lines.iter().rposition(|line| says(line, &refusal, me));
+    let mine = mine.expect("it is logged");
+    let waits = "a client waits for its turn";
+    let began = lines[..mine].iter().rposition(|line| says(line, waits, me));
+    let since = &lines[began.expect("it is logged")..mine];
+    since
+        .iter()
+        .filter(|line| says(line, &refusal, others))
+        .count()
 }
 
 /// Nobody sends one message.
