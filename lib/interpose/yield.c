@@ -7,7 +7,8 @@
  * more than those.
  *
  * Threads with a real-time policy yield to their own priority only, so they always make the system call. Without a
- * monitor, and with FLEXGUARD_YIELD=0, all threads do. No cancellation point; async-signal-safe; keeps errno.
+ * monitor, with FLEXGUARD_YIELD=0, and in a program that has put itself into a sandbox, all threads do. No cancellation
+ * point; async-signal-safe; keeps errno.
  *
  * docs/results/integrations.md says what it brings. */
 #include <sched.h>
@@ -18,6 +19,7 @@
 #include <time.h>
 
 #include "interpose/real.h"
+#include "interpose/yield.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"
 #include "runtime/monitor.h"
@@ -32,7 +34,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static uint32_t unwanted; /* FLEXGUARD_YIELD is 0 */
+static uint32_t unwanted; /* FLEXGUARD_YIELD is 0, or the program is in a sandbox */
 
 __attribute__((constructor)) static void yield_start(void)
 {
@@ -40,6 +42,11 @@ __attribute__((constructor)) static void yield_start(void)
 
 	if (value && strcmp(value, "0") == 0)
 		fg_store_relaxed(&unwanted, 1);
+}
+
+void fgi_yield_before_sandbox(void)
+{
+	fg_store_relaxed(&unwanted, 1);
 }
 
 static uint64_t sleep_until_ns; /* by CLOCK_MONOTONIC; the latest yields gave long turns away */

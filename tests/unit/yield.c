@@ -6,6 +6,7 @@
 #include <threads.h>
 
 #include "interpose/real.h"
+#include "interpose/yield.h"
 #include "runtime/clock.h"
 #include "runtime/monitor.h"
 #include "tests/check.h"
@@ -101,6 +102,11 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	CHECK(sleeps(3000, true));
+	if (argc > 1) {
+		fgi_yield_before_sandbox();
+		CHECK(!sleeps(3000, true));
+		return 0;
+	}
 	CHECK(sleeps(1000, true));
 	CHECK(!sleeps(999, true));   /* it yields, too */
 	CHECK(!sleeps(3000, false)); /* it has gone to sleep */

@@ -24,7 +24,7 @@
  *   nothing of what follows                                          it pauses, and yields its CPU now and then
  *   the lock is hot, and nobody watches                              it watches: it looks seldom, and when the lease
  *                                                                    is over it becomes the head waiter
- *   the lock is hot, and another waiter watches                      it parks; the watcher gives one its turn
+ *   the lock is hot, and another waiter watches                      it parks
  *   the lock is not hot, the process uses many CPUs, and fewer       it watches: it pauses and yields as above, and
  *   than FEW watch                                                   gives a parked waiter its turn
  *   the same, and FEW watch                                          it looks for a moment, then parks
@@ -80,7 +80,7 @@ struct fg_lock {
 	uint32_t word;
 	uint32_t ops;     /* acquisitions; only the owner writes it */
 	uint32_t waiters; /* lock/default/waiters.h */
-	uint32_t turn;    /* when the last turn began: in FGI_TURN_NS / FGI_MANY, modulo 2^32 */
+	uint32_t turn;    /* when the last turn or lease began: in FGI_TURN_NS / FGI_MANY, modulo 2^32 */
 };
 
 #define NEEDY 0x80000000u /* a release has to wake this waiter; the highest bit: fgi_asymmetric_release reports it */
@@ -312,7 +312,7 @@ static bool should_park(struct fg_lock *l, struct wait *w, uint32_t word)
 static void give_way(struct fg_lock *l, struct wait *w, uint32_t word)
 {
 	bool monitored = fgi_monitor_alive(w->now);
-	bool has_spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS; /* for about what a sleep costs */
+	bool has_spun = w->now - w->awake >= FGI_SPIN_UNMONITORED_NS; /* what a sleep costs, besides its yields */
 
 	if (monitored ? should_park(l, w, word) : w->real_time || has_spun) {
 		stop_watching(l, w);

@@ -86,8 +86,9 @@ static void fgi_pace_measure(const void *lock, const uint32_t *ops_of, uint32_t 
 		fg_store_relaxed(&p->lock, (uintptr_t)lock);
 		fg_store_relaxed(&p->period[0], 0);
 		fg_store_relaxed(&p->period[1], 0);
+		fg_store_relaxed(&p->retry, FGI_FEW);
 	} else if (ns >= FGI_LONG_WAIT_NS || began % 2 != hot) { /* says nothing, unless the lock was hardly acquired */
-		wanted = hot && ns < FGI_HOT_NS * (int64_t)ops;
+		wanted = leases && hot && ns < FGI_HOT_NS * (int64_t)ops;
 	} else {
 		age = (uint32_t)now - fg_load_relaxed(&p->changed);
 		trial = age == ns;

@@ -51,7 +51,7 @@ static inline uint64_t fgi_yield(uint64_t now)
 	} else {
 		fgi_spin_yield();
 		after = fgi_now_ns(CLOCK_MONOTONIC);
-		if (fgi_gave_slice_away(before, after - now > FGI_SLICE_US * 1000))
+		if (fgi_gave_slice_away(before, before.cpu == FGI_CPU_UNKNOWN && after - now > FGI_SLICE_US * 1000))
 			until = after + FGI_COMPETE_NS;
 	}
 	if (fg_load_relaxed(&fgi_others_compete_until) < until)
