@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use flexguard_monitor::Options;
-use libbpf_rs::{ObjectBuilder, libbpf_sys};
+use libbpf_rs::{Object, ObjectBuilder, libbpf_sys};
 
 use crate::harness::{Running, start};
 use crate::mutants::{compiled, serve_edited_with};
@@ -139,10 +139,12 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// While `what` is done, two threads of this process, which is not registered, yield one CPU to each other.
-fn beside_two_that_yield<T>(what: impl FnOnce() -> T) -> T {
+/// While `what` is done, two threads of this process, which is not registered, yield one CPU to each other. Each keeps
+/// meanwhile what `begin` has given it.
+pub fn beside_two_that_yield<K, T>(begin: impl Fn() -> K + Sync, what: impl FnOnce() -> T) -> T {
     let ended = AtomicBool::new(false);
     let yields = || {
+        let _kept = begin();
         pin();
         while !ended.load(Ordering::Relaxed) {
             thread::yield_now();
@@ -154,6 +156,33 @@ fn beside_two_that_yield<T>(what: impl FnOnce() -> T) -> T {
         let _ends = Ends(&ended);
         what()
     })
+}
+
+/// Run time in ns and runs of a hook.
+pub fn counted(object: &Object, name: &str) -> [u64; 2] {
+    let program = object.progs().find(|p| p.name() == name).unwrap();
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of_val(&info) as u32;
+    // SAFETY: `info` is a bpf_prog_info of `length` bytes whose pointers are null: nothing else is written.
+    let result = unsafe {
+        libbpf_sys::bpf_prog_get_info_by_fd(program.as_fd().as_raw_fd(), &mut info, &mut length)
+    };
+    assert_eq!(result, 0);
+    [info.run_time_ns, info.run_cnt]
+}
+
+/// What a run of each hook takes in ns, meanwhile; and how often the last one ran.
+pub fn costs_of_hooks<const N: usize>(
+    object: &Object,
+    names: [&str; N],
+    time: Duration,
+) -> ([f64; N], u64) {
+    let before = names.map(|name| counted(object, name));
+    thread::sleep(time);
+    let after = names.map(|name| counted(object, name));
+    let more = |i: usize, what: usize| after[i][what] - before[i][what];
+    let ns = std::array::from_fn(|i| more(i, 0) as f64 / more(i, 1).max(1) as f64);
+    (ns, more(N - 1, 1))
 }
 
 /// While `what` is done, two threads wake each other in turn.
@@ -184,7 +213,7 @@ fn beside_two_that_wake_each_other<T>(what: impl FnOnce() -> T) -> T {
 fn costs(fact: &Fact, time: Duration) -> [f64; 2] {
     let running = serve(fact);
     let mut registered = [(); 2].map(|()| running.ready("yield 0"));
-    let bystander = beside_two_that_yield(|| cost(&running, time));
+    let bystander = beside_two_that_yield(|| (), || cost(&running, time));
     registered.iter_mut().for_each(|helper| helper.go());
     let own = cost(&running, time);
     registered.iter_mut().for_each(|helper| helper.kill());
@@ -201,25 +230,7 @@ fn costs_of_wake_ups(time: Duration) -> ([f64; 2], u64) {
     for program in loaded.progs_mut() {
         links.push(program.attach_trace().unwrap());
     }
-    let counted = |wanted: &str| {
-        let program = loaded.progs().find(|p| p.name() == wanted).unwrap();
-        let mut info = libbpf_sys::bpf_prog_info::default();
-        let mut length = size_of_val(&info) as u32;
-        // SAFETY: `info` is a bpf_prog_info of `length` bytes whose pointers are null: nothing else is written.
-        let result = unsafe {
-            libbpf_sys::bpf_prog_get_info_by_fd(program.as_fd().as_raw_fd(), &mut info, &mut length)
-        };
-        assert_eq!(result, 0);
-        [info.run_time_ns, info.run_cnt]
-    };
-    let names = ["fact_nothing", "fact_woken"];
-    let before = names.map(counted);
-    thread::sleep(time);
-    let after = names.map(counted);
-    let runs = after[1][1] - before[1][1];
-    let ns =
-        |i: usize| (after[i][0] - before[i][0]) as f64 / (after[i][1] - before[i][1]).max(1) as f64;
-    ([ns(0), ns(1)], runs)
+    costs_of_hooks(&loaded, ["fact_nothing", "fact_woken"], time)
 }
 
 pub fn spread(of: &[f64]) -> String {

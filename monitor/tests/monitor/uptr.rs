@@ -5,11 +5,8 @@
 //! a newer clang as the first in PATH:
 //!     cargo test --release -p flexguard-monitor --test monitor -- --ignored --nocapture uptr
 
-use std::mem::size_of_val;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -19,11 +16,10 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use zerocopy::FromZeros;
 
-use crate::facts::{from_environment, spread};
+use crate::facts::{beside_two_that_yield, costs_of_hooks, counted, from_environment, spread};
 use crate::harness::start;
 use crate::mutants::compiled;
 use crate::privileges::NOBODY;
-use crate::victim::pin;
 
 /// Three hooks of a switch: one finds a thread's record, the second reads its block as the kernel half does, and the
 /// third through the pointer in the record.
@@ -103,39 +99,20 @@ fn this_thread() -> OwnedFd {
 #[repr(align(64))]
 struct Aligned(fg_thread_block);
 
-/// Two threads of one CPU that yield to each other, with a block each that both ways know, while `what` is done.
-fn beside_two_with_blocks<T>(object: &Object, what: impl FnOnce() -> T) -> T {
-    let (ended, ready) = (AtomicBool::new(false), Barrier::new(3));
-    let yields = || {
-        let mut block = Box::new(Aligned(fg_thread_block::new_zeroed()));
-        block.0.held = HELD as i32;
-        block.0.pending = PENDING;
-        let (address, me) = ((&raw const block.0) as u64, this_thread());
-        for map in object
-            .maps()
-            .filter(|map| map.name() == "blocks" || map.name() == "addresses")
-        {
-            map.update(
-                &me.as_raw_fd().to_ne_bytes(),
-                &address.to_ne_bytes(),
-                MapFlags::ANY,
-            )
-            .unwrap();
+/// A block of this thread, which both ways know.
+fn known_block(object: &Object) -> Box<Aligned> {
+    let mut block = Box::new(Aligned(fg_thread_block::new_zeroed()));
+    block.0.held = HELD as i32;
+    block.0.pending = PENDING;
+    let (address, me) = ((&raw const block.0) as u64, this_thread());
+    let key = me.as_raw_fd().to_ne_bytes();
+    for map in object.maps() {
+        if map.name() == "blocks" || map.name() == "addresses" {
+            map.update(&key, &address.to_ne_bytes(), MapFlags::ANY)
+                .unwrap();
         }
-        pin();
-        ready.wait();
-        while !ended.load(Ordering::Relaxed) {
-            thread::yield_now();
-        }
-    };
-    thread::scope(|scope| {
-        scope.spawn(yields);
-        scope.spawn(yields);
-        ready.wait();
-        let result = what();
-        ended.store(true, Ordering::Relaxed);
-        result
-    })
+    }
+    block
 }
 
 /// While it lives the kernel keeps the times of the hooks.
@@ -146,27 +123,6 @@ fn keep_times() -> OwnedFd {
         assert!(stats >= 0);
         OwnedFd::from_raw_fd(stats)
     }
-}
-
-/// Run time in ns and runs of a hook.
-fn counted(object: &Object, name: &str) -> [u64; 2] {
-    let program = object.progs().find(|p| p.name() == name).unwrap();
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = size_of_val(&info) as u32;
-    // SAFETY: `info` is a bpf_prog_info of `length` bytes whose pointers are null: nothing else is written.
-    let result = unsafe {
-        libbpf_sys::bpf_prog_get_info_by_fd(program.as_fd().as_raw_fd(), &mut info, &mut length)
-    };
-    assert_eq!(result, 0);
-    [info.run_time_ns, info.run_cnt]
-}
-
-fn costs(object: &Object, time: Duration) -> [f64; 3] {
-    let before = HOOKS.map(|name| counted(object, name));
-    thread::sleep(time);
-    let after = HOOKS.map(|name| counted(object, name));
-    [0, 1, 2]
-        .map(|i| (after[i][0] - before[i][0]) as f64 / (after[i][1] - before[i][1]).max(1) as f64)
 }
 
 fn attached(object: &Object) -> Vec<Link> {
@@ -197,7 +153,8 @@ fn a_block_can_be_read_through_a_pointer() {
         return;
     };
     let (_kept, links) = (keep_times(), attached(&object));
-    let seen = beside_two_with_blocks(&object, || {
+    let known = || known_block(&object);
+    let seen = beside_two_that_yield(known, || {
         while counted(&object, HOOKS[2])[1] < 100 {
             thread::yield_now();
         }
@@ -257,7 +214,10 @@ fn measured() {
     let _links = attached(&object);
     let rounds = from_environment("FLEXGUARD_ROUNDS", 21);
     let each: Vec<[f64; 3]> = (0..rounds)
-        .map(|_| beside_two_with_blocks(&object, || costs(&object, time)))
+        .map(|_| {
+            let costs = || costs_of_hooks(&object, HOOKS, time).0;
+            beside_two_that_yield(|| known_block(&object), costs)
+        })
         .collect();
     let of = |ns: fn(&[f64; 3]) -> f64| spread(&each.iter().map(ns).collect::<Vec<f64>>());
     println!(
