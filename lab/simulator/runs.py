@@ -5,12 +5,22 @@ import csv
 import json
 import os
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs/results/data"
 PROGRAMS = ROOT / "build/.cmake/lab/simulator"
+
+
+def arguments(usage, fit):
+    """The script's arguments, if `fit` takes them. With --help it prints how it is used, and ends."""
+    given = sys.argv[1:]
+    if given in (["-h"], ["--help"]):
+        print(usage)
+        sys.exit()
+    return given if fit(given) else sys.exit(usage)
 
 
 def simulate(lock, workload, threads, machine, seconds, warmup=0.006, seed=1, costs=(), host_limit=300, monitored=True,
