@@ -32,9 +32,9 @@ int fg_monitor_error(void);
 /* What a value of fg_monitor_error means, in English. Never NULL; the string is static. */
 const char *fg_strerror(int error);
 
-/* Is a thread preempted inside a critical section now, anywhere on this machine? If the monitor has a counter for each
- * user or control group, anywhere in that of this process. Always false without a monitor: bound your busy-waiting all
- * the same. */
+/* Is a thread of this process's domain preempted inside a critical section now? The domain is the programs of the user
+ * or of the control group, or those of the machine where the monitor counts for all of them together. Always false
+ * without a monitor, so bound your busy-waiting. */
 bool fg_critical_section_preempted(void);
 
 #ifdef __cplusplus

@@ -15,8 +15,9 @@ use crate::manual;
 
 /// Run programs under locks that know when the scheduler has taken the lock holder away
 ///
-/// The mutexes of an unmodified pthread program are replaced as it starts. Waiters spin while the holder of the lock runs. They
-/// block while a holder has lost its CPU, which the Preemption Monitor, an eBPF program on the context switch, sees.
+/// The mutexes, condition variables and other locks of an unmodified pthread program are replaced as it starts. Waiters
+/// spin while the holder of the lock runs. They block while a holder has lost its CPU, which the Preemption Monitor, an
+/// eBPF program on the context switch, sees.
 #[derive(Debug, Parser)]
 #[command(name = "flexguard", version, propagate_version = true)]
 #[command(

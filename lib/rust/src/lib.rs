@@ -25,8 +25,9 @@ pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard, RawMutex};
 pub use rwlock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Is a thread preempted inside a critical section, anywhere on this machine? For wait loops of a program's own. Always
-/// false without a monitor: bound your busy-waiting nevertheless.
+/// Is a thread of this process's domain preempted inside a critical section? (A domain is the user's or the control
+/// group's programs, or where the monitor counts for all together, the machine's.) For wait loops of a program's own.
+/// Always false without a monitor: bound your busy-waiting nevertheless.
 ///
 /// ```
 /// # let mut tries = 0;

@@ -48,7 +48,7 @@ pub struct Monitor {
     )]
     domains: Domains,
 
-    /// So many programs of one user are watched at a time; those beyond run without the monitor
+    /// So many programs of one user are watched at a time (8192); those beyond run without the monitor
     #[arg(
         long,
         value_name = "N",
@@ -109,7 +109,7 @@ impl Subcommand for Monitor {
         Section {
             title: "SIGNALS",
             items: &[
-                ("SIGTERM, SIGINT", "End."),
+                ("SIGTERM, SIGINT", "End, and remove what --pin keeps."),
                 (
                     "SIGHUP",
                     "End, unless it was ignored when the monitor started (nohup).",

@@ -100,6 +100,14 @@ impl Subcommand for Run {
                     "Only where the monitor has refused clients: how many, for which reasons.",
                 ),
                 (
+                    "note",
+                    "Only where no process registered: why.",
+                ),
+                (
+                    "left-to-glibc",
+                    "Only where the program has some: objects whose layout is not known, and which stay glibc's.",
+                ),
+                (
                     "watched-after-seconds",
                     "Only where a monitor was loaded for this run: how long after the begin of the run it watched.",
                 ),

@@ -57,7 +57,7 @@ impl Subcommand for Machine {
         Section {
             title: "EXAMPLES",
             items: &[(
-                "flexguard bench machine -o mine.toml && flexguard bench shm --machine ./mine.toml",
+                "flexguard bench machine -o here.toml && flexguard bench shm --machine ./here.toml",
                 "This machine, measured and then simulated.",
             )],
         },
