@@ -12,6 +12,7 @@
 #include "interpose/probes.h"
 #include "interpose/real.h"
 #include "lock/lock.h"
+#include "runtime/arch/arch.h"
 #include "runtime/cancel.h"
 #include "runtime/cleanup.h"
 #include "runtime/clock.h"
@@ -222,12 +223,20 @@ static inline void tell_moved(void *mutex)
 		fgi_cond_tell_moved(mutex);
 }
 
+/* glibc's release is a locked instruction, which no streaming store before it overtakes. Programs rely on that, although
+ * such stores should be followed by a fence of the program's. */
+static inline void unlock_fenced(struct fgi_mutex *m)
+{
+	fg_streaming_fence();
+	fgi_unlock(&m->lock);
+}
+
 __attribute__((noinline)) static void unlock_and_tell(struct fgi_mutex *m)
 {
 	bool suspended = fgi_async_suspend();
 	struct fgi_due_told told = fgi_due_take(&m->due, m);
 
-	fgi_unlock(&m->lock);
+	unlock_fenced(m);
 	FGI_PROBE1(mutex_release, m);
 	fgi_due_tell(told);
 	fgi_async_resume(suspended);
@@ -249,7 +258,7 @@ EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 		unlock_and_tell(m);
 		return 0;
 	}
-	fgi_unlock(&m->lock);
+	unlock_fenced(m);
 	FGI_PROBE1(mutex_release, mutex);
 	tell_moved(mutex);
 	return 0;

@@ -36,4 +36,9 @@ static inline void fg_load_fence(void)
 	__asm__ volatile("dsb ishld\n isb" ::: "memory");
 }
 
+/* A release orders streaming stores, too (runtime/arch/x86_64/cpu.h). */
+static inline void fg_streaming_fence(void)
+{
+}
+
 #endif

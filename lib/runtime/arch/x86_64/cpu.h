@@ -31,4 +31,11 @@ static inline void fg_load_fence(void)
 	__builtin_ia32_lfence();
 }
 
+/* Streaming (non-temporal) stores before it are visible before any store after it. A plain store does not see to that,
+ * nor does the release of a lock that is no locked instruction: it overtakes them. */
+static inline void fg_streaming_fence(void)
+{
+	__builtin_ia32_sfence();
+}
+
 #endif

@@ -59,6 +59,10 @@ static inline void fg_load_fence(void)
 {
 }
 
+static inline void fg_streaming_fence(void)
+{
+}
+
 /* ---- local.h: words that only this thread writes ---------------------------------------------------------------- */
 
 FGS_RAW void fgi_local_add(int32_t *word, int32_t value)
