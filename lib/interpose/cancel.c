@@ -11,10 +11,13 @@
 
 EXPORT int pthread_setcanceltype(int type, int *old)
 {
-	int result = fgi_real()->setcanceltype(type, old);
+	uint32_t before = fgi_async;
+	int result;
 
-	if (result == 0)
-		fgi_async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
+		fgi_async = 1; /* before it is so: a handler may come between */
+	result = fgi_real()->setcanceltype(type, old);
+	fgi_async = result == 0 ? type == PTHREAD_CANCEL_ASYNCHRONOUS : before;
 	return result;
 }
 

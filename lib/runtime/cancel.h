@@ -12,16 +12,23 @@
 
 #include "runtime/atomic.h"
 
-/* Is this thread's cancellation type asynchronous? Only interposers know (interpose/cancel.c). */
+/* May this thread's cancellation type be asynchronous? Only interposers know (interpose/cancel.c). In a signal handler
+ * that has interrupted a change of the type it may be either. */
 extern __thread uint32_t fgi_async __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Returns what fgi_async_resume is to be told. */
 static inline bool fgi_async_suspend(void)
 {
-	if (fg_likely(!fgi_async))
+	uint32_t noted = fgi_async;
+	int type;
+
+	if (fg_likely(!noted))
 		return false;
-	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
-	return true;
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
+		return true;
+	fgi_async = noted; /* the change that this handler has interrupted goes on */
+	return false;
 }
 
 static inline void fgi_async_resume(bool suspended)

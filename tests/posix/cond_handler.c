@@ -87,7 +87,7 @@ static int once_joined(void)
 /* Returns false if a wait has not so many instructions. */
 static bool wait_trapped(int instructions, int (*wakes)(void), const struct timespec *until, int *met)
 {
-	int result;
+	int result, type;
 	bool happened;
 
 	ok(pthread_mutex_lock(&m));
@@ -98,6 +98,8 @@ static bool wait_trapped(int instructions, int (*wakes)(void), const struct time
 	CHECK(result == 0 || result == ETIMEDOUT, "%d", result);
 	*met += result == 0;
 	ok(pthread_mutex_unlock(&m));
+	ok(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type));
+	CHECK_IS(type, PTHREAD_CANCEL_DEFERRED); /* as it was before the wait, after each instruction of it */
 	return happened;
 }
 
