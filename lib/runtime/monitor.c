@@ -306,7 +306,8 @@ __attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)
 {
 	uint64_t mask;
 
-	if (fg_xchg_acquire(&dialogue.busy, 1))
+	/* A vfork child has its parent's memory, but descriptors of its own. */
+	if (!fgi_is_own_memory() || fg_xchg_acquire(&dialogue.busy, 1))
 		return;
 	if (now_ns >= fg_load_relaxed(&dialogue.due_ns)) { /* again: another thread may have been here since */
 		mask = block_signals();
@@ -319,17 +320,11 @@ __attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)
 	fg_store_release(&dialogue.busy, 0); /* pairs with the exchange above, by the next thread */
 }
 
-/* A vfork child has its parent's memory, but descriptors of its own. */
-static bool is_own_memory(void)
-{
-	return fg_thread.self == 0 || fgi_system_call(SYS_gettid, 0, 0, 0, 0, 0, 0) == (long)fg_thread.self;
-}
-
 void fgi_monitor_before_sandbox(void)
 {
 	uint64_t mask;
 
-	if (target.again || !fg_load_acquire(&may_reconnect) || !is_own_memory())
+	if (target.again || !fg_load_acquire(&may_reconnect) || !fgi_is_own_memory())
 		return;
 	mask = block_signals();
 	/* The other thread may wait for this CPU, and a yield of a real-time thread would not let it run. */
