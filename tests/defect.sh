@@ -3,8 +3,9 @@
 # A seeded defect: a program that is broken on purpose, which its own checks must find.
 #
 #   defect.sh fails PROGRAM ARGUMENTS...   passes if the program ends as one whose check failed (1), whose watchdog
-#                                          ended it (2), or that crashed. On one CPU threads never run at the same time,
-#                                          so that some defects do not show: one that is not found is skipped there
+#                                          ended it (2), that crashed, or that a sandbox killed. On one CPU threads never
+#                                          run at the same time, so that some defects do not show: one that is not found
+#                                          is skipped there
 #   defect.sh until PROGRAM ARGUMENTS...   the same; the program begins anew until it has failed, for LOOKED_FOR seconds
 #   defect.sh stale FILE TEXT              fails: the text to replace is not in the file
 set -u
@@ -25,7 +26,7 @@ fails | until)
 		[ $mode = until ] && [ $status = 0 ] && [ $(($(date +%s) - began)) -lt $LOOKED_FOR ] && [ "$(nproc)" -gt 1 ]
 	do :; done
 	case $status in
-	1 | 2 | 136 | 139) exit 0 ;;
+	1 | 2 | 136 | 139 | 159) exit 0 ;;
 	77) exit 77 ;;
 	esac
 	[ "$(nproc)" -gt 1 ] || [ $status != 0 ] || { echo 'the defect did not show on one CPU' && exit 77; }

@@ -9,8 +9,8 @@
  * wait has no deadline: the kernel restarts no futex call with a timeout. A handler that ran while the waiter is awake
  * would go unnoticed. So from its second look on, before it first yields, the waiter has signals blocked; it looks for
  * pending ones at the end, and then lets their handlers run. These are system calls that glibc's wait does not make: in
- * a sandbox all waiting is glibc's. So it is where the thread may be cancelled asynchronously: its cleanup handlers
- * would run with signals blocked. */
+ * a sandbox that the process was put into, or that it has entered by prctl, all waiting is glibc's. So it is where the
+ * thread may be cancelled asynchronously: its cleanup handlers would run with signals blocked. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -18,6 +18,7 @@
 
 #include "interpose/cancel.h"
 #include "interpose/glibc_layout.h"
+#include "interpose/prctl.h"
 #include "interpose/real.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
@@ -82,6 +83,11 @@ static bool is_interrupted(uint64_t mask, bool timed)
 	return false;
 }
 
+static bool in_sandbox(void)
+{
+	return fg_load_relaxed(&fgi_sandboxed) || fg_load_relaxed(&fgi_enters_sandbox);
+}
+
 /* Returns 0 with a token; EINTR; EAGAIN: glibc is to wait. */
 static int wait_awake(struct wait *w, sem_t *sem, struct fgi_deadline until)
 {
@@ -93,7 +99,7 @@ static int wait_awake(struct wait *w, sem_t *sem, struct fgi_deadline until)
 	w->sem = sem;
 	w->looks = 0;
 	fgi_awake_begin(&w->awake, sem);
-	if (known && !fgi_async && !fg_load_relaxed(&fgi_sandboxed) && fgi_awake_stay(&w->awake, look, w, until))
+	if (known && !fgi_async && !in_sandbox() && fgi_awake_stay(&w->awake, look, w, until))
 		fgi_awake_end(&w->awake, false, 0);
 	else
 		result = EAGAIN;

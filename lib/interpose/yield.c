@@ -18,8 +18,8 @@
 #include <threads.h>
 #include <time.h>
 
+#include "interpose/prctl.h"
 #include "interpose/real.h"
-#include "interpose/yield.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"
 #include "runtime/monitor.h"
@@ -34,7 +34,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static uint32_t unwanted; /* FLEXGUARD_YIELD is 0, or the program is in a sandbox */
+static uint32_t unwanted; /* FLEXGUARD_YIELD is 0 */
 
 __attribute__((constructor)) static void yield_start(void)
 {
@@ -42,11 +42,6 @@ __attribute__((constructor)) static void yield_start(void)
 
 	if (value && strcmp(value, "0") == 0)
 		fg_store_relaxed(&unwanted, 1);
-}
-
-void fgi_yield_before_sandbox(void)
-{
-	fg_store_relaxed(&unwanted, 1);
 }
 
 static uint64_t sleep_until_ns; /* by CLOCK_MONOTONIC; the latest yields gave long turns away */
@@ -85,7 +80,7 @@ EXPORT int sched_yield(void)
 	struct fgi_process_switch before;
 	int result;
 
-	if (fg_load_relaxed(&unwanted))
+	if (fg_load_relaxed(&unwanted) || fg_load_relaxed(&fgi_enters_sandbox))
 		return fgi_real()->yield();
 	if (sleeps()) {
 		fgi_nap(NAP_NS);

@@ -8,6 +8,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/connection.h"
+#include "runtime/futex.h"
 #include "runtime/sandbox.h"
 #include "runtime/thread.h"
 
@@ -185,6 +186,8 @@ static struct {
 	uint32_t refusals; /* one after the other */
 } dialogue;
 
+#define BUSY_NAP_NS 50000u
+
 static void keep_dialogue(int fd, uint64_t now_ns, uint64_t at_most_ns);
 static void hang_up(void);
 
@@ -303,7 +306,8 @@ __attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)
 {
 	uint64_t mask;
 
-	if (fg_xchg_acquire(&dialogue.busy, 1))
+	/* A vfork child has its parent's memory, but descriptors of its own. */
+	if (!fgi_is_own_memory() || fg_xchg_acquire(&dialogue.busy, 1))
 		return;
 	if (now_ns >= fg_load_relaxed(&dialogue.due_ns)) { /* again: another thread may have been here since */
 		mask = block_signals();
@@ -316,21 +320,16 @@ __attribute__((noinline, cold)) static void reconnect(uint64_t now_ns)
 	fg_store_release(&dialogue.busy, 0); /* pairs with the exchange above, by the next thread */
 }
 
-/* A vfork child has its parent's memory, but descriptors of its own. */
-static bool is_own_memory(void)
-{
-	return fg_thread.self == 0 || fgi_system_call(SYS_gettid, 0, 0, 0, 0, 0, 0) == (long)fg_thread.self;
-}
-
 void fgi_monitor_before_sandbox(void)
 {
 	uint64_t mask;
 
-	if (target.again || !fg_load_acquire(&may_reconnect) || !is_own_memory())
+	if (target.again || !fg_load_acquire(&may_reconnect) || !fgi_is_own_memory())
 		return;
 	mask = block_signals();
+	/* The other thread may wait for this CPU, and a yield of a real-time thread would not let it run. */
 	while (fg_xchg_acquire(&dialogue.busy, 1))
-		fgi_system_yield();
+		fgi_nap(BUSY_NAP_NS);
 	if (dialogue_is_ours() && fgi_connection_readable(dialogue.fd, FGI_REGISTER_TIMEOUT_MS))
 		take_reply(dialogue.fd, fgi_now_ns(CLOCK_MONOTONIC));
 	hang_up();

@@ -23,6 +23,11 @@ uint32_t fgi_thread_init(void)
 	return fg_thread.self;
 }
 
+bool fgi_is_own_memory(void)
+{
+	return fgi_system_call(SYS_gettid, 0, 0, 0, 0, 0, 0) == (long)fgi_system_tid();
+}
+
 /* The child's only thread has a new tid and is in no queue; the queue nodes of the other threads are free now. It goes
  * on holding what it held: `held` was copied with the TLS. The word that `pending` points to names the parent's thread,
  * so that lock is counted in `held`, too. The monitor has copied the registration itself. */

@@ -3,6 +3,8 @@
 #ifndef FGI_THREAD_H
 #define FGI_THREAD_H
 
+#include <stdbool.h>
+
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
 #include "runtime/block.h"
@@ -13,6 +15,10 @@ uint32_t fgi_thread_init(void);
  * calls it before that, so that the handlers of other libraries come later (interpose/atfork.c). */
 void fgi_thread_atfork(void);
 void fgi_thread_after_fork(void); /* that handler */
+
+/* False in a vfork child, which runs in its parent's memory and must not change there what concerns the parent. Libc's
+ * tid is the parent's there. One system call. */
+bool fgi_is_own_memory(void);
 
 /* Twice the number of forks between this process and the first one. By it a lock word that counts waiters knows that
  * their threads stayed in the parent. The child's fork handler writes it while the child has

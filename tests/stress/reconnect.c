@@ -18,6 +18,7 @@
 #include "runtime/spin_budget.h"
 #include "runtime/thread.h"
 #include "tests/check.h"
+#include "tests/unit/vforked.h"
 
 #define ATTEMPT FGI_RECONNECT_NS
 #define LOOK FGI_REPLY_LOOK_NS
@@ -147,6 +148,28 @@ static void forked(void)
 	CHECK(!after(GIVEN_UP));
 	hung_up(fd);
 	hung_up(accepted()); /* the child's */
+	CHECK(descriptors() == before);
+}
+
+/* It registers nothing: the parent's registration would be lost, whose memory it has. */
+static int child_of_a_vfork(void *unused)
+{
+	int before = descriptors();
+
+	(void)unused;
+	CHECK(!after(ATTEMPT));
+	CHECK(descriptors() == before, "the child asks");
+	return 0;
+}
+
+static void vforked(void)
+{
+	int before = descriptors();
+
+	in_vfork_child(child_of_a_vfork);
+	CHECK(!after(0));
+	CHECK(descriptors() == before + 1, "the parent does not ask");
+	abandoned();
 	CHECK(descriptors() == before);
 }
 
@@ -563,6 +586,7 @@ static void reconnecting(void)
 	unanswered();
 	taken_away();
 	forked();
+	vforked();
 	answered();
 	answered_with_a_domain();
 	answered_badly();

@@ -3,13 +3,14 @@
  * The functions that it finds in glibc are the test's: one that counts. */
 #include <errno.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <threads.h>
 
 #include "interpose/real.h"
-#include "interpose/yield.h"
 #include "runtime/clock.h"
 #include "runtime/monitor.h"
 #include "tests/check.h"
+#include "tests/unit/vforked.h"
 
 #define ENOUGH 1000
 
@@ -36,7 +37,13 @@ static int count_call(void)
 	return 0;
 }
 
-struct fgi_real fgi_real_table = {.yield = count_call};
+static int no_control(int option, ...)
+{
+	CHECK_IS(option, PR_SET_NO_NEW_PRIVS);
+	return 0;
+}
+
+struct fgi_real fgi_real_table = {.yield = count_call, .process_control = no_control};
 int fgi_real_found = 1;
 
 void fgi_real_find(void)
@@ -90,6 +97,12 @@ static void real_time(void)
 	CHECK(sleeps(3000, true));
 }
 
+static int begin_sandbox(void *unused)
+{
+	(void)unused;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
 int main(int argc, char **argv)
 {
 	bool off = argc > 1 && strcmp(argv[1], "off") == 0;
@@ -102,8 +115,13 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	CHECK(sleeps(3000, true));
+	if (argc > 1 && strcmp(argv[1], "vforked") == 0) {
+		in_vfork_child(begin_sandbox);
+		CHECK(sleeps(3000, true)); /* the child's sandbox is not the parent's */
+		return 0;
+	}
 	if (argc > 1) {
-		fgi_yield_before_sandbox();
+		ok(begin_sandbox(NULL));
 		CHECK(!sleeps(3000, true));
 		return 0;
 	}
