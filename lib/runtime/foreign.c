@@ -8,8 +8,8 @@
  * There are NOTES notes, which name lock and owner. When all are open, releases are counted for each owner instead, in
  * a table that has a place for every tid, and whose pages are used as they are touched.
  *
- * In the child of a fork the word of a lock that was held then names the thread that forked. `carrier`, the child's first
- * thread, counts it. */
+ * In the child of a fork the word of a lock that was held then names the thread that forked. `carrier`, the child's
+ * first thread, counts it. */
 #include <errno.h>
 
 #include "runtime/sandbox.h"
@@ -194,16 +194,20 @@ void fgi_foreign_settle(void)
 	settle_counted(self);
 }
 
-void fgi_foreign_after_fork(uint32_t forker)
+void fgi_foreign_renamed(uint32_t forker)
 {
-	uint32_t *counts = unnoted;
-
 	if (forker != carrier || fg_thread.held <= 0)
 		forks = 0;
 	if (forker && fg_thread.held > 0)
 		forkers[forks++ % FORKERS] = forker;
 	carrier = fg_thread.self;
+}
 
+void fgi_foreign_after_fork(uint32_t forker)
+{
+	uint32_t *counts = unnoted;
+
+	fgi_foreign_renamed(forker);
 	for (int i = 0; i < NOTES; i++)
 		fg_store_relaxed(&notes[i].owner, 0);
 	unnoted = NULL;

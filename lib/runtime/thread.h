@@ -70,12 +70,14 @@ static inline void fgi_publish_node(const struct fg_queue_node *node)
 /* A lock may be released by another thread than took it (runtime/foreign.c). The first two: the calling thread is about
  * to release what the word says another thread owns; it counts the lock from here on, as its release expects, or does
  * not. The third: the owner was this thread, before it was forked; then it counts the lock. The fourth: the calling
- * thread no longer counts what others have released. The last: in the child, whose thread was `forker`. */
+ * thread no longer counts what others have released. The last two: in the child, whose thread was `forker`. The
+ * former leaves the notes: other threads may have begun. */
 extern uint32_t fgi_foreign_notes; /* not settled yet */
 void fgi_foreign_release(const uint32_t *word);
 void fgi_foreign_note(uint32_t owner, const uint32_t *word);
 bool fgi_foreign_carried(uint32_t owner);
 void fgi_foreign_settle(void);
+void fgi_foreign_renamed(uint32_t forker);
 void fgi_foreign_after_fork(uint32_t forker);
 
 /* Counts in `held` the lock that `pending` shows, and sets `pending` to `next`. */
