@@ -52,7 +52,9 @@ void fg_section_end(void);
 
 /* Names the calling thread to its waiters, in every process that shares memory with it: a tid, and a number that tells
  * the thread from others that had the tid before it. Never 0; bit 31 and the bits 56 to 63 are 0. The same until the
- * thread ends; the child of a fork has another. The first call reads the clock. */
+ * thread ends; the child of a fork has another. It keeps its parent's until it executes a program if vfork has made it,
+ * or if _Fork or a system call has, before Linux 4.14 or under more seccomp filters than are expected at the start. The
+ * first call reads the clock. */
 fg_handle fg_thread_handle(void);
 
 /* What a waiter is to do next. Where nothing is wrong it costs a call and three loads. Makes no system call; every

@@ -11,6 +11,9 @@
  * sleeps accordingly. It is not recursive. Only the thread that has it may unlock it; the child of a fork has none of
  * the parent's. It is not fair: a thread that comes may take it before one that sleeps.
  *
+ * A child that keeps its parent's handle (fg_thread_handle says which) must not use it: it could unlock what its parent
+ * has, and when the parent has ended, others could recover what the child has.
+ *
  * An owner that dies is not reported to those who wait: they sleep on, and look after 10 ms, 20 ms and so on, at last
  * every 1.3 s. A program that suspects it (its supervisor has seen the process end, or fg_mutex_shared_timedlock has
  * failed) asks fg_mutex_shared_recover.

@@ -40,17 +40,62 @@ void fg_section_end(void)
 	fgi_held_lower();
 }
 
+static uint32_t process; /* until there is the page */
+uint32_t *fgi_process = &process;
+__thread uint32_t fgi_handle_process;
+
+__attribute__((constructor)) static void tell_forks(void)
+{
+	uint32_t *page = fgi_system_map(FG_PAGE, 0);
+
+	if (!page)
+		return;
+	(void)fgi_optional_call(SYS_madvise, (long)page, FG_PAGE, MADV_WIPEONFORK);
+	fg_store_release(&fgi_process, page);
+}
+
+/* The number of this process: greater than those of the processes that it was forked from. */
+static uint32_t number_process(void)
+{
+	static uint32_t numbers;
+	uint32_t *number = fg_load_acquire(&fgi_process);
+
+	if (fg_load_relaxed(number) == 0)
+		fg_cas_relaxed(number, 0, fg_fetch_add_relaxed(&numbers, 1) + 1);
+	return fg_load_relaxed(number);
+}
+
+/* The thread may also have its handle from another copy of this library. After a fork by a system call libc's tid is
+ * the parent's. */
+static void drop_parents_handle(void)
+{
+	uint32_t life = fg_thread.life, forker = fg_thread.self;
+	long tid = fgi_system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+
+	if (tid <= 0 || (uint32_t)tid == forker)
+		return;
+	fgi_pending_into_held(0);
+	fg_thread.self = (uint32_t)tid;
+	fgi_foreign_renamed(forker);
+	fg_cas_relaxed(&fg_thread.life, life, 0); /* a signal handler may have drawn another one */
+}
+
 /* Threads of one tid that live one after the other get the same number once in 4 million times; then the advice about
- * one may be that about the other. A signal handler may have given the thread its handle meanwhile. */
+ * one may be that about the other. A signal handler may have given the thread its handle meanwhile, or may have forked.
+ */
 uint64_t fgi_new_handle(void)
 {
 	static uint32_t given;
-	uint32_t self = fgi_self(), mixed;
+	uint32_t number = number_process(), self, mixed;
 	uint64_t seed = fgi_now_ns(CLOCK_MONOTONIC) + ((uint64_t)fg_fetch_add_relaxed(&given, 1) << 40);
 
+	if (fg_thread.life && fgi_handle_process != number)
+		drop_parents_handle();
+	fgi_handle_process = number;
+	self = fgi_self();
 	mixed = (uint32_t)fgi_hash(seed ^ (uint64_t)self << 32, 22) & FG_NOTE_LIFE;
 	fg_cas_relaxed(&fg_thread.life, 0, mixed ? mixed : 1);
-	return fgi_handle_of(self, fg_thread.life);
+	return fgi_own_handle();
 }
 
 fg_handle fg_thread_handle(void)

@@ -8,11 +8,18 @@
 #include "advice/page.h"
 #include "runtime/thread.h"
 
+/* A fork without handlers (_Fork, the system calls) leaves the parent's handle to the child. So each process has a
+ * number, which the kernel sets to 0 in any child: MADV_WIPEONFORK, Linux 4.14. By it a thread knows its handle. */
+extern uint32_t *fgi_process __attribute__((visibility("hidden")));
+extern __thread uint32_t fgi_handle_process __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 uint64_t fgi_new_handle(void);
 
 static inline fg_handle fgi_own_handle(void)
 {
-	return fg_likely(fg_thread.life) ? fgi_handle_of(fg_thread.self, fg_thread.life) : fgi_new_handle();
+	if (fg_likely(fg_thread.life && fgi_handle_process == fg_load_relaxed(fg_load_relaxed(&fgi_process))))
+		return fgi_handle_of(fg_thread.self, fg_thread.life);
+	return fgi_new_handle();
 }
 
 struct fg_advice fgi_advice(const struct fg_wait *w);

@@ -20,6 +20,7 @@ __thread struct fgi_carried fgi_carried;
 /* Runs after all others, in the thread that forks: what it holds goes into the child. */
 static void fork_prepare(void)
 {
+	fgi_thread_before_fork();
 	fgi_carried.forker = fg_thread.self;
 	fgi_carried.locks = fgi_sections();
 	fgi_carried.reads = fgi_reading;

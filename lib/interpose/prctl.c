@@ -6,15 +6,12 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 
-#include "interpose/prctl.h"
 #include "interpose/real.h"
 #include "runtime/monitor.h"
 #include "runtime/sandbox.h"
 #include "runtime/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
-
-uint32_t fgi_enters_sandbox;
 
 /* A second call of the program may come under its first filter, and a program that was put into a sandbox is under one
  * from the start. That may forbid even the system call of fgi_is_own_memory, and nothing is left to do. */

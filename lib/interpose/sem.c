@@ -18,7 +18,6 @@
 
 #include "interpose/cancel.h"
 #include "interpose/glibc_layout.h"
-#include "interpose/prctl.h"
 #include "interpose/real.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"

@@ -18,7 +18,6 @@
 #include <threads.h>
 #include <time.h>
 
-#include "interpose/prctl.h"
 #include "interpose/real.h"
 #include "runtime/clock.h"
 #include "runtime/futex.h"

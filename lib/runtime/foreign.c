@@ -6,14 +6,18 @@
  * releases another thread's lock itself: two threads that use a mutex as a semaphore keep each other's notes few.
  *
  * There are NOTES notes, which name lock and owner. When all are open, releases are counted for each owner instead, in
- * a table that has a place for every tid, and whose pages are used as they are touched. */
+ * a table that has a place for every tid, and whose pages are used as they are touched.
+ *
+ * In the child of a fork the word of a lock that was held then names the thread that forked. `carrier`, the child's
+ * first thread, counts it. */
 #include <errno.h>
 
 #include "runtime/sandbox.h"
 #include "runtime/thread.h"
 
 #define NOTES 64
-#define TAKEN 0xffffffffu /* being written, or settled */
+#define TAKEN 0xffffffffu   /* being written, or settled */
+#define CALLS_PER_LOOK 1024 /* a look is up to two system calls */
 
 /* owner: 0 free, TAKEN, or the tid of the thread that took the lock, and settles the note. */
 static struct {
@@ -28,12 +32,33 @@ static uint32_t *unnoted;
 
 uint32_t fgi_foreign_notes;
 
+/* The names that the carrier had when it forked with a lock: one for each fork since it last held none. Of more than
+ * FORKERS the oldest is forgotten: then the carrier counts its locks for good. */
+#define FORKERS 8
+static uint32_t forkers[FORKERS], forks, carrier;
+
+static bool is_forker(uint32_t tid)
+{
+	for (uint32_t i = 0; i < forks && i < FORKERS; i++)
+		if (forkers[i] == tid)
+			return true;
+	return false;
+}
+
+bool fgi_foreign_carried(uint32_t owner)
+{
+	return fg_thread.self == carrier && fg_thread.held > 0 && is_forker(owner);
+}
+
 /* A thread that has ended settles nothing. */
 static bool ended(uint32_t tid)
 {
-	long self = fgi_optional_call(SYS_getpid, 0, 0, 0);
+	long self;
 
-	return tid != TAKEN && fgi_optional_call(SYS_tgkill, self, tid, 0) == -ESRCH;
+	if (tid == TAKEN || fg_load_relaxed(&fgi_enters_sandbox))
+		return false;
+	self = fgi_optional_call(SYS_getpid, 0, 0, 0);
+	return fgi_optional_call(SYS_tgkill, self, tid, 0) == -ESRCH;
 }
 
 static bool write_note(uint32_t owner, uint64_t word, bool of_ended)
@@ -96,6 +121,8 @@ void fgi_foreign_note(uint32_t owner, const uint32_t *word)
 
 	static uint32_t overflows;
 
+	if (is_forker(owner))
+		owner = carrier;
 	if (!owner || write_note(owner, address, false) || has_note(owner, address))
 		return;
 	if (fg_fetch_add_relaxed(&overflows, 1) % NOTES || !write_note(owner, address, true)) /* up to 2 NOTES calls */
@@ -104,12 +131,14 @@ void fgi_foreign_note(uint32_t owner, const uint32_t *word)
 
 void fgi_foreign_release(const uint32_t *word)
 {
-	if (fgi_forks && fg_thread.held > 0) /* held since before the fork: `held` counts it */
+	uint32_t owner = fg_load_relaxed(word) & FG_OWNER_MASK;
+
+	if (fgi_foreign_carried(owner))
 		return;
 	if (fg_load_relaxed(&fgi_foreign_notes))
 		fgi_foreign_settle();
 	fgi_held_raise(); /* the release lowers it again */
-	fgi_foreign_note(fg_load_relaxed(word) & FG_OWNER_MASK, word);
+	fgi_foreign_note(owner, word);
 }
 
 /* Which locks they were is not known. What is counted in the end is right; until `pending` changes it may show one of
@@ -134,10 +163,26 @@ static void settle_counted(uint32_t self)
 	}
 }
 
+/* The first open note from there on, if its thread has ended: while there is one, every thread looks for its own. */
+static void drop_ended(uint32_t first)
+{
+	uint32_t i = first % NOTES, found;
+
+	for (uint32_t n = 1; !(found = fg_load_relaxed(&notes[i].owner)) && n < NOTES; n++)
+		i = (first + n) % NOTES;
+	if (!found || !ended(found) || fg_cas_relaxed(&notes[i].owner, found, TAKEN) != found)
+		return;
+	fg_store_relaxed(&notes[i].owner, 0);
+	fg_fetch_add_relaxed(&fgi_foreign_notes, -1u);
+}
+
 void fgi_foreign_settle(void)
 {
+	static __thread uint32_t calls __attribute__((tls_model("initial-exec")));
 	uint32_t self = fg_thread.self;
 
+	if (fg_unlikely(++calls % CALLS_PER_LOOK == 0))
+		drop_ended(calls / CALLS_PER_LOOK);
 	for (int i = 0; self && i < NOTES; i++) {
 		uint64_t word;
 
@@ -152,10 +197,20 @@ void fgi_foreign_settle(void)
 	settle_counted(self);
 }
 
-void fgi_foreign_after_fork(void)
+void fgi_foreign_renamed(uint32_t forker)
+{
+	if (forker != carrier || fg_thread.held <= 0)
+		forks = 0;
+	if (forker && fg_thread.held > 0)
+		forkers[forks++ % FORKERS] = forker;
+	carrier = fg_thread.self;
+}
+
+void fgi_foreign_after_fork(uint32_t forker)
 {
 	uint32_t *counts = unnoted;
 
+	fgi_foreign_renamed(forker);
 	for (int i = 0; i < NOTES; i++)
 		fg_store_relaxed(&notes[i].owner, 0);
 	unnoted = NULL;

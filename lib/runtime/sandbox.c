@@ -7,7 +7,7 @@
 
 #include "runtime/monitor.h"
 
-uint32_t fgi_sandboxed;
+uint32_t fgi_sandboxed, fgi_enters_sandbox;
 
 /* Takes one more character of the file. Returns the number that follows `label`, once it is complete; otherwise -1. */
 struct reader {

@@ -25,6 +25,11 @@ bool fgi_sandbox_look(void);
 
 extern uint32_t fgi_sandboxed;
 
+/* Not 0: the program is about to put itself into a sandbox, or has done so, as an interposer sees (interpose/prctl.c).
+ * From then on sched_yield is the system call, all waiting for semaphores is glibc's, and nobody asks whether a thread
+ * has ended. */
+extern uint32_t fgi_enters_sandbox;
+
 /* A system call that can be left out: -ENOSYS in a sandbox. */
 static inline long fgi_optional_call(long number, long a, long b, long c)
 {

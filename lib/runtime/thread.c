@@ -28,6 +28,14 @@ bool fgi_is_own_memory(void)
 	return fgi_system_call(SYS_gettid, 0, 0, 0, 0, 0, 0) == (long)fgi_system_tid();
 }
 
+/* Each shared object's own: in the child another one may have changed `self` already. */
+static __thread uint32_t forker __attribute__((tls_model("initial-exec")));
+
+void fgi_thread_before_fork(void)
+{
+	forker = fg_thread.self;
+}
+
 /* The child's only thread has a new tid and is in no queue; the queue nodes of the other threads are free now. It goes
  * on holding what it held: `held` was copied with the TLS. The word that `pending` points to names the parent's thread,
  * so that lock is counted in `held`, too. The monitor has copied the registration itself. */
@@ -38,7 +46,7 @@ void fgi_thread_after_fork(void)
 		fg_thread.self = fgi_system_tid();
 	fg_thread.life = 0; /* a handle of the parent's thread is not the child's */
 	fgi_forks += 2;
-	fgi_foreign_after_fork();
+	fgi_foreign_after_fork(forker);
 	fgi_nodes_after_fork();
 	fgi_monitor_after_fork();
 }
@@ -48,7 +56,7 @@ void fgi_thread_atfork(void)
 	static uint32_t begun;
 
 	if (fg_xchg_relaxed(&begun, 1) == 0)
-		pthread_atfork(NULL, NULL, fgi_thread_after_fork);
+		pthread_atfork(fgi_thread_before_fork, NULL, fgi_thread_after_fork);
 }
 
 /* Before the constructors of locks: the fork handlers that they install run after this one. */

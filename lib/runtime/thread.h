@@ -11,10 +11,11 @@
 
 uint32_t fgi_thread_init(void);
 
-/* Registers the fork handler that repairs this runtime in the child. Idempotent. A constructor calls it; the interposer
+/* Registers the fork handlers that repair this runtime in the child. Idempotent. A constructor calls it; the interposer
  * calls it before that, so that the handlers of other libraries come later (interpose/atfork.c). */
 void fgi_thread_atfork(void);
-void fgi_thread_after_fork(void); /* that handler */
+void fgi_thread_before_fork(void); /* those handlers: in the thread that forks, and in the child */
+void fgi_thread_after_fork(void);
 
 /* False in a vfork child, which runs in its parent's memory and must not change there what concerns the parent. Libc's
  * tid is the parent's there. One system call. */
@@ -72,12 +73,16 @@ static inline void fgi_publish_node(const struct fg_queue_node *node)
 
 /* A lock may be released by another thread than took it (runtime/foreign.c). The first two: the calling thread is about
  * to release what the word says another thread owns; it counts the lock from here on, as its release expects, or does
- * not. The last: the calling thread no longer counts what others have released. */
+ * not. The third: the owner was this thread, before it was forked; then it counts the lock. The fourth: the calling
+ * thread no longer counts what others have released. The last two: in the child, whose thread was `forker`. The
+ * former leaves the notes: other threads may have begun. */
 extern uint32_t fgi_foreign_notes; /* not settled yet */
 void fgi_foreign_release(const uint32_t *word);
 void fgi_foreign_note(uint32_t owner, const uint32_t *word);
+bool fgi_foreign_carried(uint32_t owner);
 void fgi_foreign_settle(void);
-void fgi_foreign_after_fork(void);
+void fgi_foreign_renamed(uint32_t forker);
+void fgi_foreign_after_fork(uint32_t forker);
 
 /* Counts in `held` the lock that `pending` shows, and sets `pending` to `next`. */
 static inline void fgi_pending_into_held(uint64_t next)

@@ -586,13 +586,14 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l)
 	return EBUSY;
 }
 
-/* The writer is another thread, or one that forked and is now the child's: then `held` counts the lock. */
 void fgi_rwlock_write_unlock_foreign(struct fgi_rwlock *l)
 {
-	if (fgi_forks && fg_thread.held > 0)
+	uint32_t owner = fg_load_relaxed(fgi_rw_owner(l)) & FG_OWNER_MASK;
+
+	if (fgi_foreign_carried(owner))
 		fgi_held_lower();
 	else
-		fgi_foreign_note(fg_load_relaxed(fgi_rw_owner(l)) & FG_OWNER_MASK, fgi_rw_owner(l));
+		fgi_foreign_note(owner, fgi_rw_owner(l));
 	fgi_rwlock_write_unlock_slow(l);
 }
 

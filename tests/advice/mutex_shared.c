@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "runtime/thread.h"
@@ -23,6 +24,7 @@ static struct shared {
 	struct fg_mutex_shared m;
 	uint64_t count, copy;
 	uint64_t ready, stop;
+	pid_t holder;
 } * s;
 
 static uint64_t value(const uint64_t *of)
@@ -197,6 +199,75 @@ static void waits_for_its_time(void)
 	CHECK(s->m.opaque == 0);
 }
 
+static pid_t bare_fork(int by_system_call)
+{
+	return by_system_call ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : _Fork();
+}
+
+static void *take_and_release(void *unused)
+{
+	fg_mutex_shared_lock(&s->m);
+	ok(fg_mutex_shared_unlock(&s->m));
+	return unused;
+}
+
+/* Ends before its child, which takes the mutex first in a thread, then for good. */
+static void leave_holder(int by_system_call)
+{
+	pid_t child;
+
+	take_and_release(NULL);
+	child = bare_fork(by_system_call);
+	CHECK(child >= 0, "%m");
+	if (child) {
+		s->holder = child;
+		return;
+	}
+	check_watchdog(seconds);
+	if (!by_system_call) /* glibc gives threads only to a process that it knows */
+		check_join(check_thread(take_and_release, NULL));
+	hold(0);
+}
+
+static uint32_t own; /* the word of a lock of this process */
+
+static void release_own(void)
+{
+	fgi_intent_restore(&own);
+	fg_store_relaxed(&own, 0);
+	fgi_intent_clear(&own);
+}
+
+/* A fork without handlers: the child has a handle of its own, and nothing of its parent's but its memory. */
+static void tells_bare_children(int by_system_call)
+{
+	pid_t child;
+
+	fg_mutex_shared_lock(&s->m);
+	fgi_intent_set(&own);
+	fg_store_relaxed(&own, fgi_self());
+	child = bare_fork(by_system_call);
+	if (child == 0) {
+		unlock_of_another(0);
+		CHECK_IS(fgi_sections(), 2);
+		release_own();
+		CHECK_IS(fgi_sections(), 1);
+		_exit(0);
+	}
+	end_well(child);
+	release_own();
+	ok(fg_mutex_shared_unlock(&s->m));
+
+	s->ready = 0;
+	end_well(start(leave_holder, by_system_call));
+	while (!value(&s->ready))
+		sched_yield();
+	CHECK_IS(fg_mutex_shared_recover(&s->m), EBUSY);
+	kill_it(s->holder);
+	ok(fg_mutex_shared_recover(&s->m));
+	ok(fg_mutex_shared_unlock(&s->m));
+}
+
 /* Many waiters of an owner that keeps the mutex leave the CPUs to others: each looks less and less often. */
 static void looks_seldom(clockid_t clock)
 {
@@ -356,6 +427,9 @@ int main(int argc, char **argv)
 	}
 	if (clockless)
 		return 0;
+	ok(prctl(PR_SET_CHILD_SUBREAPER, 1));
+	tells_bare_children(0);
+	tells_bare_children(1);
 	waits_for_its_time();
 	looks_seldom(CLOCK_MONOTONIC);
 	looks_seldom(CLOCK_REALTIME);

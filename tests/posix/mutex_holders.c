@@ -81,6 +81,52 @@ static void counts_what_it_holds(void)
 	}
 }
 
+static pthread_rwlock_t written = PTHREAD_RWLOCK_INITIALIZER;
+
+static void *unlock_beside_its_own(void *unused)
+{
+	ok(pthread_mutex_lock(&counted[1]));
+	counts(1);
+	ok(pthread_mutex_unlock(&counted[0]));
+	counts(1);
+	ok(pthread_rwlock_unlock(&written));
+	counts(1);
+	ok(pthread_mutex_unlock(&counted[1]));
+	return unused;
+}
+
+static void counts_no_others_as_carried(void)
+{
+	ok(pthread_mutex_lock(&counted[0]));
+	ok(pthread_rwlock_wrlock(&written));
+	elsewhere(unlock_beside_its_own, NULL);
+	counts(0);
+}
+
+static void unlock_carried(void)
+{
+	counts(2);
+	ok(pthread_mutex_unlock(&counted[0]));
+	ok(pthread_rwlock_unlock(&written));
+	counts(0);
+	counts_no_others_as_carried();
+}
+
+static void counts_in_a_child(void)
+{
+	const char *lock = getenv("FG_TEST_LOCK");
+
+	if (!lock || strcmp(lock, "flexguard") != 0)
+		return;
+	in_child(counts_no_others_as_carried);
+	ok(pthread_mutex_lock(&counted[0]));
+	ok(pthread_rwlock_wrlock(&written));
+	in_child(unlock_carried);
+	ok(pthread_rwlock_unlock(&written));
+	ok(pthread_mutex_unlock(&counted[0]));
+	counts(0);
+}
+
 /* More than there are notes of, all open at once, of one thread and of several. */
 #define MANY 500
 static pthread_mutex_t many[MANY];
@@ -192,6 +238,7 @@ int main(void)
 	foreign_unlock(PTHREAD_MUTEX_NORMAL);
 	foreign_unlock(PTHREAD_MUTEX_ADAPTIVE_NP);
 	counts_what_it_holds();
+	counts_in_a_child();
 	releases_by_others();
 	as_semaphores();
 	ok(elsewhere(nest, NULL));

@@ -216,6 +216,7 @@ static void child(void)
 	uint64_t before;
 
 	fgs_check_pool(FGS_GIVES); /* the nodes of the threads that stayed in the parent */
+	fgi_thread_before_fork();
 	fgi_thread_after_fork();
 	fgs_check_pool(FGS_OUTSIDE);
 	FGS_CHECK(!fgi_trylock(&shared.lock), "I6: the child of a fork holds no lock that its parent held");

@@ -66,6 +66,12 @@ static void fgo_parked_add(struct fgi_parked_list *list, struct fgi_parked *p, b
 
 __thread uint32_t fgi_async;
 
+bool fgi_foreign_carried(uint32_t owner)
+{
+	(void)owner;
+	return false;
+}
+
 void fgi_foreign_note(uint32_t owner, const uint32_t *word)
 {
 	(void)owner, (void)word;
