@@ -23,6 +23,7 @@
 #include "runtime/futex.h"
 #include "runtime/monitor.h"
 #include "runtime/policy.h"
+#include "runtime/sandbox.h"
 
 #define NAP_NS 50000u
 #define YIELDS_PER_LOOK 64u
