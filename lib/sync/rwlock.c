@@ -571,6 +571,8 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l)
 	uint64_t word = fg_load_relaxed(&l->word), self = fgi_self();
 
 	if ((word & FGI_RW_ENTRIES) && !(word & FGI_RW_READERS)) {
+		if (fgi_parked_is_inside())
+			return EBUSY; /* in a handler (P7) */
 		fgi_rw_end_bias(l);
 		word = fg_load_relaxed(&l->word);
 	}
