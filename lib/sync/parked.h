@@ -43,7 +43,8 @@
  *     mutexes, and what an unlock of a read-write lock does once the lock is free. Eight such calls are kept. If there
  *     are more meanwhile, all threads that wait at condition variables are told instead, for no reason that they know:
  *     they look again, as POSIX has them do. And every read-write lock at which a thread waits is looked at. A handler
- *     must not wait there for a mutex or read-write lock: another thread may need the bucket to give that up. */
+ *     may try there to take a read-write lock. It must not wait for one, nor for a mutex: another thread may need the
+ *     bucket to give that up; and a writer that may wait locks the bucket where readers stand in the table. */
 #ifndef FGI_SYNC_PARKED_H
 #define FGI_SYNC_PARKED_H
 
