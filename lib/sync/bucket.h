@@ -11,6 +11,7 @@
 #ifndef FGI_SYNC_BUCKET_H
 #define FGI_SYNC_BUCKET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -54,10 +55,10 @@ static inline void fgi_bucket_lock(uint32_t *word)
 		fgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);
 }
 
-static inline void fgi_bucket_unlock(uint32_t *word)
+/* Returns whether the caller has to wake one that waits at the word. */
+static inline bool fgi_bucket_unlock(uint32_t *word)
 {
-	if (fg_unlikely(fg_xchg_release(word, 0) == 2)) /* pairs with the acquires in fgi_bucket_lock */
-		fgi_futex_wake(word, 1);
+	return fg_xchg_release(word, 0) == 2; /* pairs with the acquires in fgi_bucket_lock */
 }
 
 #endif

@@ -34,6 +34,7 @@ struct waiter {
 	uint32_t had;        /* enum had. The bucket's lock, then its thread's */
 	bool in_flight;      /* its arrival counts (C6). Before it is told */
 	bool slept;
+	bool unlocks;                /* its mutex, from now on */
 	bool suspended;              /* the caller's asynchronous cancellation */
 	int cancel_type;             /* deferred, unless glibc alone was told another */
 	const struct fgi_cond *cond; /* where it joined, */
@@ -394,7 +395,7 @@ static bool sleep_once(struct waiter *w)
 	return !fgi_past_deadline(&w->deadline) && (!until_ns || fgi_now_ns(CLOCK_MONOTONIC) < until_ns);
 }
 
-/* Ends the wait, told or not (P5). Returns what the thread had (C3). */
+/* Ends the wait, told or not (P5). Returns what the thread had (C3), also if it is called again. */
 static enum had leave(struct waiter *w)
 {
 	struct fgi_parked_list *list;
@@ -405,8 +406,10 @@ static enum had leave(struct waiter *w)
 	list = w->node.list;
 	fgi_parked_lock_list(list);
 	listed = fgi_parked_listed(&w->node);
-	if (listed)
+	if (listed) {
 		fgi_parked_remove(list, &w->node);
+		fg_store_relaxed(&w->node.state, FGI_PARKED_RETRY);
+	}
 	fgi_parked_unlock(list);
 	return listed || fgi_parked_await(&w->node) ? w->had : NOTHING;
 }
@@ -462,14 +465,17 @@ static int take_mutex(struct waiter *w)
 }
 
 /* The wait ends by cancellation, before the cleanup handlers of the program, which expect to hold the mutex; or a
- * signal handler jumps out of it: glibc's own wait then ends with the mutex held, too. */
+ * signal handler jumps out of it: glibc's own wait then ends with the mutex held, too. That may be before the thread
+ * has joined, which sets its list, or has unlocked the mutex, which a mutex with records knows. */
 static void cancelled(void *argument)
 {
 	struct waiter *w = argument;
 
 	set_cancel_type(w, PTHREAD_CANCEL_DEFERRED, NULL);
-	leave_and_pass_on(w);
-	take_mutex(w);
+	if (w->node.list)
+		leave_and_pass_on(w);
+	if (w->unlocks && !(w->mutexes->due && w->mutexes->due(w->mutex)))
+		take_mutex(w);
 	set_cancel_type(w, w->suspended ? PTHREAD_CANCEL_ASYNCHRONOUS : w->cancel_type, NULL);
 }
 
@@ -478,9 +484,6 @@ static void cancelled(void *argument)
  * there would end without the program's C++ destructors. */
 static void await(struct waiter *w)
 {
-	struct _pthread_cleanup_buffer buffer;
-
-	_pthread_cleanup_push(&buffer, cancelled, w);
 	if (w->mutexes->cancellable)
 		pthread_testcancel();
 	if (!fgi_awake_stay(&w->awake, fgi_parked_told, &w->node, w->deadline)) {
@@ -488,27 +491,32 @@ static void await(struct waiter *w)
 		while (!fgi_parked_told(&w->node) && sleep_once(w))
 			;
 	}
-	_pthread_cleanup_pop(&buffer, 0);
 }
 
 int fgi_cond_wait(struct fgi_cond *c, void *mutex, const struct fgi_cond_mutexes *mutexes, struct fgi_deadline until)
 {
 	struct waiter w = {.mutexes = mutexes, .mutex = mutex, .cancel_type = PTHREAD_CANCEL_DEFERRED};
+	struct _pthread_cleanup_buffer buffer;
 	int error, result = 0;
 
 	w.deadline = until;
 	w.suspended = fgi_async_suspend();
+	_pthread_cleanup_push(&buffer, cancelled, &w);
 	join(c, &w); /* C2 */
+	fg_store_relaxed(&w.unlocks, true);
 	error = mutexes->unlock(mutex);
 	if (error) {
+		fg_store_relaxed(&w.unlocks, false);
 		leave_and_pass_on(&w);
+		_pthread_cleanup_pop(&buffer, 0);
 		fgi_async_resume(w.suspended);
 		return error;
 	}
 	await(&w);
 	if (leave(&w) == NOTHING && until.time && w.node.forks == fgi_forks)
 		result = ETIMEDOUT;
-	fgi_awake_end(&w.awake, w.slept, fgi_parked_told(&w.node) ? w.node.told_ns : 0);
+	_pthread_cleanup_pop(&buffer, 0);
+	fgi_awake_end(&w.awake, w.slept, w.node.told_ns);
 	error = take_mutex(&w);
 	fgi_async_resume(w.suspended);
 	return error ? error : result;

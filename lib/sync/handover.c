@@ -164,11 +164,43 @@ static void release(struct fgi_rwlock *l, struct fgi_parked_list *list, uint64_t
 	fgi_rw_tell(chain, state);
 }
 
+static void left_later(void *lock)
+{
+	fgi_rw_left(lock);
+}
+
+/* Looks at each lock at which a thread waits, in the order of their addresses. */
+static void all_left_later(void)
+{
+	for (uint32_t i = 0; i < FGI_BUCKETS; i++) {
+		struct fgi_parked_list *list = &fgi_parked_lists[i];
+		const struct fgi_parked *p;
+		const void *object = NULL;
+		bool waits;
+
+		do {
+			fgi_parked_lock_list(list);
+			p = fgi_parked_after(list, object);
+			object = p ? p->object : NULL;
+			waits = p && fgi_parked_first(list, object, 0); /* not at a condition variable */
+			fgi_parked_unlock(list);
+			if (waits)
+				fgi_rw_left((struct fgi_rwlock *)(uintptr_t)object);
+		} while (object);
+	}
+}
+
 void fgi_rw_release(struct fgi_rwlock *l, uint64_t held)
 {
 	bool suspended = fgi_async_suspend();
 
-	release(l, fgi_parked_lock(l), held);
+	/* In a handler (P7) the lock becomes free now, as by a reader that subtracts itself. */
+	if (!fgi_parked_postpone(left_later, l, all_left_later))
+		release(l, fgi_parked_lock(l), held);
+	else if (held == FGI_RW_OWNER)
+		fg_fetch_and_release(&l->word, ~FGI_RW_OWNER);
+	else
+		fg_fetch_sub_release(&l->word, held);
 	fgi_async_resume(suspended);
 }
 
@@ -178,10 +210,15 @@ void fgi_rw_release(struct fgi_rwlock *l, uint64_t held)
  * by now, or is on its way, it wakes the next. */
 void fgi_rw_left(struct fgi_rwlock *l)
 {
-	bool suspended = fgi_async_suspend();
-	struct fgi_parked_list *list = fgi_parked_lock(l);
-	const struct fgi_parked *p = fgi_parked_next(list, l, NULL);
+	bool suspended;
+	struct fgi_parked_list *list;
+	const struct fgi_parked *p;
 
+	if (fgi_parked_postpone(left_later, l, all_left_later))
+		return;
+	suspended = fgi_async_suspend();
+	list = fgi_parked_lock(l);
+	p = fgi_parked_next(list, l, NULL);
 	/* Threads of a condition variable may wait at a mutex that is at this address by now. They have a list. */
 	if (p && !p->list)
 		release(l, list, 0);

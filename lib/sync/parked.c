@@ -7,6 +7,7 @@
 #include "runtime/futex.h"
 
 #define POSTS 8 /* what handlers want within the ten instructions of one locked bucket; more: P7 */
+#define KINDS 2 /* of objects: what each does then */
 
 struct fgi_parked_list fgi_parked_lists[FGI_BUCKETS];
 uintptr_t fgi_bucket_owners[FGI_OWN_BUCKETS];
@@ -39,7 +40,7 @@ unsigned int fgi_bucket_find(const void *object, unsigned int hash)
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
 static __thread uint32_t postponed __attribute__((tls_model("initial-exec"))); /* is there anything to do? */
 static __thread uint32_t forked __attribute__((tls_model("initial-exec")));    /* a handler has, while `inside` */
-static __thread void (*overflow)(void) __attribute__((tls_model("initial-exec")));
+static __thread void (*overflows[KINDS])(void) __attribute__((tls_model("initial-exec")));
 static __thread struct post {
 	uint32_t state;
 	void (*run)(void *object);
@@ -74,9 +75,15 @@ static bool moves_on(struct post *post, uint32_t from, uint32_t to)
 	return moved;
 }
 
+bool fgi_parked_is_inside(void)
+{
+	return inside;
+}
+
 bool fgi_parked_postpone(void (*run)(void *object), void *object, void (*all)(void))
 {
 	struct post *post = posts;
+	void (*found)(void);
 
 	if (fg_likely(!inside))
 		return false;
@@ -87,7 +94,11 @@ bool fgi_parked_postpone(void (*run)(void *object), void *object, void (*all)(vo
 		post->object = object;
 		moves_on(post, CLAIMED, FULL);
 	} else {
-		fg_store_relaxed(&overflow, all);
+		for (int i = 0; i < KINDS; i++) {
+			found = fg_cas_relaxed(&overflows[i], NULL, all);
+			if (!found || found == all)
+				break;
+		}
 	}
 	fg_store_relaxed(&postponed, 1);
 	return true;
@@ -111,20 +122,25 @@ __attribute__((noinline, cold)) static void run_postponed(void)
 			copy.run(copy.object);
 		}
 	}
-	all = fg_load_relaxed(&overflow);
-	fg_compiler_barrier();
-	if (all) {
-		fg_store_relaxed(&overflow, NULL);
-		all();
+	for (int i = 0; i < KINDS; i++) {
+		all = fg_load_relaxed(&overflows[i]);
+		fg_compiler_barrier();
+		if (all) {
+			fg_store_relaxed(&overflows[i], NULL);
+			all();
+		}
 	}
 }
 
 void fgi_parked_unlock(struct fgi_parked_list *list)
 {
-	fgi_bucket_unlock(&list->word);
+	bool wakes = fgi_bucket_unlock(&list->word);
+
 	fg_compiler_barrier();
-	inside--;
+	inside--; /* before the system call: handlers run at its end, and may jump out */
 	fg_compiler_barrier();
+	if (fg_unlikely(wakes))
+		fgi_futex_wake(&list->word, 1);
 	while (fg_unlikely(fg_load_relaxed(&postponed)) && !inside)
 		run_postponed();
 }

@@ -32,15 +32,19 @@
  * P3  Order. A queue is in order of arrival; who takes a thread out may prefer one of a higher real-time priority. A
  *     thread that was woken and has to wait again joins before all others.
  * P4  Moving. A node goes to another queue of its bucket under the bucket's lock: it is always in one of the two.
- * P5  Leaving (a deadline, a cancellation, a signal handler that jumps). The thread locks the bucket. If its node is
+ * P5  Leaving (a deadline, a cancellation, a signal handler that jumps, unless that is out of the few instructions in
+ *     which the thread has the bucket locked: it stays locked then). The thread locks the bucket. If its node is
  *     queued it takes it out, and nobody tells it any more. Otherwise it is being told: it waits for that without a
  *     deadline, for the other thread has a few instructions left, and passes on what it cannot use.
  * P6  Fork. The child's lot is empty. A node with another number of forks than the process is in no queue, and nobody
  *     tells it. If a handler forks while its thread has a bucket locked, the lot is emptied again as that is unlocked.
  * P7  Signal handlers. A handler may interrupt its thread while that has a bucket locked. What it would do with a
- *     bucket then is done when the interrupted code unlocks (fgi_parked_postpone). Eight such calls are kept. If there
+ *     bucket then is done when the interrupted code unlocks (fgi_parked_postpone): signals and broadcasts, unlocks of
+ *     mutexes, and what an unlock of a read-write lock does once the lock is free. Eight such calls are kept. If there
  *     are more meanwhile, all threads that wait at condition variables are told instead, for no reason that they know:
- *     they look again, as POSIX has them do. */
+ *     they look again, as POSIX has them do. And every read-write lock at which a thread waits is looked at. A handler
+ *     may try there to take a read-write lock. It must not wait for one, nor for a mutex: another thread may need the
+ *     bucket to give that up; and a writer that may wait locks the bucket where readers stand in the table. */
 #ifndef FGI_SYNC_PARKED_H
 #define FGI_SYNC_PARKED_H
 
@@ -102,6 +106,9 @@ void fgi_parked_unlock(struct fgi_parked_list *list);
 /* Is this a signal handler that has interrupted its thread while that had a bucket locked? Then run(object), or all(),
  * which does the same for every object, is called when that is over, and this returns true. */
 bool fgi_parked_postpone(void (*run)(void *object), void *object, void (*all)(void));
+
+/* Is this such a handler? Or has the calling thread a bucket locked itself? */
+bool fgi_parked_is_inside(void);
 
 /* With the list locked. The node says at which object and in which queue. `first`: before all others. */
 void fgi_parked_add(struct fgi_parked_list *list, struct fgi_parked *p, bool first);

@@ -32,7 +32,7 @@ struct wait {
 	bool exempt; /* a reader that RESERVED does not keep out */
 	bool polite; /* a reader that an awake writer keeps out */
 	bool began, slept;
-	bool parked;      /* in the list, or just taken out of it */
+	bool parked;      /* in the list, or taken out of it by another thread, which tells it */
 	bool suspended;   /* the caller's asynchronous cancellation, except in the sleep */
 	bool woken;       /* WOKEN stands for this thread */
 	uint64_t act_ns;  /* when a parked thread is to do something about it; 0: never */
@@ -156,6 +156,7 @@ static bool enter_list(struct wait *w)
 		return false;
 	}
 	fgi_parked_add(list, &w->node, w->slept);
+	fg_store_relaxed(&w->parked, true);
 	if (w->woken) /* a reader that was woken, but is kept out of the free lock by a writer: its turn goes on */
 		chain = fgi_rw_let_in(l, list, &state);
 	w->woken = false;
@@ -239,6 +240,7 @@ static enum fgi_parked_state leave_list(struct wait *w)
 
 	if (listed) {
 		fgi_parked_remove(list, &w->node);
+		fg_store_relaxed(&w->parked, false);
 		fgi_rw_set_flags(l, list);
 		chain = fgi_rw_let_in(l, list, &state);
 	}
@@ -282,43 +284,6 @@ static void handed(struct wait *w)
 		fgi_rw_rest(&w->lock->unreserved_until, now, lost);
 }
 
-static void end_wait(struct wait *w, int result);
-
-/* A signal handler jumps out of the sleep, or an asynchronous cancellation ends it. The list, which other locks share,
- * must not keep a node of a stack that goes, and a lock that was handed over is given up again. */
-static void abandoned(void *waiter)
-{
-	struct wait *w = waiter;
-	enum fgi_parked_state state = FGI_PARKED_AWAKE;
-
-	fgi_async_suspend();
-	if (w->node.writer)
-		fgi_intent_clear(fgi_rw_owner(w->lock));
-	if (w->parked) {
-		state = leave_list(w);
-		w->woken = state == FGI_PARKED_RETRY;
-	}
-	end_wait(w, ETIMEDOUT);
-	if (state == FGI_PARKED_OWNER && w->node.writer)
-		fgi_rwlock_write_unlock_slow(w->lock);
-	else if (state == FGI_PARKED_OWNER)
-		fgi_rwlock_read_unlock_slow(w->lock, false);
-	fgi_async_resume(w->suspended);
-}
-
-static enum fgi_parked_state sleep_or_leave(struct wait *w)
-{
-	struct _pthread_cleanup_buffer buffer;
-	enum fgi_parked_state state;
-
-	w->parked = true;
-	_pthread_cleanup_push(&buffer, abandoned, w);
-	state = sleep_in_list(w);
-	_pthread_cleanup_pop(&buffer, 0);
-	w->parked = false;
-	return state;
-}
-
 /* Waits until the lock is worth a try (0), was handed over (EALREADY), or the deadline is reached (ETIMEDOUT). */
 static int wait_turn(struct wait *w)
 {
@@ -336,12 +301,15 @@ static int wait_turn(struct wait *w)
 	w->node.priority = w->node.writer ? fgi_priority() : 0;
 	if (!enter_list(w))
 		return 0;
-	switch (sleep_or_leave(w)) {
+	switch (sleep_in_list(w)) {
 	case FGI_PARKED_OWNER:
+		fg_store_relaxed(&w->parked, false);
 		handed(w);
 		return EALREADY;
 	case FGI_PARKED_RETRY:
-		w->woken = true; /* if it was its own clock that told it, the next release wakes another one too many */
+		/* If it was its own clock that told it, the next release wakes another one too many. */
+		fg_store_relaxed(&w->woken, true);
+		fg_store_relaxed(&w->parked, false);
 		return 0;
 	default:
 		return ETIMEDOUT;
@@ -358,11 +326,36 @@ static void end_wait(struct wait *w, int result)
 	if (!w->woken || result == 0)
 		return;
 	list = fgi_parked_lock(w->lock);
+	fg_store_relaxed(&w->woken, false);
 	fg_fetch_and_relaxed(&w->lock->word, ~FGI_RW_WOKEN);
 	fgi_rw_set_flags(w->lock, list);
 	chain = fgi_rw_let_in(w->lock, list, &state);
 	fgi_parked_unlock(list);
 	fgi_rw_tell(chain, state);
+}
+
+/* A signal handler jumps out of the wait, or an asynchronous cancellation ends its sleep. The list, which other locks
+ * share, must not keep a node of a stack that goes; a turn is passed on, and a lock that was handed over is given up
+ * again. A writer that has just taken the lock keeps it. */
+static void abandoned(void *waiter)
+{
+	struct wait *w = waiter;
+	enum fgi_parked_state state = FGI_PARKED_AWAKE;
+
+	fgi_async_suspend();
+	if (w->parked) {
+		state = leave_list(w);
+		w->woken = w->woken || state == FGI_PARKED_RETRY;
+	}
+	end_wait(w, ETIMEDOUT);
+	if (w->node.writer &&
+	    (state == FGI_PARKED_OWNER || (fg_load_relaxed(&w->lock->word) & FG_OWNER_MASK) != w->node.self))
+		fgi_intent_clear(fgi_rw_owner(w->lock));
+	if (state == FGI_PARKED_OWNER && w->node.writer)
+		fgi_rwlock_write_unlock_slow(w->lock);
+	else if (state == FGI_PARKED_OWNER)
+		fgi_rwlock_read_unlock_slow(w->lock, false);
+	fgi_async_resume(w->suspended);
 }
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
@@ -413,14 +406,17 @@ static int read_wait(struct wait *w)
 
 int fgi_rwlock_read_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 {
+	struct _pthread_cleanup_buffer buffer;
 	struct wait w;
 	int result;
 
 	if ((fg_load_relaxed(&l->word) & FGI_RW_BIASED) && fgi_rwlock_read_biased(l))
 		return 0;
 	w = wait_at(l, false, until);
+	_pthread_cleanup_push(&buffer, abandoned, &w);
 	result = read_wait(&w);
 	end_wait(&w, result);
+	_pthread_cleanup_pop(&buffer, 0);
 	fgi_rw_resume(l, w.suspended, result);
 	return result;
 }
@@ -485,13 +481,9 @@ static bool entry_left(const void *argument)
 
 static void sleep_until_left(struct wait *w, uint64_t *entry)
 {
-	struct _pthread_cleanup_buffer buffer;
-
-	_pthread_cleanup_push(&buffer, abandoned, w);
 	fgi_async_resume(w->suspended);
 	fgi_readers_sleep(entry, w->lock, w->deadline);
 	fgi_async_suspend();
-	_pthread_cleanup_pop(&buffer, 0);
 }
 
 /* Waits until no reader stands in the table. */
@@ -554,14 +546,17 @@ static int write_wait(struct wait *w)
 int fgi_rwlock_write_slow(struct fgi_rwlock *l, struct fgi_deadline until)
 {
 	struct wait w = wait_at(l, true, until);
+	struct _pthread_cleanup_buffer buffer;
 	int result;
 
 	fgi_intent_set(fgi_rw_owner(l));
+	_pthread_cleanup_push(&buffer, abandoned, &w);
 	result = write_wait(&w);
 	unset_awaited(l);
+	end_wait(&w, result);
+	_pthread_cleanup_pop(&buffer, 0);
 	if (result)
 		fgi_intent_clear(fgi_rw_owner(l));
-	end_wait(&w, result);
 	fgi_rw_resume(l, w.suspended, result);
 	return result;
 }
@@ -571,6 +566,8 @@ int fgi_rwlock_try_write(struct fgi_rwlock *l)
 	uint64_t word = fg_load_relaxed(&l->word), self = fgi_self();
 
 	if ((word & FGI_RW_ENTRIES) && !(word & FGI_RW_READERS)) {
+		if (fgi_parked_is_inside())
+			return EBUSY; /* in a handler (P7) */
 		fgi_rw_end_bias(l);
 		word = fg_load_relaxed(&l->word);
 	}

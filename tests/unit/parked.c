@@ -2,7 +2,13 @@
 /* What signal handlers want while their thread has a bucket locked is done afterwards (sync/parked.h, P7): one of them
  * interrupts another, or the thread that unlocks, after each instruction; and more than the thread keeps. And the
  * buckets: which objects have one of their own, and how a bucket finds one of thousands of queues. */
+#include "runtime/futex.h"
+
+static void wake(uint32_t *word, int number);
+
+#define fgi_futex_wake wake
 #include "sync/parked.c"
+#undef fgi_futex_wake
 
 #include <signal.h>
 #include <string.h>
@@ -11,7 +17,29 @@
 #include "tests/check.h"
 
 static const char object;
-static int runs[3], runs_of_all;
+static int wakes_inside, wakes_outside;
+
+static void wake(uint32_t *word, int number)
+{
+	if (inside)
+		wakes_inside++;
+	else
+		wakes_outside++;
+	fgi_futex_wake(word, number);
+}
+
+/* A handler that jumps out of the system call leaves nothing behind. */
+static void wakes_outside_only(void)
+{
+	struct fgi_parked_list *list = fgi_parked_lock(&object);
+
+	list->word = 2;
+	fgi_parked_unlock(list);
+	CHECK_IS(wakes_inside, 0);
+	CHECK_IS(wakes_outside, 1);
+}
+
+static int runs[3], runs_of_all, runs_of_others;
 
 static void count(void *which)
 {
@@ -21,6 +49,11 @@ static void count(void *which)
 static void count_all(void)
 {
 	runs_of_all++;
+}
+
+static void count_others(void)
+{
+	runs_of_others++;
 }
 
 static const int numbers[3] = {0, 1, 2};
@@ -54,10 +87,14 @@ static void more_than_it_keeps(void)
 	list = fgi_parked_lock(&object);
 	for (int i = 0; i <= POSTS; i++)
 		wants(0);
-	CHECK_IS(runs[0] + runs_of_all, 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(fgi_parked_postpone(count, (void *)(uintptr_t)&numbers[0], count_others), "not yet");
+	wants(0);
+	CHECK_IS(runs[0] + runs_of_all + runs_of_others, 0);
 	fgi_parked_unlock(list);
 	CHECK_IS(runs[0], POSTS);
 	CHECK_IS(runs_of_all, 1);
+	CHECK_IS(runs_of_others, 1);
 	runs[0] = runs_of_all = 0;
 }
 
@@ -221,6 +258,7 @@ int main(void)
 	one_of_many();
 	buckets_of_their_own();
 	more_than_it_keeps();
+	wakes_outside_only();
 	locks_and_is_interrupted();
 	check_runs(0, 1, 1);
 #ifdef __x86_64__
