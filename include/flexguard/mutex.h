@@ -52,8 +52,8 @@ int fg_mutex_trylock(struct fg_mutex *m) FG_TRY_ACQUIRE(0, *m);
  * if the time has passed. */
 int fg_mutex_timedlock(struct fg_mutex *m, clockid_t clock, const struct timespec *abs) FG_TRY_ACQUIRE(0, *m);
 
-/* Memory order: release. Wakes a parked waiter, if there is one. Streaming (non-temporal) stores need an sfence before it,
- * as before any release of C11: it is no locked instruction on x86-64. */
+/* Memory order: release. Wakes a parked waiter, if there is one. Streaming (non-temporal) stores need an sfence before
+ * it, as before any release of C11: it is no locked instruction on x86-64. */
 void fg_mutex_unlock(struct fg_mutex *m) FG_RELEASE(*m);
 
 #ifdef __cplusplus

@@ -223,8 +223,8 @@ static inline void tell_moved(void *mutex)
 		fgi_cond_tell_moved(mutex);
 }
 
-/* glibc's release is a locked instruction, which no streaming store before it overtakes. Programs rely on that, although
- * such stores should be followed by a fence of the program's. */
+/* glibc's release is a locked instruction, and no streaming store before it becomes visible after it. Programs rely on
+ * that, although such stores should be followed by a fence of the program's. */
 static inline void unlock_fenced(struct fgi_mutex *m)
 {
 	fg_streaming_fence();

@@ -99,10 +99,7 @@ impl Subcommand for Run {
                     "refused-clients",
                     "Only where the monitor has refused clients: how many, for which reasons.",
                 ),
-                (
-                    "note",
-                    "Only where no process registered: why.",
-                ),
+                ("note", "Only where no process registered: why."),
                 (
                     "left-to-glibc",
                     "Only where the program has some: objects whose layout is not known, and which stay glibc's.",
