@@ -75,7 +75,7 @@ timeout 20 "$bench" "${shm[@]}" >/dev/full 2>/dev/null
 message=$(timeout 20 "$bench" "${shm[@]}" --lock-count 10000000 --lines 65536 2>&1 >/dev/null)
 [ $? = 1 ] && [[ $message == *'not enough memory'* ]] || { echo "too much memory: $message"; failed=1; }
 [ "$("$bench" --list | head -n 1)" = $'posix\tlibc' ] || { echo '--list does not begin with posix'; failed=1; }
-"$bench" --list | grep -vqE $'^[a-z0-9_-]+\t(libc|own|peer|variant)$' && { echo '--list: a line of another form'; failed=1; }
+"$bench" --list | grep -vqE $'^[a-z0-9_-]+\t(libc|own|peer|variant|constant)$' && { echo '--list: a line of another form'; failed=1; }
 "$bench" --help | grep -q 'hashtable.*yielding' || { echo '--help'; failed=1; }
 "$bench" shm --help | grep -q -- '--cycles-between' || { echo 'shm --help'; failed=1; }
 exit $failed
