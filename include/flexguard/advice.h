@@ -54,7 +54,8 @@ void fg_section_end(void);
  * the thread from others that had the tid before it. Never 0; bit 31 and the bits 56 to 63 are 0. The same until the
  * thread ends; the child of a fork has another. It keeps its parent's until it executes a program if vfork has made it,
  * or if _Fork or a system call has, before Linux 4.14 or under more seccomp filters than are expected at the start. The
- * first call reads the clock. */
+ * first call reads the clock. In a child of _Fork or of a system call it also gives the thread its new tid, by which a
+ * recursive mutex that it held across the fork is no longer its own. */
 fg_handle fg_thread_handle(void);
 
 /* What a waiter is to do next. Where nothing is wrong it costs a call and three loads. Makes no system call; every

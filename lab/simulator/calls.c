@@ -357,9 +357,9 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 		return futex((uint32_t *)a, (int)b, (uint32_t)c, (const struct timespec *)d, (uint32_t)f);
 	case SYS_membarrier:
 		return membarrier(a);
-	case SYS_tgkill:
+	case SYS_tkill:
 		system_call();
-		return thread_of((int)b) && thread_of((int)b)->state != FGS_ENDED ? 0 : failed(ESRCH);
+		return thread_of((int)a) && thread_of((int)a)->state != FGS_ENDED ? 0 : failed(ESRCH);
 	case SYS_sched_getaffinity:
 		return __wrap_sched_getaffinity((pid_t)a, (size_t)b, (cpu_set_t *)c) == 0 ? b : -1;
 	case SYS_sched_setattr:

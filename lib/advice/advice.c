@@ -40,25 +40,13 @@ void fg_section_end(void)
 	fgi_held_lower();
 }
 
-static uint32_t process; /* until there is the page */
-uint32_t *fgi_process = &process;
 __thread uint32_t fgi_handle_process;
-
-__attribute__((constructor)) static void tell_forks(void)
-{
-	uint32_t *page = fgi_system_map(FG_PAGE, 0);
-
-	if (!page)
-		return;
-	(void)fgi_optional_call(SYS_madvise, (long)page, FG_PAGE, MADV_WIPEONFORK);
-	fg_store_release(&fgi_process, page);
-}
 
 /* The number of this process: greater than those of the processes that it was forked from. */
 static uint32_t number_process(void)
 {
 	static uint32_t numbers;
-	uint32_t *number = fg_load_acquire(&fgi_process);
+	uint32_t *number = &fg_load_acquire(&fgi_of_process)->number;
 
 	if (fg_load_relaxed(number) == 0)
 		fg_cas_relaxed(number, 0, fg_fetch_add_relaxed(&numbers, 1) + 1);

@@ -9,15 +9,16 @@
 #include "runtime/thread.h"
 
 /* A fork without handlers (_Fork, the system calls) leaves the parent's handle to the child. So each process has a
- * number, which the kernel sets to 0 in any child: MADV_WIPEONFORK, Linux 4.14. By it a thread knows its handle. */
-extern uint32_t *fgi_process __attribute__((visibility("hidden")));
+ * number, and the kernel sets it to 0 in any child. By it a thread knows its handle. */
 extern __thread uint32_t fgi_handle_process __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 uint64_t fgi_new_handle(void);
 
 static inline fg_handle fgi_own_handle(void)
 {
-	if (fg_likely(fg_thread.life && fgi_handle_process == fg_load_relaxed(fg_load_relaxed(&fgi_process))))
+	uint32_t number = fg_load_relaxed(&fg_load_relaxed(&fgi_of_process)->number);
+
+	if (fg_likely(fg_thread.life && number && fgi_handle_process == number))
 		return fgi_handle_of(fg_thread.self, fg_thread.life);
 	return fgi_new_handle();
 }

@@ -209,6 +209,28 @@ static bool is_mine(const struct fgi_mutex *m)
 	       (fg_load_relaxed(word) & FG_OWNER_MASK) == fg_thread.self;
 }
 
+/* Of a lock that names its owner. */
+static bool is_named(const struct fgi_mutex *m, uint32_t thread)
+{
+	uint32_t words[sizeof(m->lock) / sizeof(uint32_t)];
+	bool named = false;
+
+	memcpy(words, &m->lock, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		named |= (words[i] & FG_OWNER_MASK) == thread;
+	return named;
+}
+
+/* glibc's mutexes have their owner in the same place. */
+static bool holds(void *mutex)
+{
+	const struct fgi_mutex *m = mutex_of(mutex);
+
+	if (!is_normal(mutex) && fg_load_relaxed(&m->owner) == fgi_self())
+		return true;
+	return NAMES_OWNER && fgi_mutex_native(mutex) && is_named(m, fgi_self());
+}
+
 static struct fgi_due *due_of(void *mutex)
 {
 	struct fgi_mutex *m = mutex_of(mutex);
@@ -274,7 +296,7 @@ static int lock_after_wait(void *mutex)
 	return fgi_mutex_lock(mutex);
 }
 
-const struct fgi_cond_mutexes fgi_pthread_mutexes = {unlock_to_wait, lock_after_wait, due_of, true};
+const struct fgi_cond_mutexes fgi_pthread_mutexes = {unlock_to_wait, lock_after_wait, due_of, true, holds};
 
 /* Only for mutexes of ours. */
 static int lock_until(struct fgi_mutex *m, struct fgi_deadline until)
@@ -320,14 +342,11 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t cl
 __attribute__((noinline, cold)) static void forget_carried(const struct fgi_mutex *m)
 {
 	uint32_t words[sizeof(m->lock) / sizeof(uint32_t)], any = 0;
-	bool named = false;
 
 	memcpy(words, &m->lock, sizeof(words));
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		named |= (words[i] & FG_OWNER_MASK) == fgi_carried.forker;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		any |= words[i];
-	}
-	if (fg_thread.held <= 0 || !(NAMES_OWNER ? named : any != 0))
+	if (fg_thread.held <= 0 || !(NAMES_OWNER ? is_named(m, fgi_carried.forker) : any != 0))
 		return;
 	fgi_carried.locks--;
 	fgi_held_lower();

@@ -9,7 +9,6 @@
 #include "interpose/atfork.h"
 #include "interpose/glibc_layout.h"
 #include "interpose/real.h"
-#include "runtime/arch/arch.h"
 #include "runtime/deadline.h"
 #include "sync/rwlock.h"
 
@@ -75,7 +74,6 @@ EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
 {
 	if (!native(rwlock))
 		return fgi_real()->rwlock_unlock(rwlock);
-	fg_streaming_fence(); /* as a mutex's release (mutex.c) */
 	fgi_rwlock_unlock(&of(rwlock)->lock);
 	return 0;
 }

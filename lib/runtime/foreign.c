@@ -17,7 +17,7 @@
 
 #define NOTES 64
 #define TAKEN 0xffffffffu   /* being written, or settled */
-#define CALLS_PER_LOOK 1024 /* a look is up to two system calls */
+#define CALLS_PER_LOOK 1024 /* a look may be a system call */
 
 /* owner: 0 free, TAKEN, or the tid of the thread that took the lock, and settles the note. */
 static struct {
@@ -45,6 +45,13 @@ static bool is_forker(uint32_t tid)
 	return false;
 }
 
+/* A thread begins, maybe with a forker's tid. */
+void fgi_foreign_born(void)
+{
+	for (uint32_t i = 0; i < forks && i < FORKERS; i++)
+		fg_cas_relaxed(&forkers[i], fg_thread.self, 0);
+}
+
 bool fgi_foreign_carried(uint32_t owner)
 {
 	return fg_thread.self == carrier && fg_thread.held > 0 && is_forker(owner);
@@ -53,12 +60,8 @@ bool fgi_foreign_carried(uint32_t owner)
 /* A thread that has ended settles nothing. */
 static bool ended(uint32_t tid)
 {
-	long self;
-
-	if (tid == TAKEN || fg_load_relaxed(&fgi_enters_sandbox))
-		return false;
-	self = fgi_optional_call(SYS_getpid, 0, 0, 0);
-	return fgi_optional_call(SYS_tgkill, self, tid, 0) == -ESRCH;
+	return tid != TAKEN && !fg_load_relaxed(&fgi_enters_sandbox) &&
+	       fgi_optional_call(SYS_tkill, tid, 0, 0) == -ESRCH;
 }
 
 static bool write_note(uint32_t owner, uint64_t word, bool of_ended)
@@ -125,7 +128,7 @@ void fgi_foreign_note(uint32_t owner, const uint32_t *word)
 		owner = carrier;
 	if (!owner || write_note(owner, address, false) || has_note(owner, address))
 		return;
-	if (fg_fetch_add_relaxed(&overflows, 1) % NOTES || !write_note(owner, address, true)) /* up to 2 NOTES calls */
+	if (fg_fetch_add_relaxed(&overflows, 1) % NOTES || !write_note(owner, address, true)) /* up to NOTES calls */
 		count_release(owner);
 }
 

@@ -17,8 +17,16 @@ void fgi_thread_atfork(void);
 void fgi_thread_before_fork(void); /* those handlers: in the thread that forks, and in the child */
 void fgi_thread_after_fork(void);
 
+/* What the kernel sets to 0 in each child that has memory of its own, whether its fork runs handlers or is a system
+ * call alone (MADV_WIPEONFORK, Linux 4.14). An older one copies it. */
+struct fgi_of_process {
+	uint32_t number;  /* advice/advice.h */
+	uint32_t started; /* 1: since its start, or a fork's handlers, nothing has been wiped */
+};
+extern struct fgi_of_process *fgi_of_process;
+
 /* False in a vfork child, which runs in its parent's memory and must not change there what concerns the parent. Libc's
- * tid is the parent's there. One system call. */
+ * tid is the parent's there, as in the child of a system call that forks. One system call. */
 bool fgi_is_own_memory(void);
 
 /* Twice the number of forks between this process and the first one. By it a lock word that counts waiters knows that
@@ -81,6 +89,7 @@ void fgi_foreign_release(const uint32_t *word);
 void fgi_foreign_note(uint32_t owner, const uint32_t *word);
 bool fgi_foreign_carried(uint32_t owner);
 void fgi_foreign_settle(void);
+void fgi_foreign_born(void); /* the calling thread begins, perhaps with a tid that another had */
 void fgi_foreign_renamed(uint32_t forker);
 void fgi_foreign_after_fork(uint32_t forker);
 

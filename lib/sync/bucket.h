@@ -18,10 +18,13 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/atomic.h"
+#include "runtime/clock.h"
 #include "runtime/futex.h"
 #include "runtime/hash.h"
 
 #define FGI_BUCKET_SPINS 64 /* before a waiter sleeps: longer than a bucket is locked */
+/* Then it looks by itself: a signal handler may jump out between an unlock and its wake-up. */
+#define FGI_BUCKET_LOOK_NS 10000000u
 
 /* 256 of each kind, each of a cache line. Objects that share a bucket share moments only, so the number needs no
  * tuning. */
@@ -51,8 +54,11 @@ static inline void fgi_bucket_lock(uint32_t *word)
 		return;
 	for (int spins = FGI_BUCKET_SPINS; spins && fg_load_relaxed(word); spins--)
 		fg_pause();
-	while (fg_xchg_acquire(word, 2) != 0)
-		fgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);
+	while (fg_xchg_acquire(word, 2) != 0) {
+		struct timespec look = fgi_timespec(fgi_now_ns(CLOCK_MONOTONIC) + FGI_BUCKET_LOOK_NS);
+
+		fgi_futex_wait(word, 2, CLOCK_MONOTONIC, &look);
+	}
 }
 
 /* Returns whether the caller has to wake one that waits at the word. */

@@ -35,6 +35,7 @@ struct waiter {
 	bool in_flight;      /* its arrival counts (C6). Before it is told */
 	bool slept;
 	bool unlocks;                /* its mutex, from now on */
+	bool over;                   /* its cleanup handler has run */
 	bool suspended;              /* the caller's asynchronous cancellation */
 	int cancel_type;             /* deferred, unless glibc alone was told another */
 	const struct fgi_cond *cond; /* where it joined, */
@@ -466,15 +467,18 @@ static int take_mutex(struct waiter *w)
 
 /* The wait ends by cancellation, before the cleanup handlers of the program, which expect to hold the mutex; or a
  * signal handler jumps out of it: glibc's own wait then ends with the mutex held, too. That may be before the thread
- * has joined, which sets its list, or has unlocked the mutex, which a mutex with records knows. */
+ * has joined, which sets its list, or has unlocked the mutex, which most kinds of mutexes know. */
 static void cancelled(void *argument)
 {
 	struct waiter *w = argument;
 
 	set_cancel_type(w, PTHREAD_CANCEL_DEFERRED, NULL);
+	if (w->over) /* a cancellation has come at the end of this, in a jump: glibc then runs it again */
+		return;
+	w->over = true;
 	if (w->node.list)
 		leave_and_pass_on(w);
-	if (w->unlocks && !(w->mutexes->due && w->mutexes->due(w->mutex)))
+	if (w->unlocks && !(w->mutexes->holds && w->mutexes->holds(w->mutex)))
 		take_mutex(w);
 	set_cancel_type(w, w->suspended ? PTHREAD_CANCEL_ASYNCHRONOUS : w->cancel_type, NULL);
 }

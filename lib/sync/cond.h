@@ -63,6 +63,8 @@ struct fgi_cond_mutexes {
 	/* The mutex's record if this thread is known to hold it, or NULL. No function: there are no records. */
 	struct fgi_due *(*due)(void *mutex);
 	bool cancellable; /* is a wait a cancellation point? */
+	/* Is this thread known to hold the mutex? For a jump out of `unlock`. No function: it is not known. */
+	bool (*holds)(void *mutex);
 };
 
 /* Returns 0, ETIMEDOUT or what lock or unlock returned; in a process that a signal handler has forked meanwhile 0, at

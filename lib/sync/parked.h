@@ -32,10 +32,10 @@
  * P3  Order. A queue is in order of arrival; who takes a thread out may prefer one of a higher real-time priority. A
  *     thread that was woken and has to wait again joins before all others.
  * P4  Moving. A node goes to another queue of its bucket under the bucket's lock: it is always in one of the two.
- * P5  Leaving (a deadline, a cancellation, a signal handler that jumps, unless that is out of the few instructions in
- *     which the thread has the bucket locked: it stays locked then). The thread locks the bucket. If its node is
+ * P5  Leaving (a deadline, a cancellation, a signal handler that jumps). The thread locks the bucket. If its node is
  *     queued it takes it out, and nobody tells it any more. Otherwise it is being told: it waits for that without a
- *     deadline, for the other thread has a few instructions left, and passes on what it cannot use.
+ *     deadline, for the other thread has a few instructions left, and passes on what it cannot use. Not covered is a
+ *     handler that jumps while its thread has a bucket locked, which stays so, or tells others, which sleep on then.
  * P6  Fork. The child's lot is empty. A node with another number of forks than the process is in no queue, and nobody
  *     tells it. If a handler forks while its thread has a bucket locked, the lot is emptied again as that is unlocked.
  * P7  Signal handlers. A handler may interrupt its thread while that has a bucket locked. What it would do with a

@@ -35,6 +35,7 @@ struct wait {
 	bool parked;      /* in the list, or taken out of it by another thread, which tells it */
 	bool suspended;   /* the caller's asynchronous cancellation, except in the sleep */
 	bool woken;       /* WOKEN stands for this thread */
+	bool abandoned;   /* its cleanup handler has run */
 	uint64_t act_ns;  /* when a parked thread is to do something about it; 0: never */
 	uint64_t pass_ns; /* how long its next reservation lasts */
 };
@@ -343,6 +344,9 @@ static void abandoned(void *waiter)
 	enum fgi_parked_state state = FGI_PARKED_AWAKE;
 
 	fgi_async_suspend();
+	if (w->abandoned) /* a cancellation has come at the end of this, in a jump: glibc then runs it again */
+		return;
+	w->abandoned = true;
 	if (w->parked) {
 		state = leave_list(w);
 		w->woken = w->woken || state == FGI_PARKED_RETRY;

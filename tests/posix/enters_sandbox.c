@@ -52,7 +52,7 @@ static void enter_sandbox(void)
 	ok(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0));
 }
 
-int main(void)
+__attribute__((noreturn)) static void enter_and_wait(void)
 {
 	waiter = gettid();
 	ok(sem_init(&sem, 0, 0));
@@ -63,4 +63,16 @@ int main(void)
 		CHECK_IS(wait_so(way), 0);
 	}
 	_exit(0);
+}
+
+/* First a child of the system call, which runs no handler and leaves the parent's tid to libc. */
+int main(void)
+{
+	pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	int status;
+
+	if (child == 0)
+		enter_and_wait();
+	CHECK(waitpid(child, &status, 0) == child && status == 0, "the child: %x", status);
+	enter_and_wait();
 }

@@ -9,6 +9,7 @@ static struct fgi_cond c;
 static struct fgi_due due;
 static volatile bool held;
 static bool signals; /* the wait ends by a signal, otherwise by its deadline */
+static bool recorded; /* the mutex has records */
 
 static int unlock(void *mutex)
 {
@@ -32,6 +33,11 @@ static struct fgi_due *due_if_held(void *mutex)
 	return held && mutex ? &due : NULL;
 }
 
+static bool holds(void *mutex)
+{
+	return held && mutex;
+}
+
 static void prepare(void)
 {
 	held = true;
@@ -39,11 +45,12 @@ static void prepare(void)
 
 static void wait_late(void)
 {
-	static const struct fgi_cond_mutexes mutexes = {unlock, lock, due_if_held, false};
+	static const struct fgi_cond_mutexes with = {unlock, lock, due_if_held, false, holds},
+					     without = {unlock, lock, NULL, false, holds};
 	static const struct timespec past;
 
 	trap();
-	fgi_cond_wait(&c, &due, &mutexes, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
+	fgi_cond_wait(&c, &due, recorded ? &with : &without, FGI_DEADLINE(CLOCK_MONOTONIC, &past));
 }
 
 static void check(int instructions)
@@ -54,8 +61,10 @@ static void check(int instructions)
 int main(void)
 {
 	check_watchdog(500);
-	jump_everywhere(prepare, wait_late, check);
-	signals = true;
-	jump_everywhere(prepare, wait_late, check);
+	for (int way = 0; way < 4; way++) {
+		signals = way & 1;
+		recorded = way & 2;
+		jump_everywhere(prepare, wait_late, check);
+	}
 	return 0;
 }

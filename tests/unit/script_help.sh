@@ -4,7 +4,8 @@
 # there, nothing is written, and it takes no time.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-before=$(git status --short --ignored 2>/dev/null || true)
+export PYTHONDONTWRITEBYTECODE=1
+before=$(git status --short 2>/dev/null || true)
 status=0
 for script in scripts/* lab/guest/build lab/integrations/*/{build,measure} lab/simulator/*; do
 	head=$(head -c 2 "$script" 2>/dev/null | tr -d '\0') || continue # a folder
@@ -16,5 +17,5 @@ for script in scripts/* lab/guest/build lab/integrations/*/{build,measure} lab/s
 	*) echo "$script --help does not say: $first" >&2 && status=1 ;;
 	esac
 done
-[ "$before" = "$(git status --short --ignored 2>/dev/null || true)" ] || { echo "something was written" >&2 && exit 1; }
+[ "$before" = "$(git status --short 2>/dev/null || true)" ] || { echo "something was written" >&2 && exit 1; }
 exit "$status"
