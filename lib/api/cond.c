@@ -28,7 +28,7 @@ static int unlock(void *mutex)
 	return 0;
 }
 
-static const struct fgi_cond_mutexes mutexes = {unlock, lock, NULL, false};
+static const struct fgi_cond_mutexes mutexes = {.unlock = unlock, .lock = lock};
 
 void fg_cond_wait(struct fg_cond *c, struct fg_mutex *m)
 {

@@ -12,8 +12,8 @@ fg_sync_defect(parked sleeps-in-two-steps sync/parked.c "uint32_t found = fg_cas
 fg_sync_defect(parked loses-the-second sync/parked.c "p->next->prev = p->prev;\n\t\tp->next->sibling = p->sibling;\n\t\treplace(link, p->next);"
 	"*link = p->sibling;")
 fg_sync_defect(parked bucket-wakes-nobody sync/bucket.h "fg_xchg_release(word, 0) == 2;" "fg_xchg_release(word, 0) == 3;")
-fg_sync_defect(parked bucket-forgets-others sync/bucket.h "fgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);"
-	"{\n\t\tfgi_futex_wait(word, 2, CLOCK_MONOTONIC, NULL);\n\t\tif (fg_cas_acquire(word, 0, 1) == 0)\n\t\t\treturn;\n\t}")
+fg_sync_defect(parked bucket-forgets-others sync/bucket.h "fgi_futex_wait(word, 2, CLOCK_MONOTONIC, &look);"
+	"fgi_futex_wait(word, 2, CLOCK_MONOTONIC, &look);\n\t\tif (fg_cas_acquire(word, 0, 1) == 0)\n\t\t\treturn;")
 fg_sync_defect(parked bucket-of-two sync/bucket.h "fg_likely(fg_cas_acquire(word, 0, 1) == 0)"
 	"fg_load_relaxed(word) == 0 && (fg_store_relaxed(word, 1), true)")
 

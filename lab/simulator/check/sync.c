@@ -81,7 +81,8 @@ static struct fgi_due *due(void *mutex)
 	return &((struct mutex *)mutex)->due;
 }
 
-static const struct fgi_cond_mutexes plain = {unlock, lock, NULL, false}, recorded = {unlock, lock, due, false};
+static const struct fgi_cond_mutexes plain = {.unlock = unlock, .lock = lock},
+				   recorded = {.unlock = unlock, .lock = lock, .due = due};
 
 static void wait_at(struct fgi_cond *c, uint64_t r)
 {
