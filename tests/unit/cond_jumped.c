@@ -8,7 +8,7 @@
 static struct fgi_cond c;
 static struct fgi_due due;
 static volatile bool held;
-static bool signals; /* the wait ends by a signal, otherwise by its deadline */
+static bool signals;  /* the wait ends by a signal, otherwise by its deadline */
 static bool recorded; /* the mutex has records */
 
 static int unlock(void *mutex)

@@ -82,7 +82,7 @@ static struct fgi_due *due(void *mutex)
 }
 
 static const struct fgi_cond_mutexes plain = {.unlock = unlock, .lock = lock},
-				   recorded = {.unlock = unlock, .lock = lock, .due = due};
+				     recorded = {.unlock = unlock, .lock = lock, .due = due};
 
 static void wait_at(struct fgi_cond *c, uint64_t r)
 {
