@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 		CHECK_IS(*counted("ended"), 2);
 	}
 	CHECK_IS(fg_thread_handle() != 0, !strcmp(there, "present") || !strcmp(there, "watched"));
-	if (strcmp(there, "watched")) {
+	if (strcmp(there, "watched") != 0) {
 		waits_alone(found);
 		return 0;
 	}
