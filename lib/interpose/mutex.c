@@ -209,15 +209,14 @@ static bool is_mine(const struct fgi_mutex *m)
 	       (fg_load_relaxed(word) & FG_OWNER_MASK) == fg_thread.self;
 }
 
-/* Of a lock that names its owner. */
+/* Of a lock that names its owner. Others change the words meanwhile. */
 static bool is_named(const struct fgi_mutex *m, uint32_t thread)
 {
-	uint32_t words[sizeof(m->lock) / sizeof(uint32_t)];
+	const uint32_t *words = (const uint32_t *)&m->lock;
 	bool named = false;
 
-	memcpy(words, &m->lock, sizeof(words));
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		named |= (words[i] & FG_OWNER_MASK) == thread;
+	for (size_t i = 0; i < sizeof(m->lock) / sizeof(words[0]); i++)
+		named |= (fg_load_relaxed(&words[i]) & FG_OWNER_MASK) == thread;
 	return named;
 }
 
