@@ -24,7 +24,7 @@ define build
 	@$(CARGO) $(3)
 	@scripts/assemble build
 endef
-strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONSTANTS),-DFG_CONSTANTS=$(CONSTANTS))
+strict := -DFG_WERROR=$(WERROR) -DFG_REQUIRE_PEERS=$(REQUIRE_PEERS) $(if $(CONSTANTS),-DFG_CONSTANTS=$(CONSTANTS)) $(if $(RULES),-DFG_RULES=$(RULES))
 # A build directory that has the workers and the tests keeps them.
 first := $(if $(wildcard $(CMAKE_BUILD)/CMakeCache.txt),,-DFG_TESTS=OFF)
 whole := $(strict) -DFG_PUBLISHED_LOCKS=

@@ -181,9 +181,12 @@ impl Contention {
         known: &[Lock],
         prefix: &Prefix,
     ) -> failure::Result<Vec<String>> {
-        let group = ["all", "peers", "constants"].contains(&subject.lock.as_str());
-        if subject.lock == "constants" && !worker::has_constants(known) {
-            output::note_once("flexguard: left out: constants (`make workers CONSTANTS=ON`)\n");
+        let group = ["all", "peers", "constants", "rules"].contains(&subject.lock.as_str());
+        if let Some(option) = worker::lacks(known, &subject.lock) {
+            output::note_once(&format!(
+                "flexguard: left out: {} (`make workers {option}`)\n",
+                subject.lock
+            ));
             return Ok(Vec::new());
         }
         if self.demanding || group {

@@ -34,6 +34,8 @@ const PEER: &str = "peer";
 const VARIANT: &str = "variant";
 /// The default lock with another value of a constant.
 const CONSTANT: &str = "constant";
+/// The default lock without one of its rules.
+const RULE: &str = "rule";
 
 pub fn find(prefix: &Prefix) -> Result<PathBuf> {
     let worker = prefix.worker();
@@ -68,17 +70,19 @@ pub fn locks(prefix: &Prefix, worker: &Path) -> Result<Vec<Lock>> {
 }
 
 /// The locks named, each once; `all` stands for posix and every lock of the index that this machine has what it needs
-/// for, `peers` for those of others, `constants` for the default lock with other constants (`make workers CONSTANTS=ON`).
+/// for, `peers` for those of others, `constants` for the default lock with other constants (`make workers CONSTANTS=ON`),
+/// `rules` for it without one of its rules (`make workers RULES=ON`).
 pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
     let mut chosen: Vec<String> = Vec::new();
     for name in names {
         let picked: Vec<&str> = match name.as_str() {
-            "all" => by_class(known, |class| ![PEER, VARIANT, CONSTANT].contains(&class))
+            "all" => by_class(known, |class| ![PEER, VARIANT, CONSTANT, RULE].contains(&class))
                 .into_iter()
                 .filter(|name| usable(known, name))
                 .collect(),
             "peers" => by_class(known, |class| class == PEER),
             "constants" => by_class(known, |class| class == CONSTANT),
+            "rules" => by_class(known, |class| class == RULE),
             name => {
                 let lock = locks::find(known, name)?;
                 lock.demand()?;
@@ -99,8 +103,14 @@ pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
     Ok(chosen)
 }
 
-pub fn has_constants(known: &[Lock]) -> bool {
-    known.iter().any(|lock| lock.class == CONSTANT)
+/// What to build so that there are the locks of `group`, where none is there.
+pub fn lacks(known: &[Lock], group: &str) -> Option<&'static str> {
+    let (class, option) = match group {
+        "constants" => (CONSTANT, "CONSTANTS=ON"),
+        "rules" => (RULE, "RULES=ON"),
+        _ => return None,
+    };
+    (!known.iter().any(|lock| lock.class == class)).then_some(option)
 }
 
 /// Says so if not.
@@ -431,6 +441,7 @@ mod tests {
             lock("absl", "peer"),
             lock("a-30", "variant"),
             lock("b-7", "constant"),
+            lock("b-no-clock", "rule"),
         ];
         let resolve = |names: &[&str]| {
             resolve(
@@ -442,6 +453,7 @@ mod tests {
         assert_eq!(resolve(&["peers", "a"]).unwrap(), ["absl", "a"]);
         assert_eq!(resolve(&["a-30"]).unwrap(), ["a-30"]);
         assert_eq!(resolve(&["constants", "a"]).unwrap(), ["b-7", "a"]);
+        assert_eq!(resolve(&["rules"]).unwrap(), ["b-no-clock"]);
         assert!(resolve(&["b"]).is_err());
     }
 }
