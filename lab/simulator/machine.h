@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A simulated machine: its topology and what things cost there. Read from a file of `key = value # source` lines, a
  * restricted TOML: FGS_KEYS says which keys there are, between which values, and what holds where the file is
- * silent. */
+ * silent. There `tick`, `slice`, `slack` and `period` are Linux's, with 250 ticks a second on 8 and more CPUs. All else
+ * is assumed, of the order of what near.toml measured; `judge sweep` varies 22 keys. */
 #ifndef FGS_MACHINE_H
 #define FGS_MACHINE_H
 

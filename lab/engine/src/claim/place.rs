@@ -18,7 +18,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Variables that the point does not have are not at their usual value there, unless the claim does not name them.
+/// Is the point at these values? A point that lacks a variable which the claim names is not.
 pub(super) fn is_at(point: &Point, at: &BTreeMap<String, Value>) -> bool {
     at.iter()
         .all(|(name, value)| point.get(name) == number(value) && number(value).is_some())

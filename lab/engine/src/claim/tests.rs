@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+//! Tests of claims: their verdicts, the points that they speak of, what is said where one does not hold.
+
 use super::*;
 use crate::point::Point;
 

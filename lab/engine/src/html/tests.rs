@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+//! Tests of the page: it is complete in itself, and what others wrote does no harm in it.
+
 use super::super::claim::Verdict;
 use super::super::document::testing;
 use super::*;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+//! Tests of scene files: what is refused and why, and what a scene becomes.
+
 use super::*;
 use crate::catalogue::testing::catalogue;
 use crate::stats::Better;
