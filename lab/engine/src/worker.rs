@@ -76,10 +76,12 @@ pub fn resolve(known: &[Lock], names: &[String]) -> Result<Vec<String>> {
     let mut chosen: Vec<String> = Vec::new();
     for name in names {
         let picked: Vec<&str> = match name.as_str() {
-            "all" => by_class(known, |class| ![PEER, VARIANT, CONSTANT, RULE].contains(&class))
-                .into_iter()
-                .filter(|name| usable(known, name))
-                .collect(),
+            "all" => by_class(known, |class| {
+                ![PEER, VARIANT, CONSTANT, RULE].contains(&class)
+            })
+            .into_iter()
+            .filter(|name| usable(known, name))
+            .collect(),
             "peers" => by_class(known, |class| class == PEER),
             "constants" => by_class(known, |class| class == CONSTANT),
             "rules" => by_class(known, |class| class == RULE),
