@@ -224,6 +224,36 @@ fn the_monitor_holds_no_descriptor_of_its_runs_caller() {
     place.await_end();
 }
 
+/// What the runs of this place take their leases from.
+fn lease_name(place: &Place) -> String {
+    let (run, socket) = place.stay();
+    end(run);
+    place.await_end();
+    let name = socket.strip_suffix(".monitor").unwrap();
+    name.trim_start_matches('@').to_owned()
+}
+
+/// Another user who has that name of a socket, and does `then` with the socket `s`.
+fn squatter(name: &str, then: &str) -> Process {
+    let squat = format!(
+        "import os, socket, sys
+os.setuid(65534)
+s = socket.socket(socket.AF_UNIX)
+s.bind('\\0' + sys.argv[1])
+{then}
+print('there', flush=True)
+sys.stdin.read()"
+    );
+    let mut python = Command::new("python3");
+    python
+        .args(["-c", &squat, name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut squatter = Process::start(&mut python);
+    assert_eq!(said(&mut squatter), "there");
+    squatter
+}
+
 /// Who takes the name first keeps runs from sharing, and from nothing else.
 #[test]
 fn another_user_who_takes_the_name_changes_no_more_than_the_sharing() {
@@ -231,28 +261,7 @@ fn another_user_who_takes_the_name_changes_no_more_than_the_sharing() {
     let Some(place) = Place::new(TEST) else {
         return;
     };
-    let (run, socket) = place.stay();
-    end(run);
-    place.await_end();
-    let name = socket
-        .strip_suffix(".monitor")
-        .unwrap()
-        .trim_start_matches('@')
-        .to_owned();
-    const SQUAT: &str = "import os, socket, sys
-os.setuid(65534)
-s = socket.socket(socket.AF_UNIX)
-s.bind('\\0' + sys.argv[1])
-s.listen(0)
-print('there', flush=True)
-sys.stdin.read()";
-    let mut squatter = Command::new("python3");
-    squatter
-        .args(["-c", SQUAT, &name])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut squatter = Process::start(&mut squatter);
-    assert_eq!(said(&mut squatter), "there");
+    let _squatter = squatter(&lease_name(&place), "s.listen(0)");
     for _ in 0..3 {
         // Never accepted, the second and third find the backlog full.
         let (run, own) = place.stay();
@@ -260,4 +269,17 @@ sys.stdin.read()";
         assert!(answers(&own));
         end(run);
     }
+}
+
+/// It looks as if another run was about to listen there.
+#[test]
+fn another_user_who_takes_the_name_and_does_not_listen_stops_no_run() {
+    const TEST: &str = "another_user_who_takes_the_name_and_does_not_listen_stops_no_run";
+    let Some(place) = Place::new(TEST) else {
+        return;
+    };
+    let _squatter = squatter(&lease_name(&place), "");
+    let mut run = place.run(&["true"]);
+    let ended = wait_for("the run's end", || run.0.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(0));
 }
