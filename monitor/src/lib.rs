@@ -55,6 +55,7 @@ pub use socket::{SocketName, bound_backlog};
 pub use spins::{SpinProgram, SpinSample, SpinSampler};
 pub use stats::{Counted, Listed, Listing, Stats};
 pub use stop::Stop;
+pub use stream::hang_up;
 pub use trace::{Event, Tracer};
 pub use version::Version;
 

@@ -262,7 +262,10 @@ pub fn serve() -> Result<()> {
 }
 
 fn admit(mut connection: UnixStream, leases: &mut Vec<UnixStream>) {
-    if is_ours(&connection) && connection.write_all(&[SERVES]).is_ok() {
+    if !is_ours(&connection) {
+        // Merely to close it may take as long as that user likes: it may have sent descriptors.
+        flexguard_monitor::hang_up(connection);
+    } else if connection.write_all(&[SERVES]).is_ok() {
         leases.push(connection);
     }
 }
