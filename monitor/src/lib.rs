@@ -51,7 +51,7 @@ pub use keep::Keeper;
 pub use monitor::{Monitor, Options, Registered};
 pub use probe::{Hook, Probe, probe};
 pub use refused::Refused;
-pub use socket::{SocketName, bound_backlog};
+pub use socket::{SocketName, bound_backlog, open_to_all};
 pub use spins::{SpinProgram, SpinSample, SpinSampler};
 pub use stats::{Counted, Listed, Listing, Stats};
 pub use stop::Stop;

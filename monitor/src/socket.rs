@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -154,8 +154,7 @@ impl SocketName {
         }
         let socket = UnixListener::bind(path)?;
         // Every user may register: a client can speak only for its own process.
-        fs::set_permissions(path, Permissions::from_mode(0o666))?;
-        let file = fs::symlink_metadata(path)?;
+        let file = open_to_all(path)?;
         let file = SocketFile {
             path: path.into(),
             device: file.dev(),
@@ -258,6 +257,22 @@ fn listen_on_abstract(name: &[u8]) -> io::Result<Listener> {
     Ok(Listener { socket, file: None })
 }
 
+/// Lets every user connect to the socket that was just bound there, and says which file it is. Not by its path alone: who
+/// may write the directory may have put a link in its place, and all could write what that leads to.
+pub fn open_to_all(path: &Path) -> io::Result<Metadata> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+        .open(path)?;
+    let about = file.metadata()?;
+    if !about.file_type().is_socket() {
+        return Err(io::Error::other("another file is in the socket's place"));
+    }
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    fs::set_permissions(itself, Permissions::from_mode(0o666))?;
+    Ok(about)
+}
+
 /// A lock that only monitors of this user can take: bystanders may open neither the file nor, where the directory is
 /// theirs to write, put one in its place. It is held for the moments of a start; a monitor that finds it taken does not wait.
 fn lock_beside(path: &Path) -> io::Result<File> {
@@ -295,7 +310,11 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     }
     DirBuilder::new().mode(0o755).create(directory)?;
     tracing::info!(directory = %directory.display(), "made the socket's directory");
-    fs::set_permissions(directory, Permissions::from_mode(0o755))
+    let made = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW) // as open_to_all
+        .open(directory)?;
+    made.set_permissions(Permissions::from_mode(0o755))
 }
 
 #[cfg(test)]
@@ -413,6 +432,20 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o666);
         assert_eq!(mode(path.parent().unwrap()), 0o755);
+    }
+
+    /// Who may write the directory has put it there since the socket was bound.
+    #[test]
+    fn what_is_in_the_sockets_place_is_not_opened_to_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let [secret, link] = ["secret", "link"].map(|name| directory.path().join(name));
+        fs::write(&secret, "").unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        for place in [&link, &secret] {
+            assert!(open_to_all(place).is_err());
+        }
+        assert_eq!(fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]
