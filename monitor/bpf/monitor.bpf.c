@@ -374,8 +374,22 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
+/* A thread that is in no counter and has no name needs no record: without a process record nothing gives it either. One
+ * whose last switch-in went unseen keeps its record, for its next switch. */
+static __always_inline void forget_thread(struct task_struct *task)
+{
+	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread || thread->counted_as != FG_KIND_NONE || thread->named_as)
+		return;
+	if (bpf_task_storage_delete(&threads, task) == 0)
+		give_back(FG_THREAD_BYTES);
+}
+
 /* Another program: its addresses and thread blocks are its own. By now the caller leads its thread group. Where the
- * kernel cannot delete the record now (6.1, while this CPU is in a storage update), its exec_id makes it void. */
+ * kernel cannot delete the record now (6.1, while this CPU is in a storage update), its exec_id makes it void. The
+ * thread's record would be held against nobody's share: a user could take all of the budget by programs that do not
+ * register. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
@@ -383,6 +397,8 @@ int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm
 
 	if (page && page->any_process && bpf_task_storage_delete(&processes, task) == 0)
 		give_back(FG_PROCESS_BYTES);
+	if (page && page->any_process && !bpf_task_storage_get(&processes, task, 0, 0))
+		forget_thread(task);
 	return 0;
 }
 
