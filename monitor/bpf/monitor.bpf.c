@@ -432,27 +432,41 @@ static __always_inline void renew_process_record(struct fg_process_record *proce
 	add_to_budget(FG_BUDGET_LEFT, -(__s64)FG_PROCESS_BYTES);
 }
 
-/* Run by the user half over the threads of a process that registers, when the process has a record, if only an empty
- * one: gives a record to the threads that are there. Later ones get it from fg_fork, which sees the process record.
- * Only then the images are added, so that no thread is judged that could not be counted. The leader comes first. */
+/* Run by the user half over the first thread of a process that registers, when the process has a record, if only an
+ * empty one: from here on the record is of the program that the process runs now. */
+SEC("iter/task")
+int fg_tie(struct bpf_iter__task *ctx)
+{
+	struct fg_published *all = published();
+	struct task_struct *task = ctx->task;
+	struct fg_process_record *process;
+
+	if (!all || !task)
+		return 0;
+	all->page.any_process = 1;
+	process = task->pid == task->tgid ? bpf_task_storage_get(&processes, task, 0, 0) : 0;
+	if (!process)
+		return 0;
+	renew_process_record(process, task, all->page.domain_kind);
+	if (!process->n_images && (!process->domain || fg_is_shared_domain(process->domain)))
+		process->domain = find_domain(task, all);
+	mark(process, all);
+	return 0;
+}
+
+/* Run by the user half over the threads of a process that is to be registered: gives a record to those that are there.
+ * Later ones get it from fg_fork, which sees the process record. Only then the images are added, so that no thread is
+ * judged that could not be counted. */
 SEC("iter/task")
 int fg_adopt(struct bpf_iter__task *ctx)
 {
 	struct fg_cpu_counts *count = cpu_counts();
 	struct fg_published *all = published();
 	struct task_struct *task = ctx->task;
-	struct fg_process_record *process;
 
 	if (!count || !all || !task)
 		return 0;
-	all->page.any_process = 1;
-	process = task->pid == task->tgid ? bpf_task_storage_get(&processes, task, 0, 0) : 0;
-	if (process) {
-		renew_process_record(process, task, all->page.domain_kind);
-		if (!process->n_images && (!process->domain || fg_is_shared_domain(process->domain)))
-			process->domain = find_domain(task, all);
-		mark(process, all);
-	}
+	all->page.any_process = 1; /* again: a census may have found no process since fg_tie */
 	if (bpf_task_storage_get(&threads, task, 0, 0))
 		return 0;
 	if (spend(FG_THREAD_BYTES))

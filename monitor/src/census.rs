@@ -248,9 +248,9 @@ mod tests {
         census.ended != before
     }
 
-    /// The records of its threads would be held against no account.
+    /// Their records would be held against no account.
     #[test]
-    fn of_a_process_that_is_refused_the_leader_alone_has_a_record() {
+    fn of_a_process_that_is_refused_no_thread_has_a_record() {
         let Some(kernel) = load() else { return };
         kernel.set_budget(i64::from(i32::MAX)).unwrap();
         let (ready, says) = pipe().unwrap();
@@ -266,8 +266,7 @@ mod tests {
         let refused = kernel.register(child.pidfd().as_fd(), &image(), |_| Err(Errno::EDQUOT));
         let taken = before - kernel.budget_left().unwrap();
         assert_eq!(refused.map(drop), Err(Errno::EDQUOT));
-        let leader = i64::from(FG_PROCESS_BYTES) + i64::from(FG_THREAD_BYTES);
-        assert!(taken <= leader, "{taken} bytes");
+        assert!(taken <= i64::from(FG_PROCESS_BYTES), "{taken} bytes");
     }
 
     /// A thread of low priority shares its CPU with one that never sleeps, so that its looks are interrupted.
