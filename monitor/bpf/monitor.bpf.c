@@ -114,6 +114,7 @@ static __always_inline __u64 time_of(struct moment *at)
 	return at->now;
 }
 
+/* Not of a thread that is exiting: once it is released, nothing keeps its leader's memory for the rest of its way. */
 static __always_inline struct fg_process_record *process_of(struct task_struct *task, struct moment *at)
 {
 	struct task_struct *leader = task->group_leader;
@@ -137,7 +138,7 @@ static __always_inline struct fg_thread_record *tracked(struct task_struct *task
 static __always_inline void note_duration(struct task_struct *task, const struct fg_thread_record *thread,
 					  struct moment *at)
 {
-	struct fg_process_record *process = process_of(task, at);
+	struct fg_process_record *process = task->flags & PF_EXITING ? 0 : process_of(task, at);
 	__u64 ns = time_of(at) - thread->since_ns;
 	__u64 bound = FG_SHORTEST_NS;
 	__u32 i;
@@ -261,7 +262,7 @@ static __always_inline void publish_slice(struct task_struct *next, __u32 cpu, s
 	struct fg_cpu *line = line_of(cpu, all);
 	struct fg_process_record *process;
 
-	if (!line || (next->flags & PF_KTHREAD) || !leader->bpf_storage)
+	if (!line || (next->flags & (PF_KTHREAD | PF_EXITING)) || !leader->bpf_storage) /* as process_of */
 		return;
 	process = bpf_task_storage_get(&processes, leader, 0, 0);
 	if (process && (process->flags & FG_WANT_SLICE_FORECAST))
