@@ -55,7 +55,7 @@ pub use socket::{SocketName, bound_backlog, open_to_all};
 pub use spins::{SpinProgram, SpinSample, SpinSampler};
 pub use stats::{Counted, Listed, Listing, Stats};
 pub use stop::Stop;
-pub use stream::hang_up;
+pub use stream::{end_listening, hang_up};
 pub use trace::{Event, Tracer};
 pub use version::Version;
 

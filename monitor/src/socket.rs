@@ -21,6 +21,7 @@ use nix::{setsockopt_impl, sockopt_impl};
 
 use crate::Error;
 use crate::error::LISTENING;
+use crate::stream::end_listening;
 
 /// The address of a monitor: a file system path, or `@name` in the abstract namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +164,7 @@ impl SocketName {
         Ok(Listener {
             socket,
             file: Some(file),
+            is_ours_alone: true,
         })
     }
 }
@@ -188,11 +190,14 @@ impl fmt::Display for SocketName {
 pub(crate) struct Listener {
     pub socket: UnixListener,
     file: Option<SocketFile>,
+    /// Who has connected and was not accepted has nobody to wait for when it is closed.
+    is_ours_alone: bool,
 }
 
 impl Listener {
-    /// A socket that the service manager listens on, and where that is. The backlog is the manager's.
-    pub fn passed(socket: OwnedFd) -> Result<(Listener, SocketName), Error> {
+    /// A socket that somebody else has made, and where that is. The backlog is as it was made. `stays`: the service manager
+    /// goes on listening.
+    pub fn passed(socket: OwnedFd, stays: bool) -> Result<(Listener, SocketName), Error> {
         let listens = socket::getsockopt(&socket, sockopt::AcceptConn) == Ok(true)
             && socket::getsockopt(&socket, sockopt::SockType) == Ok(SockType::Stream);
         let name = socket::getsockname::<UnixAddr>(socket.as_raw_fd()).ok();
@@ -207,7 +212,12 @@ impl Listener {
                 source,
             })?;
         refuse_descriptors(&socket);
-        Ok((Listener { socket, file: None }, name))
+        let listener = Listener {
+            socket,
+            file: None,
+            is_ours_alone: !stays,
+        };
+        Ok((listener, name))
     }
 }
 
@@ -220,11 +230,15 @@ struct SocketFile {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let Some(file) = &self.file else { return };
-        let ours = fs::symlink_metadata(&file.path)
-            .is_ok_and(|m| (m.dev(), m.ino()) == (file.device, file.inode));
-        if ours && let Err(error) = fs::remove_file(&file.path) {
-            tracing::warn!(path = %file.path.display(), %error, "cannot remove the socket");
+        if let Some(file) = &self.file {
+            let ours = fs::symlink_metadata(&file.path)
+                .is_ok_and(|m| (m.dev(), m.ino()) == (file.device, file.inode));
+            if ours && let Err(error) = fs::remove_file(&file.path) {
+                tracing::warn!(path = %file.path.display(), %error, "cannot remove the socket");
+            }
+        }
+        if self.is_ours_alone {
+            end_listening(&self.socket);
         }
     }
 }
@@ -253,8 +267,11 @@ const SO_PASSRIGHTS: libc::c_int = 83;
 sockopt_impl!(PassRights, SetOnly, libc::SOL_SOCKET, SO_PASSRIGHTS, bool);
 
 fn listen_on_abstract(name: &[u8]) -> io::Result<Listener> {
-    let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-    Ok(Listener { socket, file: None })
+    Ok(Listener {
+        socket: UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?,
+        file: None,
+        is_ours_alone: true,
+    })
 }
 
 /// Lets every user connect to the socket that was just bound there, and says which file it is. Not by its path alone: who
@@ -319,7 +336,11 @@ fn make_directory(directory: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
     use super::*;
+    use crate::stream::tests::{LONG, TIMEOUT as FAR, alone, send_a_lingering_socket};
 
     fn parse(name: &str) -> Result<SocketName, Error> {
         SocketName::parse(OsStr::new(name))
@@ -464,6 +485,25 @@ mod tests {
         let stream = name.connect().unwrap();
         let waits = [stream.read_timeout(), stream.write_timeout()];
         assert_eq!(waits.map(Result::unwrap), [Some(TIMEOUT); 2]);
+    }
+
+    /// A client that was not accepted has sent what is slow to close.
+    #[test]
+    fn to_end_is_not_to_wait_for_who_has_connected() {
+        let _alone = alone();
+        let name = parse(&format!("@flexguard-test-end-{}", std::process::id())).unwrap();
+        let listener = name.listen().unwrap();
+        let _ = socket::setsockopt(&listener.socket, PassRights, &true); // as older kernels have it
+        let client = name.connect().unwrap();
+        let _deaf = send_a_lingering_socket(&client, LONG, socket::MsgFlags::empty());
+        let (tells, told) = channel();
+        thread::spawn(move || {
+            drop(listener);
+            tells.send(()).unwrap();
+        });
+        told.recv_timeout(FAR)
+            .expect("it waits for the socket that lingers");
+        assert!(matches!(name.connect(), Err(Error::NotListening(_))));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::size_of;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg, setsockopt, sockopt,
+    self, ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg, setsockopt,
+    sockopt,
 };
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork, pipe2, read};
@@ -69,6 +70,16 @@ pub fn hang_up(stream: UnixStream) -> bool {
             Err(_) => return false, // a connection that was reset holds nothing any more
         }
     }
+}
+
+/// To be called before a listener is closed that nobody else has: the connections that were not accepted are closed with it,
+/// and with them what has come over them.
+pub fn end_listening(listener: &UnixListener) {
+    let _ = socket::shutdown(listener.as_raw_fd(), socket::Shutdown::Both); // nobody connects any more
+    while let Ok((stream, _)) = listener.accept() {
+        hang_up(stream);
+    }
+    graves().close();
 }
 
 /// Connections that a process closes as its last act: an exiting process does not wait for a socket that lingers. A batch
@@ -256,7 +267,7 @@ pub fn receive_with_descriptor(
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::io::{ErrorKind, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::thread::JoinHandleExt;
@@ -272,14 +283,14 @@ mod tests {
     /// A process that one test forks has the descriptors of the others for a moment.
     static ALONE: Mutex<()> = Mutex::new(());
 
-    fn alone() -> MutexGuard<'static, ()> {
+    pub fn alone() -> MutexGuard<'static, ()> {
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As good as for ever.
-    const LONG: Duration = Duration::from_secs(3600);
+    pub const LONG: Duration = Duration::from_secs(3600);
     /// Far beyond what a thread that does not wait takes on a busy machine.
-    const TIMEOUT: Duration = Duration::from_secs(60);
+    pub const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// A TCP connection that lingers for so long when it is closed: it has much to say to an end that does not listen.
     fn lingering(time: Duration) -> (TcpStream, TcpStream) {
@@ -303,7 +314,21 @@ mod tests {
         (speaker, deaf)
     }
 
-    /// Sends `text`, then a byte with a socket that lingers attached, of which no other descriptor is left.
+    /// Sends a byte with a socket that lingers attached, of which no other descriptor is left. Returns its other end.
+    pub fn send_a_lingering_socket(
+        stream: &UnixStream,
+        time: Duration,
+        flags: MsgFlags,
+    ) -> TcpStream {
+        let (slow, deaf) = lingering(time);
+        let fds = [slow.as_raw_fd()];
+        let control = [ControlMessage::ScmRights(&fds)];
+        let parts = [IoSlice::new(b"!")];
+        sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, &control, flags, None).unwrap();
+        deaf
+    }
+
+    /// Sends `text`, and then that.
     fn with_a_lingering_socket(
         time: Duration,
         text: &[u8],
@@ -311,12 +336,8 @@ mod tests {
     ) -> (UnixStream, UnixStream, TcpStream) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let (slow, deaf) = lingering(time);
         theirs.write_all(text).unwrap();
-        let fds = [slow.as_raw_fd()];
-        let control = [ControlMessage::ScmRights(&fds)];
-        let parts = [IoSlice::new(b"!")];
-        sendmsg::<UnixAddr>(theirs.as_raw_fd(), &parts, &control, flags, None).unwrap();
+        let deaf = send_a_lingering_socket(&theirs, time, flags);
         (ours, theirs, deaf)
     }
 

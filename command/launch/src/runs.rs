@@ -257,6 +257,7 @@ pub fn serve() -> Result<()> {
         }
         wait(&listener, &mut leases).context(doing)?;
     }
+    flexguard_monitor::end_listening(&listener);
     drop(listener);
     served.end()
 }
