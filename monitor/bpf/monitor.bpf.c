@@ -114,6 +114,7 @@ static __always_inline __u64 time_of(struct moment *at)
 	return at->now;
 }
 
+/* Not of a thread that is exiting: once it is released, nothing keeps its leader's memory for the rest of its way. */
 static __always_inline struct fg_process_record *process_of(struct task_struct *task, struct moment *at)
 {
 	struct task_struct *leader = task->group_leader;
@@ -137,7 +138,7 @@ static __always_inline struct fg_thread_record *tracked(struct task_struct *task
 static __always_inline void note_duration(struct task_struct *task, const struct fg_thread_record *thread,
 					  struct moment *at)
 {
-	struct fg_process_record *process = process_of(task, at);
+	struct fg_process_record *process = task->flags & PF_EXITING ? 0 : process_of(task, at);
 	__u64 ns = time_of(at) - thread->since_ns;
 	__u64 bound = FG_SHORTEST_NS;
 	__u32 i;
@@ -261,7 +262,7 @@ static __always_inline void publish_slice(struct task_struct *next, __u32 cpu, s
 	struct fg_cpu *line = line_of(cpu, all);
 	struct fg_process_record *process;
 
-	if (!line || (next->flags & PF_KTHREAD) || !leader->bpf_storage)
+	if (!line || (next->flags & (PF_KTHREAD | PF_EXITING)) || !leader->bpf_storage) /* as process_of */
 		return;
 	process = bpf_task_storage_get(&processes, leader, 0, 0);
 	if (process && (process->flags & FG_WANT_SLICE_FORECAST))
@@ -374,8 +375,22 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
+/* A thread that is in no counter and has no name needs no record: without a process record nothing gives it either. One
+ * whose last switch-in went unseen keeps its record, for its next switch. */
+static __always_inline void forget_thread(struct task_struct *task)
+{
+	struct fg_thread_record *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread || thread->counted_as != FG_KIND_NONE || thread->named_as)
+		return;
+	if (bpf_task_storage_delete(&threads, task) == 0)
+		give_back(FG_THREAD_BYTES);
+}
+
 /* Another program: its addresses and thread blocks are its own. By now the caller leads its thread group. Where the
- * kernel cannot delete the record now (6.1, while this CPU is in a storage update), its exec_id makes it void. */
+ * kernel cannot delete the record now (6.1, while this CPU is in a storage update), its exec_id makes it void. The
+ * thread's record would be held against nobody's share: a user could take all of the budget by programs that do not
+ * register. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
@@ -383,6 +398,8 @@ int BPF_PROG(fg_exec, struct task_struct *task, int old_pid, struct linux_binprm
 
 	if (page && page->any_process && bpf_task_storage_delete(&processes, task) == 0)
 		give_back(FG_PROCESS_BYTES);
+	if (page && page->any_process && !bpf_task_storage_get(&processes, task, 0, 0))
+		forget_thread(task);
 	return 0;
 }
 
@@ -416,27 +433,41 @@ static __always_inline void renew_process_record(struct fg_process_record *proce
 	add_to_budget(FG_BUDGET_LEFT, -(__s64)FG_PROCESS_BYTES);
 }
 
-/* Run by the user half over the threads of a process that registers, when the process has a record, if only an empty
- * one: gives a record to the threads that are there. Later ones get it from fg_fork, which sees the process record.
- * Only then the images are added, so that no thread is judged that could not be counted. The leader comes first. */
+/* Run by the user half over the first thread of a process that registers, when the process has a record, if only an
+ * empty one: from here on the record is of the program that the process runs now. */
+SEC("iter/task")
+int fg_tie(struct bpf_iter__task *ctx)
+{
+	struct fg_published *all = published();
+	struct task_struct *task = ctx->task;
+	struct fg_process_record *process;
+
+	if (!all || !task)
+		return 0;
+	all->page.any_process = 1;
+	process = task->pid == task->tgid ? bpf_task_storage_get(&processes, task, 0, 0) : 0;
+	if (!process)
+		return 0;
+	renew_process_record(process, task, all->page.domain_kind);
+	if (!process->n_images && (!process->domain || fg_is_shared_domain(process->domain)))
+		process->domain = find_domain(task, all);
+	mark(process, all);
+	return 0;
+}
+
+/* Run by the user half over the threads of a process that is to be registered: gives a record to those that are there.
+ * Later ones get it from fg_fork, which sees the process record. Only then the images are added, so that no thread is
+ * judged that could not be counted. */
 SEC("iter/task")
 int fg_adopt(struct bpf_iter__task *ctx)
 {
 	struct fg_cpu_counts *count = cpu_counts();
 	struct fg_published *all = published();
 	struct task_struct *task = ctx->task;
-	struct fg_process_record *process;
 
 	if (!count || !all || !task)
 		return 0;
-	all->page.any_process = 1;
-	process = task->pid == task->tgid ? bpf_task_storage_get(&processes, task, 0, 0) : 0;
-	if (process) {
-		renew_process_record(process, task, all->page.domain_kind);
-		if (!process->n_images && (!process->domain || fg_is_shared_domain(process->domain)))
-			process->domain = find_domain(task, all);
-		mark(process, all);
-	}
+	all->page.any_process = 1; /* again: a census may have found no process since fg_tie */
 	if (bpf_task_storage_get(&threads, task, 0, 0))
 		return 0;
 	if (spend(FG_THREAD_BYTES))

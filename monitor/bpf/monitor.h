@@ -56,7 +56,7 @@ struct fg_image {
 
 /* One a process, in the storage of its thread-group leader: all its images together. The kernel charges it to the
  * monitor, so it is small.
- * Writer: the user half on registration, the fork hook for a child. Replaced as a whole; only fg_adopt edits it in
+ * Writer: the user half on registration, the fork hook for a child. Replaced as a whole; only fg_tie edits it in
  * place, while no thread is judged by it. */
 struct fg_process_record {
 	fg_u64 exec_id; /* of the program that registered: a record that outlives its program judges nobody */

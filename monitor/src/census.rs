@@ -177,7 +177,9 @@ impl Census {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::os::fd::{AsFd, OwnedFd};
+    use std::process::{Child as Program, Command, Stdio};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
@@ -246,9 +248,9 @@ mod tests {
         census.ended != before
     }
 
-    /// The records of its threads would be held against no account.
+    /// Their records would be held against no account.
     #[test]
-    fn of_a_process_that_is_refused_the_leader_alone_has_a_record() {
+    fn of_a_process_that_is_refused_no_thread_has_a_record() {
         let Some(kernel) = load() else { return };
         kernel.set_budget(i64::from(i32::MAX)).unwrap();
         let (ready, says) = pipe().unwrap();
@@ -264,8 +266,7 @@ mod tests {
         let refused = kernel.register(child.pidfd().as_fd(), &image(), |_| Err(Errno::EDQUOT));
         let taken = before - kernel.budget_left().unwrap();
         assert_eq!(refused.map(drop), Err(Errno::EDQUOT));
-        let leader = i64::from(FG_PROCESS_BYTES) + i64::from(FG_THREAD_BYTES);
-        assert!(taken <= leader, "{taken} bytes");
+        assert!(taken <= i64::from(FG_PROCESS_BYTES), "{taken} bytes");
     }
 
     /// A thread of low priority shares its CPU with one that never sleeps, so that its looks are interrupted.
@@ -357,6 +358,30 @@ mod tests {
             }
         });
         assert!(kernel.inherited().unwrap() >= programs + 200);
+    }
+
+    /// They live on, and no account has them.
+    #[test]
+    fn programs_that_do_not_register_take_nothing_of_the_budget() {
+        let Some(kernel) = load() else { return };
+        kernel.set_budget(i64::from(i32::MAX)).unwrap();
+        let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        kernel.register(this.as_fd(), &image(), |_| Ok(())).unwrap();
+        let programs = RefCell::new(Vec::<Program>::new());
+        let before = kernel.inherited().unwrap();
+        is_given_back(&kernel, || {
+            for _ in 0..200 {
+                let mut program = Command::new("/bin/cat"); // it waits for what this process says
+                let started = program.stdin(Stdio::piped()).spawn().unwrap();
+                programs.borrow_mut().push(started);
+            }
+        });
+        assert!(kernel.inherited().unwrap() >= before + 200);
+        for mut program in programs.take() {
+            assert_eq!(program.try_wait().unwrap(), None);
+            program.kill().unwrap();
+            program.wait().unwrap();
+        }
     }
 
     #[test]

@@ -54,6 +54,7 @@ impl Client {
         account_of: impl FnOnce(UnixCredentials) -> u64,
     ) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
+        stream::see_all(&stream)?;
         let peer = getsockopt(&stream, sockopt::PeerCredentials)?;
         Ok(Client {
             stream,

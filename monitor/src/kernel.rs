@@ -269,7 +269,7 @@ impl Kernel {
         if self.record(pidfd)?.is_none() {
             return Ok(None);
         }
-        self.adopt_leader(pidfd)?;
+        self.tie_record(pidfd)?;
         let known = self.known_image(image);
         let has = |record: &fg_process_record| {
             known.is_some_and(|known| record.has(known, image.flags as u32))
@@ -303,7 +303,7 @@ impl Kernel {
         mut check: impl FnMut(&fg_process_record) -> Result<(), Errno>,
     ) -> Result<Registered, Errno> {
         if self.record(pidfd)?.is_none() {
-            // An empty record first: see fg_adopt.
+            // An empty record first: see fg_tie.
             let empty = fg_process_record::new_zeroed();
             self.write_record(pidfd, &empty, MapFlags::ANY)?;
         }
@@ -312,7 +312,7 @@ impl Kernel {
             check(&record).map(|()| record)
         };
         let added = self
-            .adopt_leader(pidfd)
+            .tie_record(pidfd)
             .and_then(|()| self.need_domain(pidfd))
             .and_then(|()| ask())
             .and_then(|record| self.make_image(image, record.account))
@@ -381,11 +381,11 @@ impl Kernel {
         Ok(Some(record.0))
     }
 
-    /// Runs fg_adopt over the first thread of the process behind `pidfd`.
-    fn adopt_leader(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+    /// Runs fg_tie over the first thread of the process behind `pidfd`.
+    fn tie_record(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
         let mut leader = libbpf_sys::bpf_iter_link_info::default();
         leader.task.tid = peer::pid_of(pidfd)? as u32;
-        self.iterate("fg_adopt", leader).map(drop)
+        self.iterate("fg_tie", leader).map(drop)
     }
 
     /// Runs fg_adopt over the threads of the process behind `pidfd`. ESRCH: the iterator cannot see that process, which

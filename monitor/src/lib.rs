@@ -51,10 +51,11 @@ pub use keep::Keeper;
 pub use monitor::{Monitor, Options, Registered};
 pub use probe::{Hook, Probe, probe};
 pub use refused::Refused;
-pub use socket::{SocketName, bound_backlog};
+pub use socket::{SocketName, bound_backlog, open_to_all};
 pub use spins::{SpinProgram, SpinSample, SpinSampler};
 pub use stats::{Counted, Listed, Listing, Stats};
 pub use stop::Stop;
+pub use stream::{end_listening, hang_up};
 pub use trace::{Event, Tracer};
 pub use version::Version;
 

@@ -50,7 +50,7 @@ const USER_ADDRESS_END: u64 = 1 << 56;
 /// Static TLS lies below the thread pointer on x86-64, and above it, behind two words, on arm64; no program has this
 /// much of it.
 const BELOW: RangeInclusive<i64> = -(1 << 31)..=-(size_of::<fg_thread_block>() as i64);
-const ABOVE: RangeInclusive<i64> = 16..=1 << 31;
+const ABOVE: RangeInclusive<i64> = 16..=(1 << 31) - 8;
 /// Of a program of this machine's architecture, and of one that an emulator runs for the other.
 const BLOCK_OFFSETS: [RangeInclusive<i64>; 2] = if cfg!(target_arch = "aarch64") {
     [ABOVE, BELOW]

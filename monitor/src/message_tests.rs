@@ -167,6 +167,17 @@ fn each_wrong_header_field_is_refused() {
 }
 
 #[test]
+fn an_offset_that_is_accepted_fits_a_record() {
+    for range in BLOCK_OFFSETS {
+        let ends = [range.start(), range.end()];
+        assert!(
+            ends.iter().all(|end| i32::try_from(**end).is_ok()),
+            "{range:?}"
+        );
+    }
+}
+
+#[test]
 fn each_wrong_window_field_is_refused() {
     let good = window();
     let cases = [

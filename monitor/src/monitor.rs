@@ -27,8 +27,10 @@ const PROGRAMS_OF_USER: u32 = 8192;
 pub struct Options {
     /// Where to listen.
     pub socket: SocketName,
-    /// The socket to serve instead, if the service manager listens on it already.
+    /// The socket to serve instead, if somebody has made it already.
     pub listener: Option<OwnedFd>,
+    /// Who has made that one, the service manager, goes on listening when this monitor has ended.
+    pub listener_stays: bool,
     /// Who keeps the maps and links for the monitor's successor.
     pub keeper: Keeper,
     /// Whose preempted critical sections a process polls: those of its user, where the options do not say otherwise.
@@ -87,7 +89,7 @@ impl Monitor {
     pub fn start_with(object: &[u8], options: Options) -> Result<Monitor, Error> {
         // The address first: to be told that a monitor runs already needs no privilege.
         let (listener, socket) = match options.listener {
-            Some(passed) => Listener::passed(passed)?,
+            Some(passed) => Listener::passed(passed, options.listener_stays)?,
             None => (options.socket.listen()?, options.socket),
         };
         let kernel = Kernel::load(

@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -21,6 +21,7 @@ use nix::{setsockopt_impl, sockopt_impl};
 
 use crate::Error;
 use crate::error::LISTENING;
+use crate::stream::end_listening;
 
 /// The address of a monitor: a file system path, or `@name` in the abstract namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,8 +155,7 @@ impl SocketName {
         }
         let socket = UnixListener::bind(path)?;
         // Every user may register: a client can speak only for its own process.
-        fs::set_permissions(path, Permissions::from_mode(0o666))?;
-        let file = fs::symlink_metadata(path)?;
+        let file = open_to_all(path)?;
         let file = SocketFile {
             path: path.into(),
             device: file.dev(),
@@ -164,6 +164,7 @@ impl SocketName {
         Ok(Listener {
             socket,
             file: Some(file),
+            is_ours_alone: true,
         })
     }
 }
@@ -189,11 +190,14 @@ impl fmt::Display for SocketName {
 pub(crate) struct Listener {
     pub socket: UnixListener,
     file: Option<SocketFile>,
+    /// Who has connected and was not accepted has nobody to wait for when it is closed.
+    is_ours_alone: bool,
 }
 
 impl Listener {
-    /// A socket that the service manager listens on, and where that is. The backlog is the manager's.
-    pub fn passed(socket: OwnedFd) -> Result<(Listener, SocketName), Error> {
+    /// A socket that somebody else has made, and where that is. The backlog is as it was made. `stays`: the service manager
+    /// goes on listening.
+    pub fn passed(socket: OwnedFd, stays: bool) -> Result<(Listener, SocketName), Error> {
         let listens = socket::getsockopt(&socket, sockopt::AcceptConn) == Ok(true)
             && socket::getsockopt(&socket, sockopt::SockType) == Ok(SockType::Stream);
         let name = socket::getsockname::<UnixAddr>(socket.as_raw_fd()).ok();
@@ -208,7 +212,12 @@ impl Listener {
                 source,
             })?;
         refuse_descriptors(&socket);
-        Ok((Listener { socket, file: None }, name))
+        let listener = Listener {
+            socket,
+            file: None,
+            is_ours_alone: !stays,
+        };
+        Ok((listener, name))
     }
 }
 
@@ -221,11 +230,15 @@ struct SocketFile {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let Some(file) = &self.file else { return };
-        let ours = fs::symlink_metadata(&file.path)
-            .is_ok_and(|m| (m.dev(), m.ino()) == (file.device, file.inode));
-        if ours && let Err(error) = fs::remove_file(&file.path) {
-            tracing::warn!(path = %file.path.display(), %error, "cannot remove the socket");
+        if let Some(file) = &self.file {
+            let ours = fs::symlink_metadata(&file.path)
+                .is_ok_and(|m| (m.dev(), m.ino()) == (file.device, file.inode));
+            if ours && let Err(error) = fs::remove_file(&file.path) {
+                tracing::warn!(path = %file.path.display(), %error, "cannot remove the socket");
+            }
+        }
+        if self.is_ours_alone {
+            end_listening(&self.socket);
         }
     }
 }
@@ -254,8 +267,27 @@ const SO_PASSRIGHTS: libc::c_int = 83;
 sockopt_impl!(PassRights, SetOnly, libc::SOL_SOCKET, SO_PASSRIGHTS, bool);
 
 fn listen_on_abstract(name: &[u8]) -> io::Result<Listener> {
-    let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-    Ok(Listener { socket, file: None })
+    Ok(Listener {
+        socket: UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?,
+        file: None,
+        is_ours_alone: true,
+    })
+}
+
+/// Lets every user connect to the socket that was just bound there, and says which file it is. Not by its path alone: who
+/// may write the directory may have put a link in its place, and all could write what that leads to.
+pub fn open_to_all(path: &Path) -> io::Result<Metadata> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+        .open(path)?;
+    let about = file.metadata()?;
+    if !about.file_type().is_socket() {
+        return Err(io::Error::other("another file is in the socket's place"));
+    }
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    fs::set_permissions(itself, Permissions::from_mode(0o666))?;
+    Ok(about)
 }
 
 /// A lock that only monitors of this user can take: bystanders may open neither the file nor, where the directory is
@@ -295,12 +327,20 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     }
     DirBuilder::new().mode(0o755).create(directory)?;
     tracing::info!(directory = %directory.display(), "made the socket's directory");
-    fs::set_permissions(directory, Permissions::from_mode(0o755))
+    let made = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW) // as open_to_all
+        .open(directory)?;
+    made.set_permissions(Permissions::from_mode(0o755))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
     use super::*;
+    use crate::stream::tests::{LONG, TIMEOUT as FAR, alone, send_a_lingering_socket};
 
     fn parse(name: &str) -> Result<SocketName, Error> {
         SocketName::parse(OsStr::new(name))
@@ -415,6 +455,20 @@ mod tests {
         assert_eq!(mode(path.parent().unwrap()), 0o755);
     }
 
+    /// Who may write the directory has put it there since the socket was bound.
+    #[test]
+    fn what_is_in_the_sockets_place_is_not_opened_to_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let [secret, link] = ["secret", "link"].map(|name| directory.path().join(name));
+        fs::write(&secret, "").unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        for place in [&link, &secret] {
+            assert!(open_to_all(place).is_err());
+        }
+        assert_eq!(fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
+    }
+
     #[test]
     fn a_file_that_is_no_socket_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
@@ -431,6 +485,25 @@ mod tests {
         let stream = name.connect().unwrap();
         let waits = [stream.read_timeout(), stream.write_timeout()];
         assert_eq!(waits.map(Result::unwrap), [Some(TIMEOUT); 2]);
+    }
+
+    /// A client that was not accepted has sent what is slow to close.
+    #[test]
+    fn to_end_is_not_to_wait_for_who_has_connected() {
+        let _alone = alone();
+        let name = parse(&format!("@flexguard-test-end-{}", std::process::id())).unwrap();
+        let listener = name.listen().unwrap();
+        let _ = socket::setsockopt(&listener.socket, PassRights, &true); // as older kernels have it
+        let client = name.connect().unwrap();
+        let _deaf = send_a_lingering_socket(&client, LONG, socket::MsgFlags::empty());
+        let (tells, told) = channel();
+        thread::spawn(move || {
+            drop(listener);
+            tells.send(()).unwrap();
+        });
+        told.recv_timeout(FAR)
+            .expect("it waits for the socket that lingers");
+        assert!(matches!(name.connect(), Err(Error::NotListening(_))));
     }
 
     #[test]

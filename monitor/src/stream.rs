@@ -5,13 +5,14 @@
 //! To drop the last descriptor of a file is to close the file, and that may wait as long as the client likes: a TCP
 //! socket can be made to linger. So the server looks at a message before it takes the message in. One that carries
 //! descriptors is never taken in: it is left to a process that exits, in which no close lingers. One such process has many
-//! connections, and their clients pay for it (server.rs).
+//! connections, and their clients pay for it (server.rs). A look passes a byte over that was sent out of band, and what
+//! takes in the next one drops it, unless such bytes are in line with the others (see_all).
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::size_of;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -19,10 +20,18 @@ use flexguard_abi::{FG_ABI_MAGIC, FG_ABI_VERSION, fg_reply};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use nix::sys::socket::{
+    self, ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg, setsockopt,
+    sockopt,
+};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork, pipe2, read};
 use zerocopy::IntoBytes;
+
+/// To be called before `receive`: from here on it sees what is sent out of band, too.
+pub fn see_all(stream: &UnixStream) -> Result<(), Errno> {
+    setsockopt(stream, sockopt::OobInline, &true)
+}
 
 /// Takes in what has arrived, 0 at the end. EAGAIN: nothing has. EBADMSG: it carries descriptors, and stays where it is.
 pub fn receive(mut stream: &UnixStream, buffer: &mut [u8]) -> Result<usize, Errno> {
@@ -48,6 +57,7 @@ fn peek(stream: &UnixStream, buffer: &mut [u8]) -> Result<usize, Errno> {
 /// Ends the conversation, whatever the client has sent. Returns whether that were descriptors, which cost us a fork.
 pub fn hang_up(stream: UnixStream) -> bool {
     let _ = stream.shutdown(Shutdown::Both); // from here on nothing can be added to what has been sent
+    let _ = see_all(&stream); // it has no reason to fail
     let mut buffer = [0; 4096];
     loop {
         match receive(&stream, &mut buffer) {
@@ -60,6 +70,16 @@ pub fn hang_up(stream: UnixStream) -> bool {
             Err(_) => return false, // a connection that was reset holds nothing any more
         }
     }
+}
+
+/// To be called before a listener is closed that nobody else has: the connections that were not accepted are closed with it,
+/// and with them what has come over them.
+pub fn end_listening(listener: &UnixListener) {
+    let _ = socket::shutdown(listener.as_raw_fd(), socket::Shutdown::Both); // nobody connects any more
+    while let Ok((stream, _)) = listener.accept() {
+        hang_up(stream);
+    }
+    graves().close();
 }
 
 /// Connections that a process closes as its last act: an exiting process does not wait for a socket that lingers. A batch
@@ -247,7 +267,7 @@ pub fn receive_with_descriptor(
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::io::{ErrorKind, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::thread::JoinHandleExt;
@@ -257,21 +277,20 @@ mod tests {
     use std::thread;
 
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-    use nix::sys::socket::{setsockopt, sockopt};
 
     use super::*;
 
     /// A process that one test forks has the descriptors of the others for a moment.
     static ALONE: Mutex<()> = Mutex::new(());
 
-    fn alone() -> MutexGuard<'static, ()> {
+    pub fn alone() -> MutexGuard<'static, ()> {
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As good as for ever.
-    const LONG: Duration = Duration::from_secs(3600);
+    pub const LONG: Duration = Duration::from_secs(3600);
     /// Far beyond what a thread that does not wait takes on a busy machine.
-    const TIMEOUT: Duration = Duration::from_secs(60);
+    pub const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// A TCP connection that lingers for so long when it is closed: it has much to say to an end that does not listen.
     fn lingering(time: Duration) -> (TcpStream, TcpStream) {
@@ -295,23 +314,30 @@ mod tests {
         (speaker, deaf)
     }
 
-    /// Sends `text`, then a byte with a socket that lingers attached, of which no other descriptor is left.
-    fn with_a_lingering_socket(time: Duration, text: &[u8]) -> (UnixStream, UnixStream, TcpStream) {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        ours.set_nonblocking(true).unwrap();
+    /// Sends a byte with a socket that lingers attached, of which no other descriptor is left. Returns its other end.
+    pub fn send_a_lingering_socket(
+        stream: &UnixStream,
+        time: Duration,
+        flags: MsgFlags,
+    ) -> TcpStream {
         let (slow, deaf) = lingering(time);
-        theirs.write_all(text).unwrap();
         let fds = [slow.as_raw_fd()];
         let control = [ControlMessage::ScmRights(&fds)];
         let parts = [IoSlice::new(b"!")];
-        sendmsg::<UnixAddr>(
-            theirs.as_raw_fd(),
-            &parts,
-            &control,
-            MsgFlags::empty(),
-            None,
-        )
-        .unwrap();
+        sendmsg::<UnixAddr>(stream.as_raw_fd(), &parts, &control, flags, None).unwrap();
+        deaf
+    }
+
+    /// Sends `text`, and then that.
+    fn with_a_lingering_socket(
+        time: Duration,
+        text: &[u8],
+        flags: MsgFlags,
+    ) -> (UnixStream, UnixStream, TcpStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.write_all(text).unwrap();
+        let deaf = send_a_lingering_socket(&theirs, time, flags);
         (ours, theirs, deaf)
     }
 
@@ -326,10 +352,12 @@ mod tests {
             .expect("it waits for the socket that lingers");
     }
 
+    const IN_LINE: MsgFlags = MsgFlags::empty();
+
     #[test]
     fn what_carries_descriptors_is_not_taken_in() {
         let _alone = alone();
-        let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"");
+        let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"", IN_LINE);
         assert_eq!(receive(&ours, &mut [0; 64]), Err(Errno::EBADMSG));
         hang_up_without_waiting(ours);
     }
@@ -337,8 +365,27 @@ mod tests {
     #[test]
     fn descriptors_behind_the_message_do_not_make_us_wait_either() {
         let _alone = alone();
-        let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"message");
+        let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"message", IN_LINE);
         (&ours).read_exact(&mut [0; 7]).unwrap(); // as if they had been sent after the message was taken in
+        hang_up_without_waiting(ours);
+    }
+
+    #[test]
+    fn descriptors_out_of_band_are_not_taken_in() {
+        let _alone = alone();
+        for behind in [&b""[..], b"message"] {
+            let (ours, mut theirs, _deaf) = with_a_lingering_socket(LONG, b"", MsgFlags::MSG_OOB);
+            theirs.write_all(behind).unwrap();
+            see_all(&ours).unwrap();
+            assert_eq!(receive(&ours, &mut [0; 64]), Err(Errno::EBADMSG));
+            hang_up_without_waiting(ours);
+        }
+    }
+
+    #[test]
+    fn who_hangs_up_without_a_look_does_not_wait_for_them_either() {
+        let _alone = alone();
+        let (ours, _theirs, _deaf) = with_a_lingering_socket(LONG, b"", MsgFlags::MSG_OOB);
         hang_up_without_waiting(ours);
     }
 
@@ -347,7 +394,7 @@ mod tests {
     fn merely_closing_such_a_connection_waits() {
         let _alone = alone();
         let time = Duration::from_secs(2);
-        let (ours, theirs, _deaf) = with_a_lingering_socket(time, b"");
+        let (ours, theirs, _deaf) = with_a_lingering_socket(time, b"", IN_LINE);
         drop(theirs);
         let begin = Instant::now();
         drop(ours);

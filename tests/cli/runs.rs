@@ -224,6 +224,36 @@ fn the_monitor_holds_no_descriptor_of_its_runs_caller() {
     place.await_end();
 }
 
+/// What the runs of this place take their leases from.
+fn lease_name(place: &Place) -> String {
+    let (run, socket) = place.stay();
+    end(run);
+    place.await_end();
+    let name = socket.strip_suffix(".monitor").unwrap();
+    name.trim_start_matches('@').to_owned()
+}
+
+/// Another user, who does `what` with a new socket `s` and that `name` of one, and stays.
+fn stranger(name: &str, what: &str) -> Process {
+    let script = format!(
+        "import os, socket, struct, sys
+os.setuid(65534)
+name = '\\0' + sys.argv[1]
+s = socket.socket(socket.AF_UNIX)
+{what}
+print('there', flush=True)
+sys.stdin.read()"
+    );
+    let mut python = Command::new("python3");
+    python
+        .args(["-c", &script, name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut stranger = Process::start(&mut python);
+    assert_eq!(said(&mut stranger), "there");
+    stranger
+}
+
 /// Who takes the name first keeps runs from sharing, and from nothing else.
 #[test]
 fn another_user_who_takes_the_name_changes_no_more_than_the_sharing() {
@@ -231,28 +261,7 @@ fn another_user_who_takes_the_name_changes_no_more_than_the_sharing() {
     let Some(place) = Place::new(TEST) else {
         return;
     };
-    let (run, socket) = place.stay();
-    end(run);
-    place.await_end();
-    let name = socket
-        .strip_suffix(".monitor")
-        .unwrap()
-        .trim_start_matches('@')
-        .to_owned();
-    const SQUAT: &str = "import os, socket, sys
-os.setuid(65534)
-s = socket.socket(socket.AF_UNIX)
-s.bind('\\0' + sys.argv[1])
-s.listen(0)
-print('there', flush=True)
-sys.stdin.read()";
-    let mut squatter = Command::new("python3");
-    squatter
-        .args(["-c", SQUAT, &name])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut squatter = Process::start(&mut squatter);
-    assert_eq!(said(&mut squatter), "there");
+    let _stranger = stranger(&lease_name(&place), "s.bind(name); s.listen(0)");
     for _ in 0..3 {
         // Never accepted, the second and third find the backlog full.
         let (run, own) = place.stay();
@@ -260,4 +269,57 @@ sys.stdin.read()";
         assert!(answers(&own));
         end(run);
     }
+}
+
+/// It looks as if another run was about to listen there.
+#[test]
+fn another_user_who_takes_the_name_and_does_not_listen_stops_no_run() {
+    const TEST: &str = "another_user_who_takes_the_name_and_does_not_listen_stops_no_run";
+    let Some(place) = Place::new(TEST) else {
+        return;
+    };
+    let _stranger = stranger(&lease_name(&place), "s.bind(name)");
+    let mut run = place.run(&["true"]);
+    let ended = wait_for("the run's end", || run.0.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(0));
+}
+
+/// A TCP connection with much to say to an end that does not listen. Its last descriptor is in a message: to close that is
+/// to wait for an hour.
+const SLOW_TO_CLOSE: &str = "
+listener = socket.create_server(('127.0.0.1', 0))
+slow = socket.create_connection(listener.getsockname())
+deaf = listener.accept()[0]
+slow.setblocking(False)
+try:
+    while True:
+        slow.send(bytes(65536))
+except BlockingIOError:
+    pass
+slow.setblocking(True)
+slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 3600))
+s.connect(name)
+socket.send_fds(s, [b'!'], [slow.fileno()])
+slow.close()";
+
+#[test]
+fn another_user_who_asks_for_a_lease_does_not_keep_the_monitor() {
+    const TEST: &str = "another_user_who_asks_for_a_lease_does_not_keep_the_monitor";
+    let Some(place) = Place::new(TEST) else {
+        return;
+    };
+    let name = lease_name(&place);
+    let (run, socket) = place.stay();
+    wait_for("the monitor to serve", || answers(&socket).then_some(()));
+    let monitor = place.monitors()[0];
+    // So that it does not hang up before everything is sent.
+    kill(monitor, libc::SIGSTOP);
+    wait_for("the monitor to stop", || {
+        let state = fs::read_to_string(format!("/proc/{monitor}/stat")).unwrap();
+        state.contains(") T ").then_some(())
+    });
+    let _stranger = stranger(&name, SLOW_TO_CLOSE);
+    kill(monitor, libc::SIGCONT);
+    end(run);
+    place.await_end();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! The programs that the monitor watches, as far as it and /proc tell.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 #[cfg(feature = "full")]
@@ -44,8 +45,8 @@ pub struct Unwatched {
 
 /// The lock that the process has loaded, or that it was to load: its environment says so. And why it is not watched.
 fn lock_of_unwatched(pid: u32) -> Option<(String, String)> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    if let Some(lock) = lock(&read(pid, "maps")?) {
+    let environment = read_bytes(pid, "environ").unwrap_or_default();
+    if let Some(lock) = mapped_lock(pid)? {
         return Some((lock, why_not_registered(pid, &environment)));
     }
     let lock = lock_to_load(&environment)?;
@@ -178,8 +179,25 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+fn open(pid: u32, file: &str) -> Option<File> {
+    File::open(format!("/proc/{pid}/{file}")).ok()
+}
+
+/// Of a file that is longer, so much is read: what a process says is its environment may have any length.
+const MOST_BYTES: u64 = 8 << 20;
+
+fn beginning(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_bytes(pid: u32, file: &str) -> Option<Vec<u8>> {
+    beginning(open(pid, file)?).ok()
+}
+
 fn read(pid: u32, file: &str) -> Option<String> {
-    let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+    let bytes = read_bytes(pid, file)?;
     Some(String::from_utf8_lossy(&bytes).into_owned()) // names are bytes
 }
 
@@ -210,7 +228,7 @@ impl Program {
             uid,
             user: user.map(|user| user.name),
             threads: field("Threads:").and_then(|n| n.parse().ok()),
-            lock: read(pid, "maps").and_then(|maps| lock(&maps)),
+            lock: mapped_lock(pid).flatten(),
             cgroup: read(pid, "cgroup").and_then(|groups| cgroup(&groups)),
             command: command(pid),
             preempted_holders: listed.preempted_holders,
@@ -232,6 +250,17 @@ impl Program {
     pub fn preempted(&self) -> u64 {
         self.preempted_holders + self.preempted_next_waiters
     }
+}
+
+/// None: the process's memory map may not be read; Some(None): it has mapped no lock.
+fn mapped_lock(pid: u32) -> Option<Option<String>> {
+    open(pid, "maps").map(lock_in)
+}
+
+/// Line by line: together they may have hundreds of megabytes.
+fn lock_in(maps: impl Read) -> Option<String> {
+    let mut lines = BufReader::new(maps).split(b'\n').map_while(Result::ok);
+    lines.find_map(|line| lock(&String::from_utf8_lossy(&line)))
 }
 
 /// The lock whose interposer the process has mapped, or the library of the C API.
@@ -319,6 +348,21 @@ mod tests {
             Some("the C API")
         );
         assert_eq!(of(&["/usr/lib/libc.so.6", "[stack]"]), None);
+    }
+
+    /// Or a process could make a command of root's, or the metrics, run out of memory.
+    #[test]
+    fn of_what_has_no_end_as_much_is_read_as_is_needed() {
+        struct Endless;
+        impl Read for Endless {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                panic!("it reads on");
+            }
+        }
+        let line: &[u8] = b"7f00-7f10 r-xp 00000000 08:01 42    /usr/lib/flexguard/mcs.so\n";
+        assert_eq!(lock_in(line.chain(Endless)).as_deref(), Some("mcs"));
+        let much = io::repeat(b'x').take(2 * MOST_BYTES);
+        assert_eq!(beginning(much).unwrap().len() as u64, MOST_BYTES);
     }
 
     #[test]

@@ -97,9 +97,11 @@ impl Lease {
             }
             match begin() {
                 Ok(lease) => return Some(lease),
-                Err(Begun::AtTheSameTime) => {}
-                Err(Begun::TooEarly) if Instant::now() < deadline => thread::sleep(PAUSE),
-                Err(Begun::TooEarly | Begun::Not) => return None,
+                // Also where it never comes to listening: another user may have taken the name.
+                Err(Begun::AtTheSameTime | Begun::TooEarly) if Instant::now() < deadline => {
+                    thread::sleep(PAUSE);
+                }
+                Err(_) => return None,
             }
         }
     }
@@ -136,7 +138,7 @@ impl Lease {
 
 /// Why no monitor was started.
 enum Begun {
-    /// Another run has just done it.
+    /// Another run has just done it, or another user has the name.
     AtTheSameTime,
     /// The last one still has the programs' socket.
     TooEarly,
@@ -255,12 +257,16 @@ pub fn serve() -> Result<()> {
         }
         wait(&listener, &mut leases).context(doing)?;
     }
+    flexguard_monitor::end_listening(&listener);
     drop(listener);
     served.end()
 }
 
 fn admit(mut connection: UnixStream, leases: &mut Vec<UnixStream>) {
-    if is_ours(&connection) && connection.write_all(&[SERVES]).is_ok() {
+    if !is_ours(&connection) {
+        // Merely to close it may take as long as that user likes: it may have sent descriptors.
+        flexguard_monitor::hang_up(connection);
+    } else if connection.write_all(&[SERVES]).is_ok() {
         leases.push(connection);
     }
 }

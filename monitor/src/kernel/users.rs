@@ -8,7 +8,7 @@ use crate::records::{
 };
 
 impl Kernel {
-    /// fg_adopt gives the process a domain. If it has to share one, those that no process is in are freed, and it tries again.
+    /// fg_tie gives the process a domain. If it has to share one, those that no process is in are freed, and it tries again.
     pub(super) fn need_domain(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
         let record = self.record(pidfd)?;
         let without =
@@ -16,7 +16,7 @@ impl Kernel {
         if !without || !self.free_domains()? {
             return Ok(());
         }
-        self.adopt_leader(pidfd)
+        self.tie_record(pidfd)
     }
 
     /// Of the domains and tables, those that no process has. Looks at every thread of the machine, so not too often;

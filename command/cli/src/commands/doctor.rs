@@ -230,15 +230,25 @@ fn jit(probe: &Probe) -> Check {
 }
 
 fn unprivileged_bpf() -> Check {
-    let found = match libc_facts::read_line("/proc/sys/kernel/unprivileged_bpf_disabled").as_deref()
-    {
-        Some("0") => "allowed",
+    let setting = libc_facts::read_line("/proc/sys/kernel/unprivileged_bpf_disabled");
+    unprivileged_bpf_of(setting.as_deref())
+}
+
+/// No program of ours needs it. But each client has the descriptor of the page, which is frozen for processes alone: a BPF
+/// program can write it.
+fn unprivileged_bpf_of(setting: Option<&str>) -> Check {
+    let name = "unprivileged-bpf";
+    let found = match setting {
+        Some("0") => {
+            return Check::new(name, State::Absent, "not disabled")
+                .means("any user can write the monitor's page by a BPF program, and make everybody's locks block")
+                .advice("sysctl kernel.unprivileged_bpf_disabled=2");
+        }
         Some("1") => "disabled until the next boot",
         Some("2") => "disabled",
         _ => "not readable",
     };
-    // Programs never load BPF themselves, so neither value is a defect.
-    Check::new("unprivileged-bpf", State::Ok, format!("{found} (not used)"))
+    Check::new(name, State::Ok, format!("{found} (not used)"))
 }
 
 /// A program under more filters than FLEXGUARD_FILTERS says runs without the monitor; `flexguard run` says its own number.
@@ -396,6 +406,13 @@ fn render(checks: &[Check], works: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_where_any_user_may_load_bpf_is_told_of() {
+        let state = |setting| unprivileged_bpf_of(Some(setting)).state;
+        let states = ["0", "1", "2"].map(state);
+        assert_eq!(states, [State::Absent, State::Ok, State::Ok]);
+    }
 
     #[test]
     fn the_advice_is_below_its_check() {

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -300,7 +300,7 @@ impl Listener {
             let path = Path::new(address);
             let listener = bind(path).context(&doing).map_err(|f| f.advice(OTHER))?;
             // What the monitor counts it tells everybody, too.
-            fs::set_permissions(path, fs::Permissions::from_mode(0o666)).context(&doing)?;
+            flexguard_monitor::open_to_all(path).context(&doing)?;
             listener.set_nonblocking(true).context(&doing)?;
             return Ok(Listener::Unix(listener, path.into()));
         }

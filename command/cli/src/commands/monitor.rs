@@ -219,6 +219,7 @@ fn serve(args: &Monitor, socket: SocketName) -> Result<Status> {
     let served = Served::load(Options {
         socket,
         listener,
+        listener_stays: true,
         keeper,
         domains: args.domains.into(),
         programs_of_user: args.programs_per_user,
