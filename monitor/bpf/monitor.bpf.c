@@ -477,6 +477,18 @@ int fg_adopt(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Run by the user half over the threads of a process that is not registered after all, when its record is gone, so that
+ * no later thread gets one. */
+SEC("iter/task")
+int fg_forget(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (task && !bpf_task_storage_get(&processes, task->group_leader, 0, 0))
+		forget_thread(task);
+	return 0;
+}
+
 /* Run by the user half before and after fg_mark_domains: a search for domains that no process is in. */
 SEC("syscall")
 int fg_search_domains(struct fg_search_args *args)

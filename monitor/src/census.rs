@@ -262,11 +262,21 @@ mod tests {
             pause();
         });
         assert_eq!(read(&ready, &mut [0]), Ok(1));
-        let before = kernel.budget_left().unwrap();
-        let refused = kernel.register(child.pidfd().as_fd(), &image(), |_| Err(Errno::EDQUOT));
-        let taken = before - kernel.budget_left().unwrap();
-        assert_eq!(refused.map(drop), Err(Errno::EDQUOT));
-        assert!(taken <= i64::from(FG_PROCESS_BYTES), "{taken} bytes");
+        // Before its threads have records, and when they have.
+        for refusal in 1..=2 {
+            let before = kernel.budget_left().unwrap();
+            let mut asked = 0;
+            let refused = kernel.register(child.pidfd().as_fd(), &image(), |_| {
+                asked += 1;
+                match asked < refusal {
+                    true => Ok(()),
+                    false => Err(Errno::EDQUOT),
+                }
+            });
+            let taken = before - kernel.budget_left().unwrap();
+            assert_eq!(refused.map(drop), Err(Errno::EDQUOT));
+            assert!(taken <= i64::from(FG_PROCESS_BYTES), "{taken} bytes");
+        }
     }
 
     /// A thread of low priority shares its CPU with one that never sleeps, so that its looks are interrupted.

@@ -319,7 +319,7 @@ impl Kernel {
             .and_then(|_| self.adopt_threads(pidfd))
             .and_then(|()| ask())
             .and_then(|_| self.add_image(pidfd, image));
-        if added.is_err() && self.record(pidfd)?.is_some_and(|r| r.n_images == 0) {
+        if added.is_err() && self.record(pidfd)?.is_none_or(|r| r.n_images == 0) {
             self.forget(pidfd)?;
         }
         added
@@ -364,11 +364,14 @@ impl Kernel {
         written
     }
 
-    /// Forgets the process behind `pidfd`.
+    /// Forgets the process behind `pidfd`, and its threads.
     fn forget(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.processes
-            .delete(&pidfd.as_raw_fd().to_ne_bytes())
-            .map_err(errno)
+        let key = pidfd.as_raw_fd().to_ne_bytes();
+        match self.processes.delete(&key).map_err(errno) {
+            Ok(()) | Err(Errno::ENOENT) => {} // an exec has deleted it
+            Err(errno) => return Err(errno),
+        }
+        self.iterate("fg_forget", threads_of(pidfd)).map(drop)
     }
 
     /// The record of the process behind `pidfd`.
@@ -391,9 +394,7 @@ impl Kernel {
     /// Runs fg_adopt over the threads of the process behind `pidfd`. ESRCH: the iterator cannot see that process, which
     /// lives in a PID namespace that is not below ours.
     fn adopt_threads(&self, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
-        let mut info = libbpf_sys::bpf_iter_link_info::default();
-        info.task.pid_fd = pidfd.as_raw_fd() as u32;
-        self.iterate("fg_adopt", info)?;
+        self.iterate("fg_adopt", threads_of(pidfd))?;
         let leader = self
             .threads
             .lookup(&pidfd.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
@@ -508,6 +509,13 @@ impl Kernel {
         }
         Ok(info)
     }
+}
+
+/// For an iterator over the threads of the process behind `pidfd`.
+fn threads_of(pidfd: BorrowedFd<'_>) -> libbpf_sys::bpf_iter_link_info {
+    let mut info = libbpf_sys::bpf_iter_link_info::default();
+    info.task.pid_fd = pidfd.as_raw_fd() as u32;
+    info
 }
 
 /// What an iterator has written.
