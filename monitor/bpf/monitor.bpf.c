@@ -349,8 +349,9 @@ static __always_inline void inherit(struct task_struct *child, struct fg_process
 	}
 }
 
-/* A child process starts as a copy of its parent: same images at the same addresses. A new thread needs its record
- * before it is first preempted. The child has not run yet. */
+/* A child process starts as a copy of its parent: same images at the same addresses. Of a parent that is about to be
+ * registered and has no image yet, the copy would be held against no account. A new thread needs its record before it
+ * is first preempted. The child has not run yet. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -364,7 +365,7 @@ int BPF_PROG(fg_fork, struct task_struct *parent, struct task_struct *child)
 	if (!process)
 		return 0;
 	if (child->pid == child->tgid) {
-		if (!may_have(process, true, FG_PROCESS_BYTES + FG_THREAD_BYTES))
+		if (!process->n_images || !may_have(process, true, FG_PROCESS_BYTES + FG_THREAD_BYTES))
 			return 0;
 		inherit(child, process, all, count);
 	} else if (!may_have(process, false, FG_THREAD_BYTES)) {

@@ -279,6 +279,22 @@ mod tests {
         }
     }
 
+    /// Its record would be held against no account.
+    #[test]
+    fn a_child_of_a_process_that_is_not_registered_yet_inherits_nothing() {
+        let Some(kernel) = load() else { return };
+        let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let before = kernel.inherited().unwrap();
+        let mut children = vec![];
+        let refused = kernel.register(this.as_fd(), &image(), |_| {
+            children.push(Child::fork(pause));
+            Err(Errno::EDQUOT)
+        });
+        assert_eq!(refused.map(drop), Err(Errno::EDQUOT));
+        assert_eq!(children.len(), 1);
+        assert_eq!(kernel.inherited().unwrap(), before);
+    }
+
     /// A thread of low priority shares its CPU with one that never sleeps, so that its looks are interrupted.
     #[test]
     fn a_look_that_waits_for_the_cpu_does_not_put_off_the_next() {
