@@ -301,7 +301,11 @@ fn ask(socket: &SocketName, list: bool) -> Result<(Stats, Option<OwnedFd>), Erro
     let mut answer = [0; size_of::<fg_reply>() + size_of::<Stats>()];
     let talk = stream
         .write_all(&message::status_request(list))
-        .and_then(|()| stream::receive_with_descriptor(&stream, &mut answer));
+        .and_then(|()| stream::receive_with_descriptor(&stream, &mut answer))
+        .and_then(|said| match said.0 {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()), // it is ending
+            _ => Ok(said),
+        });
     let (length, file) = talk.map_err(|source| Error::Socket {
         step: "no answer from",
         socket: socket.clone(),
@@ -326,6 +330,20 @@ mod tests {
 
     fn reply(reply: fg_reply, rest: &[u8]) -> Option<Stats> {
         Stats::from_reply(&[reply.as_bytes(), rest].concat())
+    }
+
+    #[test]
+    fn a_monitor_that_ends_has_not_answered() {
+        let name = format!("@flexguard-test-ends-{}", std::process::id());
+        let name = SocketName::parse(name.as_ref()).unwrap();
+        let listener = name.listen().unwrap();
+        listener.socket.set_nonblocking(false).unwrap();
+        let asks = std::thread::spawn(move || Stats::query(&name));
+        let (mut client, _) = listener.socket.accept().unwrap();
+        let mut request = message::status_request(false);
+        client.read_exact(&mut request).unwrap();
+        drop(client);
+        assert!(matches!(asks.join().unwrap(), Err(Error::Socket { .. })));
     }
 
     #[test]

@@ -247,7 +247,7 @@ impl Served {
         })
     }
 
-    /// A monitor for one run, which other programs cannot find. Signals must be held: it starts threads.
+    /// A monitor for one run. Other programs find its name only in /proc/net/unix. Signals must be held: it starts threads.
     pub fn for_a_run(run_time_stats: bool) -> Result<Self> {
         Self::load(Options {
             socket: unguessable_name()?,
