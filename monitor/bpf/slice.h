@@ -116,7 +116,8 @@ static __always_inline __u64 slice_end(struct task_struct *next, __u64 tick_peri
 		left = next->scx.slice;
 		return left == SCX_SLICE_INF ? 0 : next_look(now + left, tick_period);
 	}
-	if (bpf_core_field_exists(struct rq, hrtick_sched)) {
+	/* Without CONFIG_FAIR_GROUP_SCHED an entity does not name its queue. */
+	if (bpf_core_field_exists(struct rq, hrtick_sched) && bpf_core_field_exists(next->se.cfs_rq)) {
 		const struct rq *rq = next->se.cfs_rq->rq;
 
 		if (rq->hrtick_sched & HRTICK_SCHED_START)
