@@ -236,7 +236,7 @@ fn lease_name(place: &Place) -> String {
 /// Another user, who does `what` with a new socket `s` and that `name` of one, and stays.
 fn stranger(name: &str, what: &str) -> Process {
     let script = format!(
-        "import os, socket, struct, sys
+        "import encodings.idna, os, socket, struct, sys # first all of it: python may stand in root's home
 os.setuid(65534)
 name = '\\0' + sys.argv[1]
 s = socket.socket(socket.AF_UNIX)
