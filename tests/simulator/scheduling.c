@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the model says of processors and of the scheduler, shown one by one. CMakeLists.txt gives each case its machine.
  *
+ *   first-come   a line goes to the CPU that has waited longest, where no other one comes first
+ *   nearest      where the nearest does, it does so before a CPU that waits for a bounded number of times
  *   smt          a busy hyperthread slows the other one of its core down; one that pauses does so less
  *   idle         the longer a CPU has idled, the longer it takes to wake up
  *   nice         shares of one CPU by nice level
@@ -18,7 +20,7 @@
 #include "runtime/futex.h"
 #include "tests/simulator/simulated.h"
 
-#define THREADS 5
+#define THREADS 8
 
 static struct {
 	uint32_t stop, word;
@@ -65,6 +67,101 @@ static double share(uint64_t i, uint64_t count)
 	for (uint64_t k = 0; k < count; k++)
 		sum += all.of[k].cpu_ns;
 	return (double)all.of[i].cpu_ns / (double)sum;
+}
+
+/* ---- who gets a line: eight CPUs of two sockets ask for it again and again --------------------------------------- */
+
+#define TURNS 512u
+
+static struct {
+	uint32_t ready __attribute__((aligned(64)));
+	uint32_t go __attribute__((aligned(64)));
+	uint32_t count __attribute__((aligned(64)));
+	uint32_t turn[THREADS][TURNS] __attribute__((aligned(64))); /* the numbers of each CPU's turns */
+} line;
+
+static void *ask(void *argument)
+{
+	uint32_t *turn = line.turn[(uintptr_t)argument];
+
+	pin((int)(uintptr_t)argument);
+	for (uint32_t i = 0; i < TURNS; i++)
+		turn[i] = 1; /* its own lines are here then */
+	fg_fetch_add_release(&line.ready, 1);
+	while (!fg_load_acquire(&line.go))
+		fg_pause();
+	for (uint32_t i = 0; i < TURNS; i++)
+		turn[i] = fg_fetch_add_relaxed(&line.count, 1);
+	return NULL;
+}
+
+static void all_ask(void)
+{
+	for (uint64_t i = 1; i < THREADS; i++)
+		start(i, ask);
+	while (fg_load_acquire(&line.ready) < THREADS - 1)
+		fg_pause();
+	fg_store_release(&line.go, 1);
+	ask(NULL);
+	for (int i = 1; i < THREADS; i++)
+		assert(pthread_join(threads[i], NULL) == 0);
+}
+
+/* From when all ask, until the first CPU has had all its turns: the turns of others from one of a CPU's own to its
+ * next, at least and at most, and which part of the turns came from a CPU of the same socket. */
+static struct gaps {
+	uint32_t least, most;
+	double stays;
+} gaps_of_all(void)
+{
+	static uint8_t who[THREADS * TURNS];
+	struct gaps g = {.least = UINT32_MAX};
+	uint32_t begin = 10 * THREADS, end = UINT32_MAX, last[THREADS] = {0}, stays = 0;
+
+	for (uint32_t cpu = 0; cpu < THREADS; cpu++) {
+		for (uint32_t i = 0; i < TURNS; i++)
+			who[line.turn[cpu][i]] = (uint8_t)cpu;
+		if (line.turn[cpu][TURNS - 1] < end)
+			end = line.turn[cpu][TURNS - 1];
+	}
+	for (uint32_t turn = 1; turn <= end; turn++) {
+		uint32_t others = turn - last[who[turn]] - 1;
+
+		last[who[turn]] = turn;
+		if (turn < begin)
+			continue;
+		g.least = others < g.least ? others : g.least;
+		g.most = others > g.most ? others : g.most;
+		stays += who[turn] / 4 == who[turn - 1] / 4;
+	}
+	for (uint32_t cpu = 0; cpu < THREADS; cpu++) /* one that is kept waiting */
+		g.most = end - last[cpu] > g.most ? end - last[cpu] : g.most;
+	g.stays = stays / (double)(end + 1 - begin);
+	printf("%u to %u turns of others between two of a CPU's; %.3f come from the same socket\n", g.least, g.most,
+	       g.stays);
+	return g;
+}
+
+/* With --cost nearest_first=0. */
+static void first_come(void)
+{
+	struct gaps g;
+
+	all_ask();
+	g = gaps_of_all();
+	assert(g.least == THREADS - 1 && g.most == THREADS - 1);
+}
+
+/* With --cost nearest_first=1 --cost bypasses=8: where its socket has the line, each of its four CPUs comes in turn.
+ * The first that waits in the other socket is passed eight times, and has the line then; with it, so has its socket. */
+static void nearest(void)
+{
+	struct gaps g;
+
+	all_ask();
+	g = gaps_of_all();
+	assert(g.least == THREADS / 2 - 1 && g.most == THREADS - 1 + 8);
+	assert(g.stays > 0.9);
 }
 
 /* ---- hyperthreads ----------------------------------------------------------------------------------------------- */
@@ -337,7 +434,9 @@ static void membarrier_costs(void)
 	assert((1 - now / usual) * beside > 450 && (1 - now / usual) * beside < 550);
 }
 
-static const struct simulated_case cases[] = {{"smt", smt},
+static const struct simulated_case cases[] = {{"first-come", first_come},
+					      {"nearest", nearest},
+					      {"smt", smt},
 					      {"idle", idle},
 					      {"nice", nice_levels},
 					      {"sched-idle", sched_idle},

@@ -199,6 +199,16 @@ mod tests {
     }
 
     #[test]
+    fn two_threads_of_a_core_have_a_machine_of_their_own() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../machines");
+        let all = super::shipped(&dir).unwrap();
+        let two_cores = Topology::of(&[[0, 0, 0], [0, 0, 1]], vec![0, 1]);
+        let name = |here: &Topology| nearest(&all, here, "x86_64").unwrap().name.as_str();
+        assert_eq!(name(&two_cpus()), "core");
+        assert_ne!(name(&two_cores), "core");
+    }
+
+    #[test]
     fn what_was_not_measured_is_marked() {
         let measured = [Line::new("pause", 24.4321, "measured")];
         let text = write(
