@@ -70,8 +70,7 @@ impl Lists {
         while !self.lists.is_empty() && taken(&self.lists) + bytes.len() > MOST_BYTES {
             drop(self.lists.pop_front());
         }
-        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-        let mut file = File::from(memfd_create(c"flexguard-list", flags)?);
+        let mut file = new_file()?;
         file.write_all(bytes).map_err(error)?;
         // The client may not write it, nor keep it from being withdrawn.
         let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
@@ -92,6 +91,15 @@ impl Lists {
             self.lists.pop_front();
         }
     }
+}
+
+/// It cannot be executed, which vm.memfd_noexec may demand. Before Linux 6.3 that could not be said.
+fn new_file() -> Result<File, Errno> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let never_executed = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    memfd_create(c"flexguard-list", flags | never_executed)
+        .or_else(|_| memfd_create(c"flexguard-list", flags))
+        .map(File::from)
 }
 
 /// Asked once the file was read: what was read may have been only a part of it.
@@ -165,6 +173,17 @@ mod tests {
         assert!(file.write_all(b"!").is_err());
         let seal = FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK);
         assert_eq!(fcntl(&file, seal), Err(Errno::EPERM));
+    }
+
+    /// Else a machine may refuse to make it. Linux 6.3 and newer.
+    #[test]
+    fn a_list_is_not_executable() {
+        if !std::path::Path::new("/proc/sys/vm/memfd_noexec").exists() {
+            return;
+        }
+        let list = made(&mut Lists::that_live(LIFETIME), 1);
+        let sealed = fcntl(&list, FcntlArg::F_GET_SEALS).unwrap();
+        assert_ne!(sealed & libc::F_SEAL_EXEC, 0);
     }
 
     #[test]
