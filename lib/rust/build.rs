@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Tells the linker where the C library is: in `$FLEXGUARD_LIB_DIR`, or where `make` puts it in this tree.
+//! Tells the linker where the C library is: in `$FLEXGUARD_LIB_DIR`, or where `make` puts it in this tree. Where it is not
+//! there, the user learns what to do.
 
 use std::env;
 use std::path::PathBuf;
@@ -15,4 +16,11 @@ fn main() {
     println!("cargo:rustc-link-lib=static:-bundle=flexguard");
     let library = directory.join("libflexguard.a");
     println!("cargo:rerun-if-changed={}", library.display());
+    if !library.exists() {
+        println!(
+            "cargo:warning={} is missing, and programs link it: run `make` in FlexGuard's tree, or set FLEXGUARD_LIB_DIR to \
+             the directory that has it",
+            library.display()
+        );
+    }
 }

@@ -71,7 +71,10 @@ exclusive=(-march=armv8-a -mno-outline-atomics)
 for level in ${levels:+-O0 -O1 -O2 -O3}; do
 	intent "gcc $level armv8-a" max "${gcc[@]}" "${exclusive[@]}" "$level"
 	intent "gcc $level armv8.1-a" max "${gcc[@]}" -march=armv8.1-a "$level"
-	[ ${#clang[@]} = 0 ] || intent "clang $level armv8-a" max "${clang[@]}" "${exclusive[@]}" "$level"
+	if [ ${#clang[@]} -gt 0 ]; then
+		intent "clang $level armv8-a" max "${clang[@]}" "${exclusive[@]}" "$level"
+		intent "clang $level armv8.1-a" max "${clang[@]}" -march=armv8.1-a "$level"
+	fi
 done
 for cpu in cortex-a53 max; do
 	intent "gcc -O2 -moutline-atomics on $cpu" $cpu "${gcc[@]}" -O2 -moutline-atomics

@@ -15,6 +15,21 @@ use crate::common::*;
 /// Sets a terminal's title, then turns what follows red.
 const NAME: &str = "\x1b]0;x\x07\x1b[31m";
 const SHOWN: &str = "\\u001b]0;x\\u0007\\u001b[31m";
+const SOURCE: &str = "#include <pthread.h>
+pthread_mutex_t a_lock = PTHREAD_MUTEX_INITIALIZER;
+__attribute__((noinline)) void a_function(void)
+{
+    pthread_mutex_lock(&a_lock);
+    pthread_mutex_unlock(&a_lock);
+    __asm__ volatile(\"\");
+}
+int main(void)
+{
+    for (int i = 0; i < 1000; i++)
+        a_function();
+    return 0;
+}
+";
 const ARGUMENTS: &str = "shm --lock posix --threads 8 --warmup 0 --section-cycles 300000";
 
 /// The bench's worker by that name, in a directory of its own.
@@ -35,6 +50,28 @@ fn start(daemon: &Daemon, path: &Path) -> Process {
         .env("FLEXGUARD_SOCKET", &daemon.socket)
         .stdout(Stdio::null());
     Process::start(&mut command)
+}
+
+/// The linker takes every name.
+fn linked_with(names: &[(&str, &str)], dir: &Path) -> String {
+    let at = |file: &str| dir.join(file).to_str().unwrap().to_owned();
+    let (source, object, program) = (at("symbols.c"), at("symbols.o"), at("symbols"));
+    fs::write(&source, SOURCE).unwrap();
+    let does = |program: &str, arguments: &[&str]| {
+        let status = Command::new(program).args(arguments).status();
+        assert!(status.unwrap().success(), "{program}");
+    };
+    let options = ["-O1", "-fno-omit-frame-pointer", "-c", "-o"];
+    does(
+        "cc",
+        &[&options[..], &[object.as_str(), source.as_str()]].concat(),
+    );
+    for (old, new) in names {
+        let name = format!("{old}={new}");
+        does("objcopy", &["--redefine-sym", &name, &object]);
+    }
+    does("cc", &["-pthread", "-o", &program, &object]);
+    program
 }
 
 fn assert_harmless(what: &str, output: &Output) {
@@ -112,6 +149,32 @@ fn nor_have_commands_that_start_a_program() {
     let missing = run(["run", "--monitor", "off", "--", missing.as_str()]);
     assert_harmless("a failure", &missing);
     assert!(stderr(&missing).contains(SHOWN), "{}", stderr(&missing));
+}
+
+/// Names in a program's file, in what a profile says when it was made and when it is read again.
+#[test]
+fn nor_has_a_symbol_which_begins_no_line_either() {
+    let dir = tempfile::tempdir().unwrap();
+    let (lock, function) = (format!("{NAME}\nforged"), format!("f{NAME}\nforged"));
+    let names = [("a_lock", lock.as_str()), ("a_function", function.as_str())];
+    let program = linked_with(&names, dir.path());
+    let saved = dir.path().join("saved");
+    fs::create_dir(&saved).unwrap();
+    let saved = saved.to_str().unwrap();
+    let profile = ["profile", "--monitor", "off", "-o", saved, "--", &program];
+    let shown = format!("{SHOWN}\\u000aforged");
+    let runs: [(&[&str], usize); 3] = [
+        (&profile, 3),
+        (&["profile", "--open", saved], 3),
+        (&["profile", "--compare", saved, saved], 1),
+    ];
+    for (words, names) in runs {
+        let output = run(words);
+        assert_harmless(&words.join(" "), &output);
+        let text = stdout(&output) + &stderr(&output);
+        assert_eq!(text.matches(&shown).count(), names, "{text}");
+        assert!(!text.lines().any(|l| l.starts_with("forged")), "{text}");
+    }
 }
 
 /// Without the lines that the program itself has printed, as JSON.

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
 use std::process::{ChildStdout, Command, Stdio};
 
 use crate::common::daemon::Process;
@@ -47,13 +48,17 @@ impl Daemon {
         line
     }
 
-    fn end(mut self, signal: i32) {
+    /// Returns what it says as it ends.
+    fn end(mut self, signal: i32) -> String {
         self.process.signal(signal);
+        let mut text = String::new();
+        self.out.read_to_string(&mut text).unwrap();
         assert_eq!(self.process.0.wait().unwrap().code(), Some(0));
         assert!(
             !self.dir.path().join("m.sock").exists(),
             "the socket is still there"
         );
+        text
     }
 }
 
@@ -89,7 +94,75 @@ fn a_daemon_says_when_it_is_ready_and_ends_orderly() {
             (ready["state"].as_str(), ready["socket"].as_str()),
             (Some("ready"), Some(daemon.socket.as_str()))
         );
-        daemon.end(signal);
+        let ended = json(&daemon.end(signal));
+        assert_eq!(ended["state"], "ended");
+        assert!(ended["switches"].as_u64().unwrap() > 0, "{ended}");
+    }
+}
+
+/// Under a first line that says what it is about, each counter has a short line.
+#[test]
+fn what_people_read_of_a_daemon_has_one_counter_a_line() {
+    const TEST: &str = "what_people_read_of_a_daemon_has_one_counter_a_line";
+    let Some(mut daemon) = Daemon::start(TEST, &[]) else {
+        return;
+    };
+    let socket = daemon.socket.clone();
+    let first = |state: &str| format!("flexguard monitor: {state} on {socket}\n");
+    assert_eq!(daemon.line(), first("ready"));
+    let status = stdout(&run(["monitor", "--status", "--socket", &socket]));
+    let ended = daemon.end(libc::SIGTERM);
+    for (state, text) in [("running", status), ("ended", ended)] {
+        let counters = text.strip_prefix(&first(state));
+        let counters = counters.unwrap_or_else(|| panic!("{state}: {text}"));
+        for line in counters.lines() {
+            let value = line.split_once(": ").map(|(_, value)| value);
+            let has_one = value.is_some_and(|v| !v.is_empty() && !v.contains(['[', '{', ',', ':']));
+            assert!(has_one && line.len() <= 80, "{line}: {text}");
+        }
+        let switches = summary(counters)["switches"].parse::<u64>();
+        assert!(switches.unwrap() > 0, "{text}");
+    }
+}
+
+/// Each client takes a descriptor: the limit that its parent was content with says nothing of the daemon's clients.
+#[test]
+fn a_daemon_has_as_many_files_as_it_may_and_says_if_they_are_few() {
+    const TEST: &str = "a_daemon_has_as_many_files_as_it_may_and_says_if_they_are_few";
+    for (hard, few) in [(4096, false), (1024, true)] {
+        let mut command = flexguard();
+        command.stderr(Stdio::piped());
+        // SAFETY: between fork and exec; a system call alone.
+        unsafe {
+            command.pre_exec(move || {
+                let limit = libc::rlimit {
+                    rlim_cur: 64,
+                    rlim_max: hard,
+                };
+                match libc::setrlimit(libc::RLIMIT_NOFILE, &limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        let Some(mut daemon) = Daemon::start_with(TEST, &[], &mut command) else {
+            return;
+        };
+        daemon.line();
+        let limits = format!("/proc/{}/limits", daemon.process.pid());
+        let limits = std::fs::read_to_string(limits).unwrap();
+        let files = limits
+            .lines()
+            .find_map(|l| l.strip_prefix("Max open files"));
+        let files: Vec<&str> = files.unwrap().split_whitespace().collect();
+        let hard = hard.to_string();
+        assert_eq!(files[..2], [&hard, &hard], "{limits}");
+        let mut stderr = daemon.process.0.stderr.take().unwrap();
+        daemon.end(libc::SIGTERM);
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).unwrap();
+        let warning = format!("may have only {hard} open files");
+        assert_eq!(said.contains(&warning), few, "{said}");
     }
 }
 

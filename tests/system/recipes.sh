@@ -8,14 +8,11 @@
 # shellcheck disable=SC2154 # contained.sh sets variables
 set -eu
 . "$(dirname "$0")/contained.sh"
+. "$(dirname "$0")/page.sh"
 page=$(dirname "$(realpath "$0")")/../../docs/guide/running-programs.md
 
-# The first block of code of that language behind the line that begins so.
-block() { # begin, language
-	sed -n "/^$1/,/^\`\`\`\$/p" "$page" | sed "1,/^\`\`\`$2\$/d; /^\`\`\`\$/d"
-}
-block '\*\*A systemd unit\*\*' ini > "$scratch/fragment"
-block '\*\*A container\*\*' sh > "$scratch/container"
+block "$page" '\*\*A systemd unit\*\*' ini > "$scratch/fragment"
+block "$page" '\*\*A container\*\*' sh > "$scratch/container"
 grep -q '^\[Service\]$' "$scratch/fragment" || fail 'the page has no fragment of a unit'
 grep -q '^podman run ' "$scratch/container" || fail 'the page has no command for a container'
 

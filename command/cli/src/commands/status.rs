@@ -288,7 +288,7 @@ fn unwatched_table(programs: &[Unwatched]) -> String {
         vec![
             p.pid.to_string(),
             shown(&p.user),
-            p.lock.clone(),
+            output::foreign(&p.lock).into_owned(),
             shown(&p.command),
             output::foreign(&p.why).into_owned(),
         ]
@@ -329,6 +329,38 @@ mod tests {
         let other = versions(Some("1.2.3"), "1.2.4");
         assert_eq!(other, "version 1.2.3; this command is 1.2.4");
         assert!(versions(None, "1.2.4").contains("before"));
+    }
+
+    #[test]
+    fn what_others_have_named_is_obeyed_by_no_terminal_and_begins_no_line() {
+        let (name, spelled) = ("a\n\x1b[31m\u{202e}", "a\\u000a\\u001b[31m\\u202e");
+        let named = || Some(name.to_owned());
+        let watched = Program {
+            pid: 1,
+            uid: Some(0),
+            user: named(),
+            threads: Some(1),
+            lock: named(),
+            cgroup: named(),
+            command: named(),
+            preempted_holders: 0,
+            preempted_next_waiters: 0,
+            preempted_ns: 0,
+            domain: "machine".into(),
+            domain_counter: 0,
+        };
+        let row = program_row(&watched);
+        assert_eq!(row.iter().filter(|cell| *cell == spelled).count(), 4);
+        let unwatched = Unwatched {
+            pid: 2,
+            user: named(),
+            lock: name.into(),
+            command: named(),
+            why: name.into(),
+        };
+        let text = unwatched_table(&[unwatched]);
+        assert_eq!(text.matches(spelled).count(), 4, "{text:?}");
+        assert_eq!(text.lines().count(), 3, "{text:?}");
     }
 
     #[test]

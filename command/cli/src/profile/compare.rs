@@ -99,7 +99,8 @@ impl Pair {
         let waited = both(|sums| duration(sums.wait_seconds * 1e6));
         let change = self.change(|sums| sums.wait_seconds);
         let sign = if change < 0.0 { "-" } else { "+" };
-        let mut row = vec![self.name.clone(), self.kind.text().into()];
+        let name = output::foreign(&self.name).into_owned();
+        let mut row = vec![name, self.kind.text().into()];
         row.extend(waited);
         row.push(format!("{sign}{}", duration(change.abs() * 1e6)));
         row.extend(both(|sums| duration(sums.hold_seconds * 1e6)));

@@ -3,6 +3,7 @@
 //! measured.
 
 use flexguard_bench::advise::Outcome;
+use flexguard_launch::output;
 
 use super::record::{Kind, Lock, Profile, duration};
 
@@ -67,7 +68,7 @@ fn about(lock: &Lock, waited: f64) -> String {
         lock.kind.text(),
         lock.name
             .as_ref()
-            .map(|n| format!(", {n},"))
+            .map(|n| format!(", {},", output::foreign(n)))
             .unwrap_or_default(),
         lock.waited() / waited * 100.0
     );
@@ -81,7 +82,7 @@ fn about(lock: &Lock, waited: f64) -> String {
         text += &format!(
             "; {:.0} % of the waits for it are in {}",
             share * 100.0,
-            place.text()
+            output::foreign(&place.text())
         );
     }
     text + "."
@@ -178,6 +179,14 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
+    }
+
+    #[test]
+    fn a_name_stays_in_its_line() {
+        let mut named = lock(Kind::Mutex, 1000, 900, 3.0);
+        named.name = Some("a\nb".into());
+        let text = told(vec![named], Outcome::Helps);
+        assert!(text.contains("One mutex, a\\u000ab, has 100 %"), "{text}");
     }
 
     /// What the program waits for is a reason, whatever it is, and the reasons do not contradict the outcome.

@@ -56,14 +56,16 @@ fn of_process(process: &Process, most: usize, text: &mut String) {
             Kind::Mutex | Kind::RwLock => "acquired",
             _ => "waited for",
         };
-        let _ = writeln!(text, "{} was {used} by", lock.label());
+        let label = lock.label();
+        let _ = writeln!(text, "{} was {used} by", output::foreign(&label));
         for (site, share) in lock.sites.iter().zip(lock.shares()).take(SITES) {
             let of = if lock.wait.is_some() {
                 "waiting"
             } else {
                 "acquisitions"
             };
-            let _ = writeln!(text, "  {:3.0} % of {of}: {}", share * 100.0, site.text());
+            let (share, site) = (share * 100.0, site.text());
+            let _ = writeln!(text, "  {share:3.0} % of {of}: {}", output::foreign(&site));
         }
     }
     if all > most {
@@ -92,7 +94,7 @@ pub fn kinds(process: &Process) -> String {
 
 fn row(lock: &Lock) -> Vec<String> {
     let mut row = vec![
-        lock.label(),
+        output::foreign(&lock.label()).into_owned(),
         lock.kind.text().into(),
         lock.acquisitions.to_string(),
         format!("{:.1} %", lock.contended_share * 100.0),

@@ -279,6 +279,7 @@ mod tests {
 
     use super::super::state::tests::state;
     use super::*;
+    use crate::programs::{Preempted, Preemptor};
 
     fn screen(state: &State, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -361,6 +362,34 @@ mod tests {
                 assert_eq!(has_column, used && width == 200, "{lines:#?}");
             }
         }
+    }
+
+    #[test]
+    fn what_others_have_named_is_spelled_out() {
+        let (name, spelled) = ("\x1b[31m\u{202e}", "\\u001b[31m\\u202e");
+        let named = || Some(name.to_owned());
+        let mut state = state(&[(1, name, 3.0)]);
+        let program = &mut state.sample.rows[0].program;
+        (program.user, program.lock, program.cgroup) = (named(), named(), named());
+        let preemptor = Preemptor {
+            pid: 2,
+            tid: 2,
+            command: named(),
+        };
+        state.sample.preempted_now = vec![Preempted {
+            pid: 1,
+            tid: 1,
+            role: "holder",
+            aged: false,
+            for_ms: 1.0,
+            command: named(),
+            preemptor,
+        }];
+        let text = screen(&state, 300, 60).join("\n");
+        // The user's has no place for all of it.
+        assert_eq!(text.matches(spelled).count(), 5, "{text}");
+        assert_eq!(text.matches("\\u001b").count(), 6, "{text}");
+        assert!(!text.contains('\u{202e}'), "{text:?}");
     }
 
     #[test]
