@@ -182,12 +182,15 @@ struct fg_rest_args {
 
 /* Argument of fg_settle. */
 struct fg_settle_args {
+	fg_u32 begins; /* a recount: nothing is settled yet */
 	fg_u32 quiet;
-	fg_u32 dead; /* out: so many threads that had died were taken out of the counter */
+	fg_u32 dead;  /* out: so many threads that had died were taken out of the counter */
+	fg_u32 again; /* out: of so many counters another recount has to tell */
 };
 
 /* What the last recounts found in a domain. */
 struct fg_recounted {
+	fg_u32 counter; /* as the recount began */
 	fg_u32 threads; /* that are counted */
 	fg_u32 surplus; /* of the counter, the time before */
 };

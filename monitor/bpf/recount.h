@@ -48,13 +48,19 @@ int fg_recount(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* By how much the counter is above what was found: as much the time before, too, it is the dead. */
-static __always_inline __u32 surplus(__u32 counter, struct fg_recounted *of, bool quiet)
+static __always_inline __u32 *counter_of(struct fg_published *all, __u32 domain)
 {
-	__u32 more = quiet && counter > of->threads ? counter - of->threads : 0;
+	struct fg_domain *its = domain_at(all, domain);
+
+	return its ? &its->num_preempted_cs : &all->page.num_preempted_cs;
+}
+
+/* By how much the counter was above what was found: as much the time before, too, it is the dead. */
+static __always_inline __u32 surplus(struct fg_recounted *of, bool quiet)
+{
+	__u32 more = quiet && of->counter > of->threads ? of->counter - of->threads : 0;
 	__u32 before = of->surplus;
 
-	of->threads = 0;
 	of->surplus = more;
 	return more == before ? more : 0;
 }
@@ -64,32 +70,54 @@ __noinline __u32 fg_settle_domain(__u32 domain, __u32 quiet)
 {
 	struct fg_published *all = published();
 	struct fg_recounted *of = bpf_map_lookup_elem(&recounted, &domain);
-	struct fg_domain *its;
 	__u32 dead;
 
 	if (!all || !of)
 		return 0;
-	its = domain_at(all, domain);
-	dead = surplus(its ? its->num_preempted_cs : all->page.num_preempted_cs, of, quiet);
+	dead = surplus(of, quiet);
 	if (!dead)
 		return 0;
 	of->surplus = 0;
-	if (its)
-		__sync_fetch_and_add(&its->num_preempted_cs, -dead);
-	else
-		__sync_fetch_and_add(&all->page.num_preempted_cs, -dead);
+	__sync_fetch_and_add(counter_of(all, domain), -dead);
 	return dead;
 }
 
-/* Run by the user half after fg_recount. `quiet`: meanwhile no thread has joined a counter or left one. */
+/* Before the threads are looked at: who joins the counter after that is no dead. */
+__noinline __u32 fg_note_counter(__u32 domain)
+{
+	struct fg_published *all = published();
+	struct fg_recounted *of = bpf_map_lookup_elem(&recounted, &domain);
+
+	if (!all || !of)
+		return 0;
+	of->counter = *counter_of(all, domain);
+	of->threads = 0;
+	return of->counter;
+}
+
+/* Run by the user half before fg_recount, and after it. `quiet`: since before the first run no thread has joined a
+ * counter or left one. */
 SEC("syscall")
 int fg_settle(struct fg_settle_args *args)
 {
-	__u32 i;
+	struct fg_recounted *of;
+	__u32 i, dead;
 
-	args->dead = fg_settle_domain(0, args->quiet);
-	for (i = 1; i < FG_DOMAINS; i++)
-		fg_settle_domain(i, args->quiet);
+	args->dead = args->again = 0;
+	for (i = 0; i < FG_DOMAINS; i++) {
+		__u32 domain = i;
+
+		if (args->begins) {
+			fg_note_counter(domain);
+			continue;
+		}
+		dead = fg_settle_domain(domain, args->quiet);
+		if (!domain)
+			args->dead = dead;
+		of = bpf_map_lookup_elem(&recounted, &domain);
+		if (of && of->surplus)
+			args->again++;
+	}
 	return 0;
 }
 

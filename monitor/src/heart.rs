@@ -56,7 +56,7 @@ fn beat(kernel: &Kernel, stops: [&Stop; 2]) -> Result<(), Error> {
         kernel.publish_cpus_off_line(page.cpus_seen);
         if aging.is_due(&page) {
             age(kernel);
-            bury(kernel);
+            aging.once_more = bury(kernel);
         }
         let mut fds = stops.map(|stop| PollFd::new(stop.as_fd(), PollFlags::POLLIN));
         let has_slept = match poll(&mut fds, period) {
@@ -98,6 +98,8 @@ impl Switches {
 #[derive(Debug, Default)]
 struct Aging {
     was_above_zero: bool,
+    /// A recount has found dead threads, and the next is to say the same.
+    once_more: bool,
 }
 
 impl Aging {
@@ -108,6 +110,9 @@ impl Aging {
     fn is_due(&mut self, page: &fg_shared) -> bool {
         let above_zero = page.num_preempted_cs != 0;
         let was_above_zero = std::mem::replace(&mut self.was_above_zero, above_zero);
+        if std::mem::take(&mut self.once_more) {
+            return true;
+        }
         if page.blocking_since_ns == 0 {
             return above_zero && was_above_zero;
         }
@@ -134,16 +139,20 @@ fn tell(aged: &[fg_listed]) {
     }
 }
 
-/// Forgets the threads that died while they were counted, where the kernel half did not see it.
-fn bury(kernel: &Kernel) {
-    match kernel.recount() {
-        Ok(0) => {}
-        Ok(dead) => tracing::warn!(
+/// Forgets the threads that died while they were counted, where the kernel half did not see it. Returns whether that takes
+/// another recount.
+fn bury(kernel: &Kernel) -> bool {
+    let (dead, again) = kernel.recount().unwrap_or_else(|errno| {
+        tracing::warn!(%errno, "cannot count the preempted threads again");
+        (0, false)
+    });
+    if dead > 0 {
+        tracing::warn!(
             dead,
             "threads had died in the counter: they are no longer counted"
-        ),
-        Err(errno) => tracing::warn!(%errno, "cannot count the preempted threads again"),
+        );
     }
+    again
 }
 
 /// Forgets the threads that are preempted for too long, and says which.
@@ -278,8 +287,20 @@ mod tests {
         ] {
             let mut aging = Aging {
                 was_above_zero: true,
+                once_more: false,
             };
             assert_eq!(aging.is_due(&page), due);
         }
+    }
+
+    /// The machine's counter says nothing of the dead in a domain's.
+    #[test]
+    fn a_recount_that_has_found_the_dead_is_followed_by_another() {
+        let mut aging = Aging {
+            was_above_zero: false,
+            once_more: true,
+        };
+        let due = [page(0, 0), page(0, 0)].map(|page| aging.is_due(&page));
+        assert_eq!(due, [true, false]);
     }
 }

@@ -174,14 +174,16 @@ fn a_look_that_fails_is_not_tried_again_at_once() {
     assert!(told as u64 <= 1 + seconds, "{told} times in {seconds} s");
 }
 
+/// Who is looked at by fg_age has run meanwhile.
+const RAN: (&str, &str) = (
+    "\t__sync_fetch_and_add(&page->named, 1);\n\tif (__sync_val",
+    "\tthread->since_ns = bpf_ktime_get_ns();\n\t__sync_fetch_and_add(&page->named, 1);\n\tif (__sync_val",
+);
+
 /// fg_age looks at a thread, which may run and be counted anew before it is taken out of the counter. Here it always
 /// has.
 #[test]
 fn who_has_run_while_its_age_was_looked_at_stays_counted() {
-    const RAN: (&str, &str) = (
-        "\t__sync_fetch_and_add(&page->named, 1);\n\tif (__sync_val",
-        "\tthread->since_ns = bpf_ktime_get_ns();\n\t__sync_fetch_and_add(&page->named, 1);\n\tif (__sync_val",
-    );
     const UNCHECKED: (&str, &str) = ("if (!waits_too_long(thread) &&", "if (0 &&");
     if start().is_none() || !is_root() {
         return; // the hog's priority needs CAP_SYS_NICE
@@ -201,6 +203,29 @@ fn who_gets_no_cpu_is_forgotten_also_where_no_time_says_so() {
         return; // the hog's priority needs CAP_SYS_NICE
     }
     while_starved(&[NO_TIME], is_aged);
+}
+
+/// Who joins the counter when a recount has looked at the threads is none that has died in it. Here one does each time,
+/// and leaves again.
+#[test]
+fn who_joins_after_a_recount_is_not_taken_for_dead() {
+    const JOINS: (&str, &str) = (
+        "dead = surplus(of, quiet);",
+        "__sync_fetch_and_add(counter_of(all, domain), 1);\n\
+         \tdead = surplus(of, quiet);\n\
+         \t__sync_fetch_and_add(counter_of(all, domain), -1);",
+    );
+    const LATE: (&str, &str) = (
+        "\tdead = surplus(of, quiet);",
+        "\tof->counter = *counter_of(all, domain);\n\tdead = surplus(of, quiet);",
+    );
+    if start().is_none() || !is_root() {
+        return; // the hog's priority needs CAP_SYS_NICE
+    }
+    while_starved(&[RAN, JOINS], |stats| {
+        stats.blocking_ns >= 4_000_000_000 && stats.num_preempted_cs == 1
+    });
+    while_starved(&[RAN, JOINS, LATE], |stats| stats.num_preempted_cs == 0);
 }
 
 fn is_aged(stats: &Stats) -> bool {
