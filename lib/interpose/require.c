@@ -60,9 +60,15 @@ static struct iovec part(const char *text)
 
 __attribute__((noreturn)) static void refuse_to_start(uint32_t why)
 {
+	char name[256]; /* as a terminal bears it: others may have chosen the program's name */
+	size_t length = 0;
+
+	for (const char *c = program_invocation_short_name; *c && length < sizeof(name); c++)
+		name[length++] = *c >= ' ' && *c <= '~' ? *c : '?';
+
 	const struct iovec line[] = {
 		part("flexguard: "),
-		part(program_invocation_short_name),
+		{name, length},
 		part(" does not start without a monitor (FLEXGUARD_REQUIRE=1): "),
 		part(told(why)),
 		/* Where both variables are exported, the command would not start either, nor would env(1). */

@@ -83,6 +83,20 @@ fn assert_harmless(what: &str, output: &Output) {
 }
 
 #[test]
+fn a_program_that_ends_for_want_of_a_monitor_prints_no_such_name() {
+    let (_dir, path) = named();
+    let output = Command::new(&path)
+        .env("LD_PRELOAD", prefix().join("lib/flexguard/flexguard.so"))
+        .env("FLEXGUARD_SOCKET", "@flexguard-test-nobody")
+        .env("FLEXGUARD_REQUIRE", "1")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("?]0;x??[31m does not start"));
+    assert_harmless("FLEXGUARD_REQUIRE", &output);
+}
+
+#[test]
 fn no_text_has_what_a_terminal_obeys() {
     const TEST: &str = "no_text_has_what_a_terminal_obeys";
     if !bpf(TEST) {
