@@ -60,7 +60,7 @@ static struct iovec part(const char *text)
 
 __attribute__((noreturn)) static void refuse_to_start(uint32_t why)
 {
-	char name[256]; /* as a terminal bears it: others may have chosen the program's name */
+	char name[256]; /* without what a terminal obeys: others may have chosen it */
 	size_t length = 0;
 
 	for (const char *c = program_invocation_short_name; *c && length < sizeof(name); c++)
