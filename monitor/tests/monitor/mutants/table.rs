@@ -215,7 +215,6 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("everyone-in-one-domain", OWN_USER, "id = owner_of(task).user;", "id = 7;"),
     mutant("everyone-on-the-same-cpus", OWN_CPUS, "id = cpus_of(task, cpus);", "id = 1;"),
     mutant("stays-in-its-domain", "domains::holders_of_two_users_take_turns", "\t\tadjust_domain(all, left, -1);\n\t\tadjust_domain(all, left_too", "\t\tadjust_domain(all, left_too"),
-    mutant("aged-stay-in-their-domain", "domains::who_gets_no_cpu_leaves_its_users_counter_after_a_second", "adjust_domain(all, thread->domain, -1);", ";"),
     mutant("names-on-the-page", OWN_NAMES, "if (domain == 0 || domain >= FG_DOMAINS)\n\t\treturn &all->page", "if (1)\n\t\treturn &all->page"),
     mutant("names-of-all-domains", OWN_NAMES, "return &all->off_cpu[domain % FG_DOMAINS]", "return &all->off_cpu[1]"),
     mutant("name-forgotten-on-the-page", OWN_NAMES, "*place = place_of(name, thread->domain, all)", "*place = place_of(name, 0, all)"),
