@@ -302,6 +302,15 @@ s.connect(name)
 socket.send_fds(s, [b'!'], [slow.fileno()])
 slow.close()";
 
+/// Goes on, also where a test fails: else it would never end.
+struct Stopped(u32);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill(self.0, libc::SIGCONT);
+    }
+}
+
 #[test]
 fn another_user_who_asks_for_a_lease_does_not_keep_the_monitor() {
     const TEST: &str = "another_user_who_asks_for_a_lease_does_not_keep_the_monitor";
@@ -313,13 +322,14 @@ fn another_user_who_asks_for_a_lease_does_not_keep_the_monitor() {
     wait_for("the monitor to serve", || answers(&socket).then_some(()));
     let monitor = place.monitors()[0];
     // So that it does not hang up before everything is sent.
+    let stopped = Stopped(monitor);
     kill(monitor, libc::SIGSTOP);
     wait_for("the monitor to stop", || {
         let state = fs::read_to_string(format!("/proc/{monitor}/stat")).unwrap();
         state.contains(") T ").then_some(())
     });
     let _stranger = stranger(&name, SLOW_TO_CLOSE);
-    kill(monitor, libc::SIGCONT);
+    drop(stopped);
     end(run);
     place.await_end();
 }
