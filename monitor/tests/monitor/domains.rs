@@ -177,11 +177,11 @@ impl View {
         }
     }
 
-    fn machine(&self) -> u32 {
+    pub fn machine(&self) -> u32 {
         self.now().page.num_preempted_cs
     }
 
-    fn own(&self) -> u32 {
+    pub fn own(&self) -> u32 {
         self.now().domains[self.domain].num_preempted_cs
     }
 
@@ -214,7 +214,7 @@ impl View {
         self.wait_for(what, |v| rises(v) >= enough);
     }
 
-    fn wait_for(&self, what: &str, wanted: impl Fn(&View) -> bool) {
+    pub fn wait_for(&self, what: &str, wanted: impl Fn(&View) -> bool) {
         let deadline = Instant::now() + timeout();
         while !wanted(self) {
             assert!(Instant::now() < deadline, "waited in vain: {what}");

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flexguard_abi::FG_WANT_SLICE_FORECAST;
-use flexguard_monitor::{Options, Stats};
+use flexguard_monitor::{DomainKind, Options, Stats};
 
 use crate::counting::PREEMPTIONS;
+use crate::domains::View;
 use crate::harness::{Running, is_root, start, timeout};
 use crate::logged::{listen, times_logged};
 use crate::mutants::{serve_edited, serve_edited_with};
@@ -226,6 +227,37 @@ fn who_joins_after_a_recount_is_not_taken_for_dead() {
         stats.blocking_ns >= 4_000_000_000 && stats.num_preempted_cs == 1
     });
     while_starved(&[RAN, JOINS, LATE], |stats| stats.num_preempted_cs == 0);
+}
+
+/// Who is aged leaves its domain's counter, too. A recount would take it out half a second later; here none does.
+#[test]
+fn who_gets_no_cpu_leaves_its_domains_counter_without_a_recount() {
+    const NO_RECOUNT: (&str, &str) = (
+        "dead = surplus(of, quiet);",
+        "dead = surplus(of, quiet) * 0;",
+    );
+    const STAYS: (&str, &str) = ("adjust_domain(all, thread->domain, -1);", ";");
+    if start().is_none() || !is_root() {
+        return; // the hog's priority needs CAP_SYS_NICE
+    }
+    let wait_for = |edits: &[(&str, &str)], counters: (u32, u32)| {
+        let options = Options {
+            domains: DomainKind::User,
+            ..Options::default()
+        };
+        let running = serve_edited_with(edits, options);
+        let view = View::of(&running);
+        let victim = running.ready("spin held");
+        let _hog = running.ready("starving hog");
+        victim.starve();
+        running.wait_until("it ages", |stats| stats.aged > 0);
+        // It may be aged before it is starved, and then run once more.
+        view.wait_for("the counters of an aged holder", |v| {
+            (v.machine(), v.own()) == counters
+        });
+    };
+    wait_for(&[NO_RECOUNT], (0, 0));
+    wait_for(&[NO_RECOUNT, STAYS], (0, 1));
 }
 
 fn is_aged(stats: &Stats) -> bool {

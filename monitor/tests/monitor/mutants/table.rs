@@ -10,6 +10,7 @@
 // the 64th, shows on a larger machine only.
 // edited::a_record_that_outlives_its_program_judges_nobody drops the comparison of exec_id itself.
 // edited::who_has_run_while_its_age_was_looked_at_stays_counted drops the second look at the age.
+// edited::who_gets_no_cpu_leaves_its_domains_counter_without_a_recount drops the adjustment of the domain in fg_age.
 // edited::a_switch_in_that_goes_unseen_is_made_good drops the uncounting of prev itself.
 
 pub struct Mutant {
