@@ -354,13 +354,21 @@ mod tests {
         assert_eq!(pause_after(Duration::from_secs(2)), LONGEST_INTERVAL);
     }
 
-    /// No look is needed for it: the churn of one user within a second takes nothing from the others.
-    #[test]
-    fn the_records_of_what_has_ended_are_given_back() {
-        let Some(kernel) = load() else { return };
+    /// With this process registered, and a budget that ends nothing.
+    fn with_this_process() -> Option<Kernel> {
+        let kernel = load()?;
         kernel.set_budget(i64::from(i32::MAX)).unwrap();
         let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
         kernel.register(this.as_fd(), &image(), |_| Ok(())).unwrap();
+        Some(kernel)
+    }
+
+    /// No look is needed for it: the churn of one user within a second takes nothing from the others.
+    #[test]
+    fn the_records_of_what_has_ended_are_given_back() {
+        let Some(kernel) = with_this_process() else {
+            return;
+        };
         is_given_back(&kernel, || {
             for _ in 0..200 {
                 // SAFETY: the child does nothing but end.
@@ -389,10 +397,9 @@ mod tests {
     /// They live on, and no account has them.
     #[test]
     fn programs_that_do_not_register_take_nothing_of_the_budget() {
-        let Some(kernel) = load() else { return };
-        kernel.set_budget(i64::from(i32::MAX)).unwrap();
-        let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
-        kernel.register(this.as_fd(), &image(), |_| Ok(())).unwrap();
+        let Some(kernel) = with_this_process() else {
+            return;
+        };
         let programs = RefCell::new(Vec::<Program>::new());
         let before = kernel.inherited().unwrap();
         is_given_back(&kernel, || {
