@@ -4,8 +4,8 @@ option(FG_CONSTANTS "carry the default lock with half and twice the values of it
 option(FG_RULES "carry the default lock without one of its rules" OFF)
 set(fgb_edited)
 
-# fgb_edited_lock(name class file old new): flexguard-NAME, with `old` in a file of it replaced. Compiled without
-# warnings: what nobody calls any more stays.
+# fgb_edited_lock(name class file old new): flexguard-NAME, with `old` in a file of it replaced. Where a rule is left out,
+# what nobody calls any more stays, and no warning says so.
 function(fgb_edited_lock name class file old new)
 	set(name flexguard-${name})
 	set(copy ${PROJECT_BINARY_DIR}/lab/edited/${name})
@@ -15,7 +15,9 @@ function(fgb_edited_lock name class file old new)
 	endif()
 	fgb_worker(fg-bench-${name} lock/default/flexguard.inc.h true ${name})
 	target_include_directories(fg-bench-${name} BEFORE PRIVATE ${copy})
-	target_compile_options(fg-bench-${name} PRIVATE -w)
+	if(class STREQUAL rule)
+		target_compile_options(fg-bench-${name} PRIVATE -w)
+	endif()
 	fgb_install(fg-bench-${name})
 	set(fgb_programs "${fgb_programs}\t{\"${name}\", \"fg-bench-${name}\", \"${class}\", false},\n" PARENT_SCOPE)
 	set(fgb_edited ${fgb_edited} ${name} PARENT_SCOPE)
